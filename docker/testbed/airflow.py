@@ -1,0 +1,336 @@
+"""A whole Airflow of our own: API server with UI, scheduler, DAG processor and triggerer, on a port that was free.
+
+    with running_airflow(AirflowSpec(home=tmp_path / "airflow", dags=Path("dags"))) as airflow:
+        run = airflow.api.trigger("dm_example")
+        assert airflow.api.wait_for_run("dm_example", run, seconds=300) == "success"
+
+It is what `airflow standalone` runs (SQLite, LocalExecutor, SimpleAuthManager), with three differences. Nothing listens
+on anything but 127.0.0.1. The login is known beforehand: `admin` and the password of the spec. And it ends whole:
+`standalone` leaves children behind, so everything that runs with this `AIRFLOW_HOME` is ended, Spark drivers and relay
+processes included (see `airflow_keeper`).
+
+Settings lie in `<home>/airflow.cfg`, readable by the owner only: `AIRFLOW_HOME=<home> airflow …` works beside it.
+Each component logs to `<home>/<component>.log`. Where `airflow-provider-dm` is not installed, as in a bare checkout,
+its entry points are made visible through `<home>/site` (see `provider_metadata`).
+The migrated database comes from the cache, which saves ten seconds and more for each Airflow.
+
+Standard library only; named like the package `airflow`, which this module never imports."""
+
+import base64
+import configparser
+import importlib.metadata
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+from testbed import airflow_keeper, cache
+from testbed.airflow_api import AirflowApi, ApiError
+from testbed.servers import free_ports
+
+HOST: Final = "127.0.0.1"
+USER: Final = "admin"
+ROOT: Final = Path(__file__).resolve().parents[2]
+DISTRIBUTION: Final = "airflow-provider-dm"
+START_SECONDS: Final = 240
+COMPONENTS: Final = {
+    "api-server": ["api-server"],
+    "scheduler": ["scheduler", "--skip-serve-logs"],  # logs are read from the disk; the log server has a fixed port
+    "dag-processor": ["dag-processor"],
+    "triggerer": ["triggerer", "--skip-serve-logs"],
+}
+
+Settings = Mapping[str, Mapping[str, str]]
+
+
+class AirflowStartFailed(RuntimeError):
+    """A component ended at start, or did not become healthy. The message ends with its log."""
+
+
+@dataclass(frozen=True)
+class AirflowSpec:
+    """What to start. `home` must not hold an Airflow yet; `settings` (section -> option -> value) win over ours."""
+
+    home: Path
+    dags: Path
+    settings: Settings = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """More variables for every component, e.g. AIRFLOW_CONN_…; inherited by every task."""
+    password: str = ""
+    """Of `admin`; drawn at random when empty."""
+    parallelism: int = 8
+    components: tuple[str, ...] = tuple(COMPONENTS)
+
+
+@dataclass(eq=False)
+class Airflow:
+    """One running Airflow."""
+
+    home: Path
+    port: int
+    password: str = field(repr=False)
+    environment: dict[str, str] = field(repr=False)
+    pids: dict[str, int]
+    """Component -> pid of its first process."""
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def user(self) -> str:
+        return USER
+
+    @property
+    def api(self) -> AirflowApi:
+        found = self.__dict__.get("_api")
+        if found is None:
+            found = self.__dict__["_api"] = AirflowApi(self.url, USER, self.password)
+        return found
+
+    def cli(self, *arguments: str, timeout: float = 120) -> str:
+        """`airflow ARGUMENTS…` in this home; gives its standard output. Raises CalledProcessError."""
+        argv = [*_airflow(), *arguments]
+        done = subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True, timeout=timeout)
+        return done.stdout
+
+    def log(self, component: str) -> Path:
+        return self.home / f"{component}.log"
+
+    def processes(self) -> list[int]:
+        """Everything that runs with this home now: components, task processes, Spark drivers, relays."""
+        return airflow_keeper.processes_of(self.home)
+
+    def stop(self, *, term_seconds: float = airflow_keeper.TERM_SECONDS) -> None:
+        """End all of it. Nothing that runs with this home is left; the folder with its logs stays."""
+        airflow_keeper.end_processes_of(self.home, term_seconds=term_seconds)
+        for process in self.__dict__.pop("_children", []):
+            process.wait()
+
+
+@contextmanager
+def running_airflow(spec: AirflowSpec) -> Iterator[Airflow]:
+    """An Airflow for the length of a block; its folder stays."""
+    airflow = start_airflow(spec)
+    try:
+        yield airflow
+    finally:
+        airflow.stop()
+
+
+def start_airflow(spec: AirflowSpec, *, keep: bool = False) -> Airflow:
+    """Returns when every component is healthy. It ends with this process, unless `keep`: then
+    `attach_airflow(home).stop()` ends it. Raises AirflowStartFailed."""
+    home = spec.home.resolve()
+    home.mkdir(parents=True, exist_ok=True)
+    (port,) = free_ports(1)
+    password = spec.password or secrets.token_urlsafe(12)
+    environment = _environment(spec, home)
+    _write_config(spec, home, port, password)
+    _migrated_database(home, environment)
+    if not keep:
+        _keeper_watches(home)
+    children = {name: _start(name, home, environment) for name in spec.components}
+    pids = {name: child.pid for name, child in children.items()}
+    airflow = Airflow(home, port, password, environment, pids)
+    airflow.__dict__["_children"] = list(children.values())
+    _private(home / "airflow.json", json.dumps({"port": port, "password": password, "pids": pids, "env": environment}))
+    try:
+        _wait_until_healthy(airflow, children)
+    except BaseException:
+        airflow.stop(term_seconds=2)
+        raise
+    return airflow
+
+
+def attach_airflow(home: Path) -> Airflow:
+    """The Airflow that some earlier process started in `home` with `keep`, running or not. Raises OSError."""
+    known = json.loads((home.resolve() / "airflow.json").read_text())
+    return Airflow(home.resolve(), known["port"], known["password"], known["env"], known["pids"])
+
+
+def provider_metadata(folder: Path) -> Path | None:
+    """Entry points and version of this distribution, as an installer would write them, for a checkout that is not
+    installed: put the folder on the path and Airflow finds the provider. None when it is installed."""
+    # Every installer signs in the file INSTALLER; what we wrote ourselves, for this process, is not for its children.
+    known = importlib.metadata.distributions(name=DISTRIBUTION)
+    if any(one.read_text("INSTALLER") for one in known):
+        return None
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    info = folder / f"{DISTRIBUTION.replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {project['version']}\n")
+    lines = []
+    for group, entries in project.get("entry-points", {}).items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in entries.items()), ""]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    return folder
+
+
+# Settings
+
+
+def _environment(spec: AirflowSpec, home: Path) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    site = provider_metadata(home / "site")
+    paths = [str(ROOT), *([str(site)] if site else []), *filter(None, [inherited.get("PYTHONPATH")])]
+    programs = [str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)]
+    return {
+        **inherited,
+        "AIRFLOW_HOME": str(home),
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PATH": os.pathsep.join(programs),  # spark-submit lies beside python
+        "PYTHONUNBUFFERED": "1",
+        "SPT_NOENV": "1",  # setproctitle would write over /proc/PID/environ, by which the keeper finds them all
+        **spec.environment,
+    }
+
+
+def _write_config(spec: AirflowSpec, home: Path, port: int, password: str) -> None:
+    ours = {
+        "core": {
+            "dags_folder": str(spec.dags.resolve()),
+            "load_examples": "False",
+            "executor": "LocalExecutor",
+            "parallelism": str(spec.parallelism),
+            "max_active_tasks_per_dag": str(spec.parallelism),
+            "dags_are_paused_at_creation": "True",
+            "test_connection": "Enabled",
+            "fernet_key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            "execution_api_server_url": f"http://{HOST}:{port}/execution/",
+            "simple_auth_manager_users": f"{USER}:admin",
+            "simple_auth_manager_passwords_file": str(home / "passwords.json"),
+        },
+        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}"},
+        "api": {
+            "host": HOST,
+            "port": str(port),
+            "base_url": f"http://{HOST}:{port}",
+            "workers": "1",
+            "secret_key": secrets.token_hex(16),
+        },
+        "api_auth": {"jwt_secret": secrets.token_hex(32)},
+        "dag_processor": {"refresh_interval": "5", "min_file_process_interval": "15", "parsing_processes": "1"},
+        "logging": {"base_log_folder": str(home / "logs"), "colored_console_log": "False"},
+        "scheduler": {
+            # A task whose process was killed is noticed after this long; Airflow's own default is five minutes.
+            "task_instance_heartbeat_timeout": "30",
+            "task_instance_heartbeat_timeout_detection_interval": "5",
+        },
+        "triggerer": {"default_capacity": "100"},
+    }
+    config = configparser.RawConfigParser()
+    config.read_dict(ours)
+    config.read_dict(spec.settings)
+    with _private_file(home / "airflow.cfg") as file:
+        config.write(file)
+    _private(home / "passwords.json", json.dumps({USER: password}))
+
+
+def _migrated_database(home: Path, environment: Mapping[str, str]) -> None:
+    """A copy of a database that `airflow db migrate` has made once for this version of Airflow."""
+    if (home / "airflow.db").exists():
+        return
+
+    def migrate(folder: Path) -> None:
+        # The folder is renamed later and the file holds no path, so the copy works anywhere.
+        where = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}"}
+        scratch = Path(tempfile.mkdtemp(prefix="dm-airflow-migrate-"))
+        argv = [*_airflow(), "db", "migrate"]
+        env = {**environment, **where, "AIRFLOW_HOME": str(scratch), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+        done = subprocess.run(argv, env=env, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        shutil.rmtree(scratch, ignore_errors=True)
+        if done.returncode != 0:
+            raise AirflowStartFailed(f"`airflow db migrate` failed:\n{done.stdout[-4000:]}")
+
+    template = cache.entry(f"airflow-db-{importlib.metadata.version('apache-airflow-core')}", migrate)
+    for file in template.iterdir():
+        shutil.copyfile(file, home / file.name)
+
+
+def _private(path: Path, text: str) -> None:
+    with _private_file(path) as file:
+        file.write(text)
+
+
+def _private_file(path: Path) -> IO[str]:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w")
+
+
+# Processes
+
+
+def _airflow() -> list[str]:
+    return [sys.executable, "-m", "airflow"]
+
+
+def _start(name: str, home: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    with open(home / f"{name}.log", "ab") as log:
+        return subprocess.Popen(
+            [*_airflow(), *COMPONENTS[name]],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=home,
+            start_new_session=True,
+        )
+
+
+def _wait_until_healthy(airflow: Airflow, children: Mapping[str, "subprocess.Popen[bytes]"]) -> None:
+    named = {"scheduler": "scheduler", "dag-processor": "dag_processor", "triggerer": "triggerer"}
+    wanted = {"metadatabase", *(named[name] for name in children if name in named)}
+    deadline = time.monotonic() + START_SECONDS
+    health: dict[str, str | None] = {}
+    while time.monotonic() < deadline:
+        for name, child in children.items():
+            if child.poll() is not None:
+                raise AirflowStartFailed(f"{name} ended with {child.returncode}:\n{_tail(airflow.log(name))}")
+        try:
+            health = airflow.api.health()
+        except ApiError:
+            health = {}
+        if all(health.get(part) == "healthy" for part in wanted):
+            return
+        time.sleep(0.3)
+    tails = "\n".join(f"--- {name}\n{_tail(airflow.log(name))}" for name in children)
+    raise AirflowStartFailed(f"not healthy after {START_SECONDS} s: {health}\n{tails}")
+
+
+def _tail(path: Path, lines: int = 40) -> str:
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError as error:
+        return f"(no log: {error})"
+
+
+_keeper_lock = threading.Lock()
+_keepers: dict[int, "subprocess.Popen[str]"] = {}
+
+
+def _keeper_watches(home: Path) -> None:
+    with _keeper_lock:
+        keeper = _keepers.get(os.getpid())  # a forked child has its own life, and its own keeper
+        if keeper is None:
+            keeper = _keepers[os.getpid()] = subprocess.Popen(
+                [sys.executable, airflow_keeper.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
+        assert keeper.stdin is not None
+        keeper.stdin.write(f"{home}\n")
+        keeper.stdin.flush()

@@ -1,0 +1,450 @@
+"""A server of our own: how it is started, spoken to, ended, killed and started again.
+
+    with running_servers([ServerSpec("one", "mariadb"), ServerSpec("two", "mysql")]) as (one, two):
+        one.sql("CREATE DATABASE shop")
+
+True of every server: it listens on 127.0.0.1 only, on a port that was free; `root` has the empty password over TCP and
+over the socket; row format, full row images, GTIDs on; default character set utf8mb4; commits survive a kill of the
+process, not of the machine. An option given in the spec comes last and therefore wins.
+
+Layout of the folder: `<root>/<name>/{data/,error.log,server.json,run -> a short folder for the socket}`.
+Data directories are copied from an initialised template in the cache, which saves seconds for each server."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket as sockets
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, Literal
+
+import pymysql
+from pymysql.constants import CLIENT
+
+from testbed import cache, keeper
+from testbed.mariadb_apt import mariadb_programs
+from testbed.mysql_apt import mysql_tree
+from testbed.unavailable import ServerUnavailable
+
+Flavour = Literal["mariadb", "mysql"]
+FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
+HOST: Final = "127.0.0.1"
+# Below the range that the kernel hands out for outgoing connections: a port must still be ours after a restart.
+PORTS: Final = range(20000, 32000)
+START_SECONDS: Final = 90
+STOP_SECONDS: Final = 60
+
+COMMON_OPTIONS: Final = (
+    f"--bind-address={HOST}",
+    "--skip-name-resolve",
+    "--character-set-server=utf8mb4",
+    "--local-infile=ON",
+    "--max-connections=400",
+    "--max-allowed-packet=64M",
+    "--innodb-buffer-pool-size=128M",
+    "--innodb-flush-log-at-trx-commit=2",
+)
+BINLOG_OPTIONS: Final = ("--log-bin=mysql-bin", "--binlog-format=ROW", "--binlog-row-image=FULL", "--sync-binlog=0")
+FLAVOUR_OPTIONS: Final[dict[Flavour, tuple[str, ...]]] = {
+    "mariadb": ("--gtid-strict-mode=1", "--collation-server=utf8mb4_general_ci"),
+    "mysql": ("--gtid-mode=ON", "--enforce-gtid-consistency=ON"),
+}
+NO_BINLOG_OPTIONS: Final[dict[Flavour, tuple[str, ...]]] = {"mariadb": (), "mysql": ("--disable-log-bin",)}
+
+
+class ServerStartFailed(RuntimeError):
+    """A server that is installed did not start. The message ends with what its log says."""
+
+
+@dataclass(frozen=True)
+class ServerSpec:
+    """What to start. `binlog=False` is a server that can only be a target (or shows the error of a source without)."""
+
+    name: str
+    flavour: Flavour
+    options: tuple[str, ...] = ()
+    binlog: bool = True
+
+
+@dataclass(eq=False)
+class Server:
+    """One running (or killed, or stopped) server. Only `pid` ever changes."""
+
+    name: str
+    flavour: Flavour
+    version: str
+    home: Path
+    socket: Path
+    port: int
+    argv: tuple[str, ...]
+    host: str = HOST
+    user: str = "root"
+    password: str = ""
+    pid: int = 0
+    _process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
+
+    @property
+    def datadir(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "error.log"
+
+    @property
+    def server_id(self) -> int:
+        return self.port  # unique on this host for as long as the server has the port
+
+    # Speaking to it
+
+    def client_config(self) -> dict[str, Any]:
+        """host, port, user and password, as PyMySQL and most others name them."""
+        return {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
+
+    def connect(self, **options: Any) -> "pymysql.connections.Connection[Any]":
+        """A PyMySQL connection as root, in autocommit mode unless the options say otherwise."""
+        defaults = {**self.client_config(), "charset": "utf8mb4", "autocommit": True, "connect_timeout": 10}
+        return pymysql.connect(**{**defaults, **options})
+
+    def sql(
+        self, text: str, args: Sequence[Any] | None = None, *, database: str | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Run one or more statements, separated by `;`, as root. Gives the rows of the last one.
+
+        `%` stands for itself where no `args` are given."""
+        with self.connect(database=database, client_flag=CLIENT.MULTI_STATEMENTS) as connection:
+            cursor = connection.cursor()
+            cursor.execute(text, args)
+            rows = list(cursor.fetchall())
+            while cursor.nextset():
+                rows = list(cursor.fetchall())
+            return rows
+
+    def create_user(self, name: str, password: str, *, privileges: str = "ALL PRIVILEGES", plugin: str = "") -> None:
+        """An account `name`@'%' with `privileges` on everything, made anew when it exists."""
+        how = f"IDENTIFIED WITH {plugin} BY '{password}'" if plugin else f"IDENTIFIED BY '{password}'"
+        self.sql(
+            f"DROP USER IF EXISTS '{name}'@'%'; CREATE USER '{name}'@'%' {how};"
+            f"GRANT {privileges} ON *.* TO '{name}'@'%'"
+        )
+
+    # Living and dying
+
+    def alive(self) -> bool:
+        if self._process is not None and self._process.pid == self.pid:
+            return self._process.poll() is None
+        return self.pid in keeper.servers_under(self.home)
+
+    def start(self) -> None:
+        """Start it where it was: same port, same data. Returns when it answers."""
+        if self.alive():
+            return
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(
+                self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home, start_new_session=True
+            )
+        self.pid = self._process.pid
+        self._remember()
+        self._wait_until_it_answers()
+
+    def stop(self) -> None:
+        """An orderly shutdown."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """kill -9: the server gets no chance to write anything."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """An orderly stop where it still runs, then a start."""
+        self.stop()
+        self.start()
+
+    def _end(self, by: signal.Signals) -> None:
+        if not self.alive():
+            return
+        os.kill(self.pid, by)
+        if not _wait_for(lambda: not self.alive(), seconds=STOP_SECONDS):
+            os.kill(self.pid, signal.SIGKILL)
+            _wait_for(lambda: not self.alive(), seconds=STOP_SECONDS)
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if not self.alive():
+                raise ServerStartFailed(
+                    f"{self.flavour} server {self.name} ended at start. {self.log} says:\n{self.tail()}"
+                )
+            try:
+                self.connect(unix_socket=str(self.socket)).close()
+                return
+            except pymysql.err.OperationalError:
+                time.sleep(0.05)
+        self.kill()
+        raise ServerStartFailed(
+            f"{self.flavour} server {self.name} gave no answer in {START_SECONDS} s:\n{self.tail()}"
+        )
+
+    def tail(self, lines: int = 25) -> str:
+        """The end of its log."""
+        try:
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        except OSError as error:
+            return f"(no log: {error})"
+
+    def _remember(self) -> None:
+        state = {
+            "name": self.name,
+            "flavour": self.flavour,
+            "version": self.version,
+            "socket": str(self.socket),
+            "port": self.port,
+            "argv": self.argv,
+            "pid": self.pid,
+        }
+        fresh = self.home / "server.json.new"
+        fresh.write_text(json.dumps(state, indent=1))
+        fresh.rename(self.home / "server.json")
+
+
+# Many of them
+
+
+def start_servers(specs: Sequence[ServerSpec], root: Path, *, keep: bool = False) -> list[Server]:
+    """Start all of them at once, in the order of the specs; all or none.
+
+    They end with this process, unless `keep`: then `stop_servers(attach_servers(root))` ends them.
+    Raises ServerUnavailable (a flavour cannot be had here) or ServerStartFailed."""
+    root = root.resolve()
+    root.mkdir(parents=True, exist_ok=True)
+    for flavour in dict.fromkeys(spec.flavour for spec in specs):
+        _template(flavour)  # step 1: what all servers of a flavour share, once
+    if not keep:
+        _keeper_watches(root)  # step 2: before anything runs
+    ports = free_ports(len(specs))
+    with ThreadPoolExecutor(max_workers=max(1, len(specs))) as pool:
+        futures = [
+            pool.submit(_start_one, spec, root / spec.name, port) for spec, port in zip(specs, ports, strict=True)
+        ]
+    failed = [error for future in futures if (error := future.exception())]
+    started = [future.result() for future in futures if future.exception() is None]
+    if failed:
+        stop_servers(started)
+        raise failed[0]
+    return started
+
+
+def stop_servers(servers: Sequence[Server], *, keep_logs: bool = False) -> None:
+    """End them without ceremony and remove their folders; with `keep_logs`, all but the logs."""
+    for server in servers:
+        server.kill()
+        _remove_data(server)
+        if not keep_logs:
+            shutil.rmtree(server.home, ignore_errors=True)
+
+
+def attach_servers(root: Path) -> list[Server]:
+    """The servers that some earlier process started in `root` with `keep`, running or not."""
+    found = []
+    for state in sorted(root.resolve().glob("*/server.json")):
+        known = json.loads(state.read_text())
+        known["argv"], known["socket"] = tuple(known["argv"]), Path(known["socket"])
+        found.append(Server(home=state.parent, **known))
+    return found
+
+
+@contextmanager
+def running_servers(specs: Sequence[ServerSpec], root: Path | None = None) -> Iterator[list[Server]]:
+    """Servers for the length of a block. When the block fails, their logs are kept and their folder is printed."""
+    folder = root or Path(tempfile.mkdtemp(prefix="dm-servers-"))
+    servers = start_servers(specs, folder)
+    try:
+        yield servers
+    except BaseException:
+        stop_servers(servers, keep_logs=True)
+        print(f"server logs are kept in {folder}", file=sys.stderr)
+        raise
+    stop_servers(servers)
+    if root is None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def available(flavour: Flavour) -> ServerUnavailable | None:
+    """None when servers of this flavour can be started here, else why not."""
+    try:
+        _version(flavour)
+    except ServerUnavailable as reason:
+        return reason
+    return None
+
+
+# One of them
+
+
+def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
+    if (home / "server.json").exists():
+        raise ServerStartFailed(f"{home} already holds a server")
+    home.mkdir(parents=True, exist_ok=True)
+    run = Path(tempfile.mkdtemp(prefix="dm-"))  # a socket's path may have 107 bytes, test folders are longer
+    (home / "run").unlink(missing_ok=True)
+    (home / "run").symlink_to(run)
+    _copy(_template(spec.flavour), home / "data")
+    server = Server(
+        name=spec.name,
+        flavour=spec.flavour,
+        version=_version(spec.flavour),
+        home=home,
+        socket=run / "s",
+        port=port,
+        argv=tuple(_argv(spec, home / "data", run / "s", port)),
+    )
+    try:
+        server.start()
+        _open_to_tcp(server)
+    except BaseException:
+        server.kill()
+        _remove_data(server)
+        raise
+    return server
+
+
+def _argv(spec: ServerSpec, datadir: Path, socket: Path, port: int) -> list[str]:
+    binlog = BINLOG_OPTIONS + FLAVOUR_OPTIONS[spec.flavour] if spec.binlog else NO_BINLOG_OPTIONS[spec.flavour]
+    return [
+        *_program(spec.flavour),
+        f"--datadir={datadir}",
+        f"--socket={socket}",
+        f"--pid-file={datadir.parent / 'server.pid'}",
+        f"--port={port}",
+        f"--server-id={port}",
+        *COMMON_OPTIONS,
+        *binlog,
+        *spec.options,
+    ]
+
+
+def _program(flavour: Flavour) -> list[str]:
+    user = ["--user=root"] if os.geteuid() == 0 else []
+    if flavour == "mariadb":
+        return [str(mariadb_programs().mariadbd), "--no-defaults", *user]
+    tree = mysql_tree()
+    return [*tree.command("mysqld"), "--no-defaults", *user, *tree.server_options()]
+
+
+def _version(flavour: Flavour) -> str:
+    return mariadb_programs().version if flavour == "mariadb" else mysql_tree().version
+
+
+def _open_to_tcp(server: Server) -> None:
+    """Names are not resolved, so `root`@localhost is the socket's only; TCP gets its own. Not written to the binlog."""
+    with server.connect(unix_socket=str(server.socket)) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SET SESSION sql_log_bin = 0")
+        cursor.execute(f"CREATE USER IF NOT EXISTS 'root'@'{HOST}' IDENTIFIED BY ''")
+        cursor.execute(f"GRANT ALL PRIVILEGES ON *.* TO 'root'@'{HOST}' WITH GRANT OPTION")
+        if server.flavour == "mariadb":
+            # Anonymous accounts at localhost would win over a 'name'@'%' of the tests.
+            cursor.execute("SELECT Host FROM mysql.user WHERE User = ''")
+            for (host,) in cursor.fetchall():
+                cursor.execute(f"DROP USER ''@'{host}'")
+
+
+# The template
+
+
+def _template(flavour: Flavour) -> Path:
+    """An initialised, never started data directory of this flavour and version, from the cache."""
+    return cache.entry(f"datadir-{flavour}-{_version(flavour)}", lambda folder: _initialise(flavour, folder))
+
+
+def _initialise(flavour: Flavour, folder: Path) -> None:
+    if flavour == "mariadb":
+        user = ["--user=root"] if os.geteuid() == 0 else []
+        install = [str(mariadb_programs().install_db), "--no-defaults", *user, "--skip-test-db"]
+        argv = [*install, "--auth-root-authentication-method=normal", f"--datadir={folder}"]
+    else:
+        argv = [*_program("mysql"), "--initialize-insecure", f"--datadir={folder}", "--innodb-redo-log-capacity=8M"]
+    done = subprocess.run(
+        argv, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode != 0:
+        raise ServerStartFailed(f"initialising a {flavour} data directory failed:\n{done.stdout[-4000:]}")
+    (folder / "auto.cnf").unlink(missing_ok=True)  # every copy is a server of its own and draws its own uuid
+
+
+def _copy(template: Path, datadir: Path) -> None:
+    # cp, because it keeps holes and clones blocks where the file system can: most of a fresh datadir is empty log.
+    subprocess.run(["cp", "-a", "--sparse=always", "--reflink=auto", str(template), str(datadir)], check=True)
+
+
+def _remove_data(server: Server) -> None:
+    shutil.rmtree(server.datadir, ignore_errors=True)
+    shutil.rmtree(server.socket.parent, ignore_errors=True)
+    (server.home / "run").unlink(missing_ok=True)
+    (server.home / "server.json").unlink(missing_ok=True)
+
+
+# Ports, waiting, the keeper
+
+
+def free_ports(count: int) -> list[int]:
+    """Distinct ports on which nobody listens now. All are held until all are found."""
+    held: list[sockets.socket] = []
+    try:
+        for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+            if len(held) == count:
+                break
+            candidate = sockets.socket(sockets.AF_INET, sockets.SOCK_STREAM)
+            try:
+                candidate.bind((HOST, port))
+            except OSError:
+                candidate.close()
+            else:
+                held.append(candidate)
+        return [one.getsockname()[1] for one in held]
+    finally:
+        for one in held:
+            one.close()
+
+
+def _wait_for(condition: Callable[[], bool], *, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+_keeper: "subprocess.Popen[str] | None" = None
+_keeper_owner = 0
+_keeper_lock = threading.Lock()
+
+
+def _keeper_watches(root: Path) -> None:
+    global _keeper, _keeper_owner
+    with _keeper_lock:
+        if _keeper is None or _keeper_owner != os.getpid():  # a forked child has its own life, and its own keeper
+            _keeper = subprocess.Popen(
+                [sys.executable, keeper.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
+            _keeper_owner = os.getpid()
+        pipe: IO[str] | None = _keeper.stdin
+        assert pipe is not None
+        pipe.write(f"{root}\n")
+        pipe.flush()

@@ -1,0 +1,269 @@
+"""The servers that tests run against, and what happens where one cannot be had.
+
+Four servers at most, a source and a target of each flavour, are started the first time any of them is asked for: all
+that the collected tests need, at once. A run of unit tests alone starts none.
+
+    def test_a_row_arrives(source: Server, target: Server, fresh_schema: FreshSchema) -> None: ...
+
+runs for all four pairs; with `source` or `target` alone, for both flavours; `mysql_source` and the like name one.
+With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run. Without, its tests are
+left out, and the last line of the summary says how many and why."""
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import pymysql
+import pytest
+
+from testbed import (
+    Flavour,
+    Server,
+    ServerSpec,
+    ServerStartFailed,
+    ServerUnavailable,
+    available,
+    start_servers,
+    stop_servers,
+)
+
+FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
+ROLES: Final = ("source", "target")
+REQUIRED: Final = os.environ.get("DM_REQUIRE_SERVERS") == "1"
+
+FreshSchema = Callable[..., str]
+StartServers = Callable[..., list[Server]]
+
+
+class ServerPool:
+    """The servers of this session, by fixture name (`mysql_source`). One that could not start is remembered."""
+
+    def __init__(self) -> None:
+        self.wanted: set[str] = set()
+        self.left_out: Counter[str] = Counter()
+        self._root: Path | None = None
+        self._servers: dict[str, Server | ServerUnavailable | ServerStartFailed] = {}
+
+    @property
+    def root(self) -> Path:
+        if self._root is None:
+            self._root = Path(tempfile.mkdtemp(prefix="dm-tests-"))
+        return self._root
+
+    @property
+    def running(self) -> list[Server]:
+        return [server for server in self._servers.values() if isinstance(server, Server)]
+
+    def get(self, name: str) -> Server:
+        """The server, started with all others that this session wants. Fails or skips the test where there is none."""
+        missing = sorted(({name} | self.wanted) - self._servers.keys())
+        if name in missing:
+            root = self.root
+            with ThreadPoolExecutor(len(missing)) as pool:
+                outcomes = pool.map(lambda one: _start(one, root), missing)
+                self._servers.update(zip(missing, outcomes, strict=True))
+        server = self._servers[name]
+        if isinstance(server, Server):
+            return server
+        if REQUIRED:
+            raise server
+        self.left_out[first_line(server)] += 1
+        pytest.skip(first_line(server))
+
+    def revive(self) -> None:
+        """A test may kill or stop a server; the next one finds it running."""
+        for server in self.running:
+            server.start()
+
+    def close(self, *, keep_logs: bool) -> None:
+        stop_servers(self.running, keep_logs=keep_logs)
+        if self._root is not None and not keep_logs:
+            shutil.rmtree(self._root, ignore_errors=True)
+
+
+def _start(name: str, root: Path) -> Server | ServerUnavailable | ServerStartFailed:
+    try:
+        return start_servers([ServerSpec(name, _flavour_of(name))], root)[0]
+    except (ServerUnavailable, ServerStartFailed) as error:
+        return error
+
+
+def _flavour_of(name: str) -> Flavour:
+    return "mysql" if name.startswith("mysql") else "mariadb"
+
+
+def first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+POOL = pytest.StashKey[ServerPool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[POOL] = ServerPool()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`source` and `target` stand for every flavour; both in one test, for every pair."""
+    roles = [role for role in ROLES if role in metafunc.fixturenames]
+    if roles == ["source", "target"]:
+        pairs = [pytest.param(source, target, id=f"{source}->{target}") for source in FLAVOURS for target in FLAVOURS]
+        metafunc.parametrize(roles, pairs, indirect=True, scope="session")
+    elif roles:
+        metafunc.parametrize(roles[0], FLAVOURS, indirect=True, scope="session")
+
+
+def servers_of(item: pytest.Item) -> set[str]:
+    """The names of the servers that a test asks for, known without running it."""
+    names = {f"{flavour}_{role}" for flavour in FLAVOURS for role in ROLES} & set(getattr(item, "fixturenames", ()))
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return names | {f"{parameters[role]}_{role}" for role in ROLES if role in parameters}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs a server; leave out what this machine cannot run (unless servers are required)."""
+    pool = config.stash[POOL]
+    reasons: dict[str, ServerUnavailable | None] = {}
+    kept, dropped = [], []
+    for item in items:
+        needed = servers_of(item)
+        if needed:
+            item.add_marker(pytest.mark.server)
+        reason = None
+        for name in sorted(needed) if not REQUIRED and not config.option.collectonly else ():
+            flavour = _flavour_of(name)
+            if flavour not in reasons:
+                reasons[flavour] = available(flavour)
+            reason = reason or reasons[flavour]
+        if reason is None:
+            pool.wanted |= needed
+            kept.append(item)
+        else:
+            pool.left_out[first_line(reason)] += 1
+            dropped.append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash[POOL].close(keep_logs=session.testsfailed > 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    pool = config.stash[POOL]
+    logs = [server.log for server in pool.running if server.log.exists()]
+    if logs:
+        terminalreporter.write_line(f"server logs are kept in {pool.root}")
+    for reason, count in pool.left_out.items():
+        terminalreporter.write_line(f"LEFT OUT: {count} tests, because {reason}", yellow=True, bold=True)
+
+
+# Fixtures
+
+
+@pytest.fixture(scope="session")
+def server_pool(pytestconfig: pytest.Config) -> ServerPool:
+    return pytestconfig.stash[POOL]
+
+
+@pytest.fixture(scope="session")
+def mariadb_source(server_pool: ServerPool) -> Server:
+    return server_pool.get("mariadb_source")
+
+
+@pytest.fixture(scope="session")
+def mysql_source(server_pool: ServerPool) -> Server:
+    return server_pool.get("mysql_source")
+
+
+@pytest.fixture(scope="session")
+def mariadb_target(server_pool: ServerPool) -> Server:
+    return server_pool.get("mariadb_target")
+
+
+@pytest.fixture(scope="session")
+def mysql_target(server_pool: ServerPool) -> Server:
+    return server_pool.get("mysql_target")
+
+
+@pytest.fixture(scope="session")
+def source(request: pytest.FixtureRequest, server_pool: ServerPool) -> Server:
+    """An upstream of either flavour, binlog and GTIDs on."""
+    return server_pool.get(f"{request.param}_source")
+
+
+@pytest.fixture(scope="session")
+def target(request: pytest.FixtureRequest, server_pool: ServerPool) -> Server:
+    """A downstream of either flavour; never the same server as `source`."""
+    return server_pool.get(f"{request.param}_target")
+
+
+@pytest.fixture(autouse=True)
+def _servers_survive(server_pool: ServerPool) -> Iterator[None]:
+    yield
+    server_pool.revive()
+
+
+@pytest.fixture
+def unique_database(request: pytest.FixtureRequest, server_pool: ServerPool) -> Iterator[str]:
+    """A database name of this test's own, created nowhere. All that begin with it are dropped afterwards."""
+    readable = re.sub(r"[^a-z0-9]+", "_", request.node.name.lower().removeprefix("test_"))[:24].strip("_")
+    name = f"t_{readable}_{uuid.uuid4().hex[:8]}"
+    yield name
+    for server in server_pool.running:
+        _drop_databases(server, name)
+
+
+@pytest.fixture
+def fresh_schema(unique_database: str) -> FreshSchema:
+    """`fresh_schema(source, target)` creates `unique_database` on those servers and gives its name.
+
+    `fresh_schema(source, suffix="_00")` makes a further one. All are dropped afterwards."""
+
+    def create(*servers: Server, suffix: str = "") -> str:
+        for server in servers:
+            server.sql(f"CREATE DATABASE `{unique_database}{suffix}`")
+        return f"{unique_database}{suffix}"
+
+    return create
+
+
+@pytest.fixture
+def start_own(tmp_path: Path) -> Iterator[StartServers]:
+    """`start_own(ServerSpec(…), …)` starts servers for one test alone, as when it needs other options."""
+    started: list[Server] = []
+
+    def start(*specs: ServerSpec) -> list[Server]:
+        try:
+            fresh = start_servers(specs, tmp_path / f"servers-{len(started)}")
+        except ServerUnavailable as error:
+            if REQUIRED:
+                raise
+            pytest.skip(first_line(error))
+        started.extend(fresh)
+        return fresh
+
+    yield start
+    stop_servers(started, keep_logs=True)  # pytest keeps tmp_path of the last runs, logs included
+
+
+def _drop_databases(server: Server, prefix: str) -> None:
+    try:
+        found = server.sql(
+            "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE %s", [f"{prefix}%"]
+        )
+        for (name,) in found:
+            server.sql(f"DROP DATABASE IF EXISTS `{name}`")
+    except pymysql.err.Error as error:
+        # A metadata lock left by a test must not turn the next, innocent test red; the server goes with the session.
+        print(f"{server.name}: {prefix}* was not dropped: {error}", file=sys.stderr)
