@@ -1,0 +1,110 @@
+"""What can go wrong, as values: every error says what happened, where, how to react and what a person can do.
+
+An error is a frozen set of fields under a code. It survives pickling, so one raised in a Spark executor reaches the
+driver whole. The loop asks `reaction`, never the text. Rooms define their own errors beside the code that raises
+them; this module holds the base, the vocabulary and the errors that several rooms raise.
+
+Code ranges: 1xxx configuration, 2xxx connections and servers, 3xxx binlog, 4xxx relay, 5xxx schema and rules,
+6xxx sync and target, 7xxx copy and verify, 8xxx metadata DB and leases, 9xxx launching and the environment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, ClassVar
+
+
+class Scope(Enum):
+    """Which side has to be looked at."""
+
+    UPSTREAM = "upstream"
+    DOWNSTREAM = "downstream"
+    INTERNAL = "internal"
+
+
+class Reaction(Enum):
+    """What the machine may do by itself."""
+
+    RETRY = "retry"  # transient: the same work may succeed in a moment
+    STOP = "stop"  # a person has to decide; retrying would repeat it
+    FENCED = "fenced"  # somebody newer holds the generation: this process must end, not retry
+
+
+@dataclass(eq=False)
+class DmError(Exception):
+    """Base of all errors. Subclasses are dataclasses whose fields are what the message needs; no field is a secret.
+
+    `what` is a `str.format` template over the fields.
+    """
+
+    code: ClassVar[str] = "DM-0000"
+    scope: ClassVar[Scope] = Scope.INTERNAL
+    reaction: ClassVar[Reaction] = Reaction.STOP
+    what: ClassVar[str] = "internal error"
+    hint: ClassVar[str] = ""
+
+    def details(self) -> dict[str, Any]:
+        """Field name -> value, for JSON output and the metadata DB."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def message(self) -> str:
+        """What happened and what to do, without code and scope."""
+        happened = self.what.format(**self.details())
+        return f"{happened} {self.hint}".rstrip()
+
+    def __str__(self) -> str:
+        return f"[{self.code} {self.scope.value}] {self.message()}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # BaseException would rebuild from positional arguments only; ours are built by keyword as well.
+        return (type(self), tuple(getattr(self, field.name) for field in fields(self)))
+
+
+@dataclass(eq=False)
+class NotSupportedYet(DmError):
+    """Something that this release stops at rather than guesses. Each use is listed in docs/limits.md."""
+
+    feature: str
+    where: str
+    way_out: str
+
+    code: ClassVar[str] = "DM-1900"
+    what: ClassVar[str] = "{feature} is not supported yet ({where}). {way_out}"
+
+
+@dataclass(eq=False)
+class InvariantBroken(DmError):
+    """A law of the protocol does not hold: never repaired, always reported."""
+
+    law: str
+    found: str
+
+    code: ClassVar[str] = "DM-6900"
+    what: ClassVar[str] = "an invariant does not hold: {law}. Found: {found}."
+    hint: ClassVar[str] = "Nothing was written after this point; please report it with the log of this run."
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An error as DM's query-status shows one: ErrCode, ErrScope, Message, Workaround; foreign errors get code DM-0000.
+
+    `Reaction` is ours: whoever launched the process decides by it whether to start it again. What nobody foresaw may be
+    tried again, as Airflow does with any exception.
+    """
+    if isinstance(error, DmError):
+        return {
+            "ErrCode": error.code,
+            "ErrClass": type(error).__name__,
+            "ErrScope": error.scope.value,
+            "Message": error.message(),
+            "Workaround": error.hint,
+            "Reaction": error.reaction.value,
+        }
+    return {
+        "ErrCode": DmError.code,
+        "ErrClass": type(error).__name__,
+        "ErrScope": Scope.INTERNAL.value,
+        "Message": str(error),
+        "Workaround": "",
+        "Reaction": Reaction.RETRY.value,
+    }

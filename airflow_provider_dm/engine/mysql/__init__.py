@@ -1,0 +1,1 @@
+"""What is true of every MySQL-like server: connections, identifiers, literals, GTID sets, locations."""

@@ -1,0 +1,156 @@
+"""What a server says about its own binlog: where it ends, which files it still has, how it is written.
+
+The statements differ by family and release (`SHOW MASTER STATUS` left MySQL in 8.4), the answers do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple
+
+import pymysql
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection, ServerInfo, query, server_info, text
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
+from airflow_provider_dm.engine.mysql.location import Location
+
+_STEADY_READS: Final = 5
+"""A busy server moves between two questions; after so many tries the answer is computed instead."""
+
+_NO_BINARY_LOGGING: Final = 1381
+_DENIED: Final = frozenset({1227, 1142})
+
+
+@dataclass(eq=False)
+class BinlogDisabled(DmError):
+    """The server writes no binlog, so there is nothing to follow."""
+
+    server: str
+
+    code: ClassVar[str] = "DM-2110"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "{server} writes no binlog."
+    hint: ClassVar[str] = "Set log_bin and binlog_format=ROW in its configuration and restart it."
+
+
+class BinlogSize(NamedTuple):
+    """A binlog file that the server still has, and its size in bytes."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class BinlogSettings:
+    """How the binlog is written. A setting that the server does not know is ""."""
+
+    log_bin: bool
+    format: str
+    """ROW, STATEMENT or MIXED."""
+    row_image: str
+    """FULL, MINIMAL or NOBLOB."""
+    checksum: str
+    """CRC32 or NONE."""
+    compression: bool
+    """MySQL: binlog_transaction_compression; MariaDB: log_bin_compress."""
+    gtid_mode: str
+    """MySQL's gtid_mode; ON for MariaDB, which always has them."""
+    expire_seconds: int
+    """After how long the server removes files by itself; 0: never."""
+    row_value_options: str = ""
+    """MySQL: PARTIAL_JSON or nothing."""
+
+
+def current_location(connection: Connection) -> Location:
+    """The end of the server's binlog; suffix 1.
+
+    The position is exact. The GTID set belongs to it, except that on MySQL it may lack transactions that are being
+    committed at this moment. Raises BinlogDisabled, AccessDenied (REPLICATION CLIENT / BINLOG MONITOR is missing).
+    """
+    info = server_info(connection)
+    before = _status(connection, info)
+    for _ in range(_STEADY_READS):
+        gtid_set = _gtid_set(connection, info)
+        after = _status(connection, info)
+        if after == before:
+            return Location(before.name, before.size, gtid_set)
+        before = after
+    if info.flavour is Flavour.MARIADB:
+        return Location(before.name, before.size, _gtid_set_at(connection, before))
+    return Location(before.name, before.size, _gtid_set(connection, info))
+
+
+def list_binlogs(connection: Connection) -> list[BinlogSize]:
+    """Oldest first. Raises BinlogDisabled or AccessDenied."""
+    return [BinlogSize(text(row[0]), int(row[1])) for row in _ask(connection, "SHOW BINARY LOGS")]
+
+
+def binlog_settings(connection: Connection) -> BinlogSettings:
+    """Never raises for a setting that the release lacks."""
+    names = "log_bin|binlog_format|binlog_row_image|binlog_checksum|binlog_transaction_compression|log_bin_compress"
+    more = "gtid_mode|binlog_expire_logs_seconds|expire_logs_days|binlog_row_value_options"
+    rows = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name REGEXP %s", (f"^({names}|{more})$",))
+    values = {text(name).lower(): text(value) for name, value in rows}
+    mariadb = server_info(connection).flavour is Flavour.MARIADB
+    days = float(values.get("expire_logs_days", "0") or 0)
+    return BinlogSettings(
+        log_bin=_on(values.get("log_bin")),
+        format=values.get("binlog_format", "ROW" if not mariadb else ""),
+        row_image=values.get("binlog_row_image", "").upper(),
+        checksum=values.get("binlog_checksum", "").upper(),
+        compression=_on(values.get("binlog_transaction_compression")) or _on(values.get("log_bin_compress")),
+        gtid_mode="ON" if mariadb else values.get("gtid_mode", ""),
+        expire_seconds=int(values.get("binlog_expire_logs_seconds", "0") or 0) or int(days * 86400),
+        row_value_options=values.get("binlog_row_value_options", ""),
+    )
+
+
+def _on(value: str | None) -> bool:
+    return (value or "").upper() in ("ON", "1")
+
+
+def _status(connection: Connection, info: ServerInfo) -> BinlogSize:
+    rows = _ask(connection, _status_statement(info))
+    if not rows:
+        raise BinlogDisabled(_address(connection))
+    return BinlogSize(text(rows[0][0]), int(rows[0][1]))
+
+
+def _status_statement(info: ServerInfo) -> str:
+    """MySQL renamed it in 8.2, MariaDB knows the old name everywhere.
+
+    >>> _status_statement(ServerInfo(Flavour.MYSQL, "9.7.4", 1, ""))
+    'SHOW BINARY LOG STATUS'
+    """
+    modern = info.flavour is Flavour.MYSQL and info.version_number >= (8, 2)
+    return "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS"
+
+
+def _gtid_set(connection: Connection, info: ServerInfo) -> str:
+    variable = "@@global.gtid_binlog_pos" if info.flavour is Flavour.MARIADB else "@@global.gtid_executed"
+    ((value,),) = query(connection, f"SELECT {variable}")
+    return str(GtidSet.parse(text(value or ""), info.flavour))
+
+
+def _gtid_set_at(connection: Connection, end: BinlogSize) -> str:
+    """MariaDB reads the file from its start to answer: exact, and slow for a long file."""
+    ((value,),) = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (end.name, end.size))
+    return str(GtidSet.parse(text(value or ""), Flavour.MARIADB))
+
+
+def _ask(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
+    try:
+        return query(connection, sql)
+    except pymysql.err.MySQLError as error:
+        number, reason = (*error.args, "", "")[:2]
+        if number == _NO_BINARY_LOGGING:
+            raise BinlogDisabled(_address(connection)) from error
+        if number in _DENIED:
+            raise AccessDenied(_address(connection), str(reason)) from error
+        raise
+
+
+def _address(connection: Connection) -> str:
+    return f"{connection.host}:{connection.port}"

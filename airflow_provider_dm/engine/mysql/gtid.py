@@ -1,0 +1,261 @@
+"""Sets of global transaction ids, as the two families write them.
+
+MySQL: a set is, for each server uuid (and tag), a list of intervals; `uuid:1-5:7,uuid2:tag:1-3`. Gaps are kept: there
+is no "highest id" of a set. MariaDB: a set is a position list, the last id of each domain; `0-1-42,1-7-9`. Everything
+up to that sequence number is in the set; which server wrote it does not matter for containment, as a domain has one
+order (a failover changes the server, not the domain).
+
+Both are values with one algebra: `union`, `contains`, `minus`, parse and print. Sets of different families never meet;
+an attempt is a broken invariant. Only set algebra lives here: event bytes are read by `binlog.gtid_events`.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, NamedTuple, TypeVar
+
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+_TAG: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.ASCII)
+_INTERVAL: Final = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?", re.ASCII)
+_MARIADB: Final = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})", re.ASCII)
+
+
+@dataclass(eq=False)
+class InvalidGtidSet(DmError):
+    """Text that is no GTID set of its flavour."""
+
+    text: str
+    flavour: str
+
+    code: ClassVar[str] = "DM-1110"
+    what: ClassVar[str] = "{text!r} is not a GTID set of {flavour}."
+    hint: ClassVar[str] = "MySQL: 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7. MariaDB: 0-1-42,1-7-9."
+
+
+class Sid(NamedTuple):
+    """Who numbered a MySQL transaction: a server uuid (lower case), and a tag or ""."""
+
+    uuid: str
+    tag: str = ""
+
+
+class Interval(NamedTuple):
+    """Transaction numbers `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+
+class MariadbGtid(NamedTuple):
+    """One MariaDB transaction id."""
+
+    domain: int
+    server_id: int
+    sequence: int
+
+    def __str__(self) -> str:
+        return f"{self.domain}-{self.server_id}-{self.sequence}"
+
+
+class GtidSet(ABC):
+    """What the two families have in common. Immutable; `str` is the canonical text, empty for the empty set."""
+
+    @staticmethod
+    def parse(text: str, flavour: Flavour) -> GtidSet:
+        """Tolerates blanks and line breaks, as servers print long sets. Raises InvalidGtidSet."""
+        return MariadbGtidSet.parse_text(text) if flavour is Flavour.MARIADB else MysqlGtidSet.parse_text(text)
+
+    @staticmethod
+    def empty(flavour: Flavour) -> GtidSet:
+        """The set without a transaction."""
+        return GtidSet.parse("", flavour)
+
+    @abstractmethod
+    def union(self, other: GtidSet) -> GtidSet:
+        """Everything in either. Raises InvariantBroken for the other family."""
+
+    @abstractmethod
+    def contains(self, other: GtidSet) -> bool:
+        """Whether all of `other` is here. Raises InvariantBroken for the other family."""
+
+    @abstractmethod
+    def minus(self, other: GtidSet) -> GtidSet:
+        """What is here and not in `other`. Raises InvariantBroken for the other family."""
+
+    @abstractmethod
+    def __bool__(self) -> bool: ...
+
+
+_Own = TypeVar("_Own", bound=GtidSet)
+
+
+def _same_family(own: _Own, other: GtidSet) -> _Own:
+    if not isinstance(other, type(own)):
+        raise InvariantBroken("GTID sets of one source are of one family", f"{own!r} and {other!r}")
+    return other
+
+
+@dataclass(frozen=True)
+class MysqlGtidSet(GtidSet):
+    """`intervals`: sorted, disjoint and not adjacent, never empty; build with `of` or `parse_text`."""
+
+    intervals: Mapping[Sid, tuple[Interval, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, intervals: Iterable[tuple[Sid, Interval]]) -> MysqlGtidSet:
+        """Any intervals, in any order, overlapping or not."""
+        grouped: dict[Sid, list[Interval]] = {}
+        for sid, interval in intervals:
+            grouped.setdefault(sid, []).append(interval)
+        return cls({sid: tuple(_merged(grouped[sid])) for sid in sorted(grouped)})
+
+    @classmethod
+    def parse_text(cls, text: str) -> MysqlGtidSet:
+        """Raises InvalidGtidSet.
+
+        >>> str(MysqlGtidSet.parse_text("3E11FA47-71CA-11E1-9E33-C80AA9429562:7:1-3:4-5"))
+        '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7'
+        """
+        found: list[tuple[Sid, Interval]] = []
+        for part in filter(None, "".join(text.split()).lower().split(",")):
+            uuid, *items = part.split(":")
+            if not _UUID.fullmatch(uuid) or not items:
+                raise InvalidGtidSet(text, Flavour.MYSQL.value)
+            found += _intervals_of(uuid, items, text)
+        return cls.of(found)
+
+    def flat(self) -> Iterator[tuple[Sid, Interval]]:
+        """Every interval with its numberer."""
+        return ((sid, interval) for sid, intervals in self.intervals.items() for interval in intervals)
+
+    def union(self, other: GtidSet) -> MysqlGtidSet:
+        theirs = _same_family(self, other)
+        return MysqlGtidSet.of([*self.flat(), *theirs.flat()])
+
+    def contains(self, other: GtidSet) -> bool:
+        return not self._lacks(_same_family(self, other))
+
+    def _lacks(self, other: MysqlGtidSet) -> bool:
+        for sid, interval in other.flat():
+            mine = self.intervals.get(sid, ())
+            if not any(one.first <= interval.first and interval.last <= one.last for one in mine):
+                return True
+        return False
+
+    def minus(self, other: GtidSet) -> MysqlGtidSet:
+        theirs = _same_family(self, other)
+        left = [
+            (sid, rest) for sid, interval in self.flat() for rest in _without(interval, theirs.intervals.get(sid, ()))
+        ]
+        return MysqlGtidSet.of(left)
+
+    def __bool__(self) -> bool:
+        return bool(self.intervals)
+
+    def __str__(self) -> str:
+        parts: dict[str, str] = {}
+        for sid, intervals in self.intervals.items():  # sorted: the untagged intervals of a uuid come first
+            text = ":".join(f"{i.first}-{i.last}" if i.last > i.first else str(i.first) for i in intervals)
+            head = parts.get(sid.uuid, sid.uuid)
+            parts[sid.uuid] = f"{head}:{sid.tag}:{text}" if sid.tag else f"{head}:{text}"
+        return ",".join(parts.values())
+
+
+def _intervals_of(uuid: str, items: Iterable[str], text: str) -> Iterator[tuple[Sid, Interval]]:
+    tag = ""
+    for item in items:
+        if _TAG.fullmatch(item):
+            tag = item
+            continue
+        match = _INTERVAL.fullmatch(item)
+        if match is None:
+            raise InvalidGtidSet(text, Flavour.MYSQL.value)
+        interval = Interval(int(match[1]), int(match[2] or match[1]))
+        if not 1 <= interval.first <= interval.last:
+            raise InvalidGtidSet(text, Flavour.MYSQL.value)
+        yield Sid(uuid, tag), interval
+
+
+def _merged(intervals: list[Interval]) -> Iterator[Interval]:
+    intervals.sort()
+    held = intervals[0]
+    for one in intervals:
+        if one.first <= held.last + 1:
+            held = Interval(held.first, max(held.last, one.last))
+        else:
+            yield held
+            held = one
+    yield held
+
+
+def _without(interval: Interval, holes: Iterable[Interval]) -> Iterator[Interval]:
+    first = interval.first
+    for hole in holes:
+        if hole.last < first or hole.first > interval.last:
+            continue
+        if hole.first > first:
+            yield Interval(first, hole.first - 1)
+        first = hole.last + 1
+    if first <= interval.last:
+        yield Interval(first, interval.last)
+
+
+@dataclass(frozen=True)
+class MariadbGtidSet(GtidSet):
+    """`last`: the last transaction of each domain; build with `of` or `parse_text`."""
+
+    last: Mapping[int, MariadbGtid] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, gtids: Iterable[MariadbGtid]) -> MariadbGtidSet:
+        """Of each domain the highest sequence number counts, in any order."""
+        last: dict[int, MariadbGtid] = {}
+        for gtid in gtids:
+            held = last.get(gtid.domain)
+            if held is None or (held.sequence, held.server_id) < (gtid.sequence, gtid.server_id):
+                last[gtid.domain] = gtid
+        return cls(dict(sorted(last.items())))
+
+    @classmethod
+    def parse_text(cls, text: str) -> MariadbGtidSet:
+        """Raises InvalidGtidSet.
+
+        >>> str(MariadbGtidSet.parse_text("1-7-9, 0-1-42"))
+        '0-1-42,1-7-9'
+        """
+        found = []
+        for part in filter(None, "".join(text.split()).split(",")):
+            match = _MARIADB.fullmatch(part)
+            if match is None:
+                raise InvalidGtidSet(text, Flavour.MARIADB.value)
+            found.append(MariadbGtid(int(match[1]), int(match[2]), int(match[3])))
+        return cls.of(found)
+
+    def union(self, other: GtidSet) -> MariadbGtidSet:
+        return MariadbGtidSet.of([*self.last.values(), *_same_family(self, other).last.values()])
+
+    def contains(self, other: GtidSet) -> bool:
+        return not self.unreached(_same_family(self, other))
+
+    def unreached(self, other: MariadbGtidSet) -> list[MariadbGtid]:
+        """The positions of `other` that this set has not reached."""
+        return [
+            gtid
+            for gtid in other.last.values()
+            if (mine := self.last.get(gtid.domain)) is None or mine.sequence < gtid.sequence
+        ]
+
+    def minus(self, other: GtidSet) -> MariadbGtidSet:
+        return MariadbGtidSet.of(_same_family(self, other).unreached(self))
+
+    def __bool__(self) -> bool:
+        return bool(self.last)
+
+    def __str__(self) -> str:
+        return ",".join(str(gtid) for gtid in self.last.values())

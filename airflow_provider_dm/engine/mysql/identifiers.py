@@ -1,0 +1,42 @@
+"""Names of schemas, tables and columns, and the one way to write them into SQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from airflow_provider_dm.engine.errors import DmError
+
+
+@dataclass(eq=False)
+class InvalidIdentifier(DmError):
+    """A name that no server accepts."""
+
+    name: str
+
+    code: ClassVar[str] = "DM-5001"
+    what: ClassVar[str] = "{name!r} cannot be an identifier: it is empty or holds a NUL character."
+
+
+def quote(name: str) -> str:
+    """The name in back-quotes, safe to splice into SQL. Raises InvalidIdentifier.
+
+    >>> quote("a`b")
+    '`a``b`'
+    """
+    if not name or "\0" in name:
+        raise InvalidIdentifier(name)
+    return "`" + name.replace("`", "``") + "`"
+
+
+class TableName(NamedTuple):
+    """A schema-qualified table."""
+
+    schema: str
+    table: str
+
+    def quoted(self) -> str:
+        return f"{quote(self.schema)}.{quote(self.table)}"
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"

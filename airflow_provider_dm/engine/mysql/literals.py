@@ -1,0 +1,39 @@
+"""Bytes to SQL literal text, under the session that `connection.connect` pins.
+
+The pinned session has `SET NAMES utf8mb4` and a sql_mode without NO_BACKSLASH_ESCAPES and ANSI_QUOTES, so a literal
+is safe when backslash and single quote are escaped. Text in another charset travels as hexadecimal with an
+introducer: no client-side conversion, no multi-byte trap (gbk's 0x5c).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NULL: Final = b"NULL"
+
+
+def quote_utf8(value: bytes) -> bytes:
+    r"""Valid UTF-8 bytes as a quoted literal.
+
+    >>> quote_utf8(b"it's")
+    b"'it\\'s'"
+    """
+    if b"\\" in value:
+        value = value.replace(b"\\", b"\\\\")
+    if b"'" in value:
+        value = value.replace(b"'", b"\\'")
+    return b"'" + value + b"'"
+
+
+def hexadecimal(value: bytes) -> bytes:
+    """Binary bytes as a literal of type BINARY. The empty string has no 0x form.
+
+    >>> hexadecimal(b"\\x00\\xff")
+    b"x'00ff'"
+    """
+    return b"x'" + value.hex().encode("ascii") + b"'"
+
+
+def introduced(charset: str, value: bytes) -> bytes:
+    """Bytes of a non-UTF-8 charset as `_charset x'..'`; the server takes them as they are."""
+    return b"_" + charset.encode("ascii") + b" " + hexadecimal(value)

@@ -1,0 +1,123 @@
+"""A place in one source's binlog, and the only comparison of two of them.
+
+A location names a binlog file (with the suffix of the relay sub-directory that holds it), a 64-bit byte position in
+it, and the set of GTIDs committed before that position. Positions order two locations only while both lie in the
+history of one source; a GTID set travels along for failover and for people. There is no `__lt__`: of two places in
+unrelated histories neither is before the other, and an order that lies would move a checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from typing import Any, ClassVar, Final
+
+from airflow_provider_dm.engine.errors import DmError
+
+BINLOG_HEADER_SIZE: Final = 4
+"""Every binlog file starts with four magic bytes; the first event lies behind them."""
+
+_FILE: Final = re.compile(r"^(?P<base>[\w.-]+)\.(?P<number>\d{6,})$", re.ASCII)
+_TEXT: Final = re.compile(r"^\(?\s*(?P<file>[\w.-]+?\.\d{6,})\s*[:,]\s*(?P<position>\d+)\s*\)?$", re.ASCII)
+
+
+class Order(Enum):
+    """How one location stands to another."""
+
+    BEFORE = "before"
+    SAME = "same"
+    AFTER = "after"
+    UNRELATED = "unrelated"
+
+
+@dataclass(eq=False)
+class InvalidLocation(DmError):
+    """Text that is no location."""
+
+    text: str
+
+    code: ClassVar[str] = "DM-1101"
+    what: ClassVar[str] = "{text!r} is not a binlog location."
+    hint: ClassVar[str] = "Write it as FILE:POSITION, for example mysql-bin.000003:1234."
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogFile:
+    """A binlog file's name as a value: `mysql-bin.000003` is base `mysql-bin`, number 3."""
+
+    base: str
+    number: int
+
+    @classmethod
+    def parse(cls, name: str) -> BinlogFile:
+        """Raises InvalidLocation for anything that is not BASE.DIGITS; a path never parses."""
+        match = _FILE.match(name)
+        if match is None:
+            raise InvalidLocation(name)
+        return cls(match["base"], int(match["number"]))
+
+    def __str__(self) -> str:
+        return f"{self.base}.{self.number:06d}"
+
+    def next(self) -> BinlogFile:
+        return replace(self, number=self.number + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Everything of one source's log before `position` of `file` (bytes), and `gtid_set` committed until there.
+
+    `suffix` is the number of the relay sub-directory (1 for a source that never failed over).
+    """
+
+    file: str
+    position: int
+    gtid_set: str = ""
+    suffix: int = 1
+
+    def __post_init__(self) -> None:
+        BinlogFile.parse(self.file)
+        if self.position < 0 or self.suffix < 0:
+            raise InvalidLocation(f"{self.file}:{self.position}")
+
+    @classmethod
+    def parse(cls, text: str) -> Location:
+        """From `FILE:POSITION` or DM's `(FILE, POSITION)`."""
+        match = _TEXT.match(text.strip())
+        if match is None:
+            raise InvalidLocation(text)
+        return cls(match["file"], int(match["position"]))
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Location:
+        return cls(**value)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def sort_key(self) -> str:
+        """Fixed-width text whose byte order is the order of the log, inside one source only (64-bit positions)."""
+        return f"{self.suffix:06d}.{BinlogFile.parse(self.file).number:010d}.{self.position:020d}"
+
+    def at(self, position: int) -> Location:
+        """The same file, another position; the GTID set is not carried over, as it would be wrong there."""
+        return replace(self, position=position, gtid_set="")
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.position}"
+
+
+def compare(a: Location, b: Location) -> Order:
+    """How `a` stands to `b`. UNRELATED when the files' base names differ inside one sub-directory."""
+    if a.suffix == b.suffix and BinlogFile.parse(a.file).base != BinlogFile.parse(b.file).base:
+        return Order.UNRELATED
+    if a.sort_key == b.sort_key:
+        return Order.SAME
+    return Order.BEFORE if a.sort_key < b.sort_key else Order.AFTER
+
+
+def reached(here: Location, goal: Location) -> bool:
+    """Whether everything before `goal` is also before `here`. False for unrelated histories."""
+    return compare(here, goal) in (Order.SAME, Order.AFTER)
