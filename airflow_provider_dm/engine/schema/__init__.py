@@ -1,0 +1,1 @@
+"""Tables as values: columns, keys, types; how a column's value is read, compared and written."""

@@ -1,0 +1,170 @@
+"""What a server's catalogue says about its tables, read in a few queries however many tables there are.
+
+Text columns of the catalogue are UTF-8 whatever the session asks for. MySQL and MariaDB differ in what they call a
+generated column and a functional index; both arrive as the same `Table`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, ClassVar, Final
+
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+
+SYSTEM_SCHEMAS: Final = frozenset({"information_schema", "performance_schema", "mysql", "sys", "metrics_schema"})
+_SYSTEM_VERSIONED: Final = "SYSTEM VERSIONED"
+_BATCH: Final = 500  # names for one query: keeps its text far below max_allowed_packet
+
+_LIST: Final = (
+    "SELECT table_schema, table_name FROM information_schema.tables "
+    f"WHERE table_type IN ('BASE TABLE', '{_SYSTEM_VERSIONED}')"
+)
+_EXIST: Final = "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE {names}"
+_COLUMNS: Final = (
+    "SELECT table_schema, table_name, ordinal_position, column_name, data_type, column_type, is_nullable, "
+    "character_set_name, collation_name, numeric_precision, numeric_scale, datetime_precision, character_octet_length, "
+    "extra, generation_expression FROM information_schema.columns WHERE {names} "
+    "ORDER BY table_schema, table_name, ordinal_position"
+)
+_KEYS: Final = (
+    "SELECT table_schema, table_name, index_name, column_name, sub_part FROM information_schema.statistics "
+    "WHERE non_unique = 0 AND {names} ORDER BY table_schema, table_name, index_name, seq_in_index"
+)
+_FOREIGN_KEYS: Final = (
+    "SELECT DISTINCT table_schema, table_name FROM information_schema.table_constraints "
+    "WHERE constraint_type = 'FOREIGN KEY' AND {names}"
+)
+
+
+@dataclass(eq=False)
+class TableNotFound(DmError):
+    """The catalogue has no such base table."""
+
+    table: str
+
+    code: ClassVar[str] = "DM-5002"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "there is no table {table} (or no privilege to see it)."
+    hint: ClassVar[str] = "Check its name and the SELECT privilege; views and sequences are not replicated."
+
+
+def list_tables(connection: Connection) -> list[TableName]:
+    """All base tables outside of the system schemas, sorted. Views and MariaDB's sequences are none."""
+    names = (_name(schema, table) for schema, table in query(connection, _LIST))
+    return sorted(name for name in names if name.schema.lower() not in SYSTEM_SCHEMAS)
+
+
+def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Table]:
+    """The definitions of `names`, in their order.
+
+    Raises TableNotFound, and NotSupportedYet for a system-versioned table.
+    """
+    wanted = list(dict.fromkeys(names))
+    found: dict[TableName, Table] = {}
+    for start in range(0, len(wanted), _BATCH):
+        found |= _read_batch(connection, wanted[start : start + _BATCH])
+    return {name: found[name] for name in wanted}
+
+
+def create_statement(connection: Connection, name: TableName) -> str:
+    """SHOW CREATE TABLE of a base table."""
+    return text(query(connection, f"SHOW CREATE TABLE {name.quoted()}")[0][1])
+
+
+def _read_batch(connection: Connection, names: list[TableName]) -> dict[TableName, Table]:
+    _check_kinds(names, _select(connection, _EXIST, names))
+    columns = _by_table(_select(connection, _COLUMNS, names))
+    keys = _by_table(_select(connection, _KEYS, names))
+    foreign = {_name(schema, table) for schema, table in _select(connection, _FOREIGN_KEYS, names)}
+    return {
+        name: Table(name, _columns(columns[name]), _unique_keys(keys.get(name, [])), has_foreign_keys=name in foreign)
+        for name in names
+    }
+
+
+def _select(connection: Connection, sql: str, names: Collection[TableName]) -> list[tuple[Any, ...]]:
+    """The catalogue's rows of exactly these tables; where it compares names loosely, others are dropped here."""
+    condition = "(table_schema, table_name) IN (" + ", ".join(["(%s, %s)"] * len(names)) + ")"
+    wanted = set(names)
+    arguments = tuple(part for name in names for part in name)
+    rows = query(connection, sql.format(names=condition), arguments)
+    return [row for row in rows if _name(row[0], row[1]) in wanted]
+
+
+def _check_kinds(names: list[TableName], rows: list[tuple[Any, ...]]) -> None:
+    kinds = {_name(schema, table): text(kind) for schema, table, kind in rows}
+    for name in names:
+        match kinds.get(name):
+            case "BASE TABLE":
+                pass
+            case "SYSTEM VERSIONED":
+                raise NotSupportedYet("a system-versioned table", str(name), "Leave it out by block-allow-list.")
+            case _:
+                raise TableNotFound(str(name))
+
+
+def _by_table(rows: list[tuple[Any, ...]]) -> dict[TableName, list[tuple[Any, ...]]]:
+    # Not groupby: the server sorts names that differ in case only among each other.
+    tables: defaultdict[TableName, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in rows:
+        tables[_name(row[0], row[1])].append(row[2:])
+    return dict(tables)
+
+
+def _columns(rows: list[tuple[Any, ...]]) -> tuple[Column, ...]:
+    # The server's ordinals may have holes (MySQL hides some columns); a row image has none.
+    return tuple(_column(position, row[1:]) for position, row in enumerate(rows))
+
+
+def _column(position: int, row: tuple[Any, ...]) -> Column:
+    name, data_type, column_type, nullable, charset, collation, precision, scale, fsp, octets, extra, expression = row
+    extras = text(extra or b"").upper()
+    return Column(
+        name=text(name),
+        position=position,
+        data_type=text(data_type).lower(),
+        column_type=text(column_type),
+        nullable=text(nullable) == "YES",
+        charset=_optional_text(charset),
+        collation=_optional_text(collation),
+        numeric_precision=_optional_int(precision),
+        numeric_scale=_optional_int(scale),
+        datetime_precision=_optional_int(fsp),
+        octet_length=_optional_int(octets),
+        # "DEFAULT_GENERATED" is MySQL's word for an expression as default: no generated column.
+        generated=bool(expression) or "VIRTUAL GENERATED" in extras or "STORED GENERATED" in extras,
+        invisible="INVISIBLE" in extras,
+    )
+
+
+def _unique_keys(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
+    keys = [_index(text(name), list(parts)) for name, parts in groupby(rows, key=lambda row: row[0])]
+    return tuple(sorted(keys, key=lambda key: (not key.primary, key.name)))
+
+
+def _index(name: str, rows: list[tuple[Any, ...]]) -> Index:
+    columns = [(text(column), _optional_int(prefix)) for _, column, prefix in rows if column is not None]
+    return Index(
+        name=name,
+        columns=tuple(column for column, _ in columns),
+        prefixes=tuple(prefix for _, prefix in columns),
+        expression=len(columns) < len(rows),
+    )
+
+
+def _name(schema: bytes, table: bytes) -> TableName:
+    return TableName(text(schema), text(table))
+
+
+def _optional_text(value: bytes | None) -> str | None:
+    return None if value is None else text(value)
+
+
+def _optional_int(value: Any) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,93 @@
+"""A table as the server's catalogue describes it, as frozen values.
+
+Nothing here talks to a server (catalogue.py does) and nothing decodes bytes (codec.py does).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. `column_type` is the catalogue's full text, e.g. `bigint(20) unsigned` or `enum('a','b')`."""
+
+    name: str
+    position: int
+    """0-based ordinal: the index in row images."""
+    data_type: str
+    column_type: str
+    nullable: bool
+    charset: str | None = None
+    collation: str | None = None
+    numeric_precision: int | None = None
+    numeric_scale: int | None = None
+    datetime_precision: int | None = None
+    octet_length: int | None = None
+    """CHARACTER_OCTET_LENGTH: bytes; None for non-strings."""
+    generated: bool = False
+    invisible: bool = False
+
+    @property
+    def unsigned(self) -> bool:
+        return "unsigned" in self.column_type.lower().split()
+
+
+@dataclass(frozen=True)
+class Index:
+    """A PRIMARY or UNIQUE key. `prefixes[i]` is the prefix length of `columns[i]` in characters, or None."""
+
+    name: str
+    columns: tuple[str, ...]
+    unique: bool = True
+    prefixes: tuple[int | None, ...] = ()
+    expression: bool = False
+    """An index over an expression: its values are not columns of the row."""
+
+    @property
+    def primary(self) -> bool:
+        return self.name == "PRIMARY"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's columns in order and its unique keys (PRIMARY first)."""
+
+    name: TableName
+    columns: tuple[Column, ...]
+    unique_keys: tuple[Index, ...]
+    has_foreign_keys: bool = False
+
+    def column(self, name: str) -> Column:
+        """By name, case-insensitively as the server does. Raises KeyError."""
+        for column in self.columns:
+            if column.name.lower() == name.lower():
+                return column
+        raise KeyError(name)
+
+    @property
+    def identity(self) -> Index | None:
+        """The key that names a row: PRIMARY, else the first unique key over whole, not-null columns, else None."""
+        for key in sorted(self.unique_keys, key=lambda key: not key.primary):
+            whole = not key.expression and not any(key.prefixes)
+            if key.primary or (whole and all(not self.column(name).nullable for name in key.columns)):
+                return key
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"name": list(self.name)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Table:
+        return cls(
+            name=TableName(*value["name"]),
+            columns=tuple(Column(**column) for column in value["columns"]),
+            unique_keys=tuple(
+                Index(**(key | {"columns": tuple(key["columns"]), "prefixes": tuple(key["prefixes"])}))
+                for key in value["unique_keys"]
+            ),
+            has_foreign_keys=value["has_foreign_keys"],
+        )

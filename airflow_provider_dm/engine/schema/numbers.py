@@ -1,0 +1,190 @@
+"""Numbers and bits: their canonical bytes, from what a server sends as text and from how a row image stores them.
+
+A canonical number is what the server's text protocol sends, without the padding of ZEROFILL. FLOAT and DOUBLE are the
+exception, as the server shortens a FLOAT to six digits: they are `repr` of the exact stored value, so that a FLOAT
+read by SELECT (as a DOUBLE, see `codec.py`) and one decoded from four bytes are the same text. Nothing here knows
+tables or events.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from math import isfinite
+from typing import Final
+
+DIGITS_PER_GROUP: Final = 9
+BYTES_PER_GROUP: Final = 4
+BYTES_FOR_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+"""Bytes that a DECIMAL's incomplete group of 0 to 9 digits takes (MySQL `dig2bytes`)."""
+
+MAX_DECIMAL_PRECISION: Final = 65
+MAX_DECIMAL_SCALE: Final = 38  # MariaDB; MySQL stops at 30
+
+_FLOAT: Final = struct.Struct("<f")
+_DOUBLE: Final = struct.Struct("<d")
+
+
+class MalformedNumber(ValueError):
+    """Bytes that no server would have written; the caller knows where they lie and raises the error for people."""
+
+
+# Text from the server -> canonical
+
+
+def integer_from_text(text: bytes) -> bytes:
+    """Without the zeros of ZEROFILL.
+
+    >>> integer_from_text(b"0000000042"), integer_from_text(b"0000")
+    (b'42', b'0')
+    """
+    return text.lstrip(b"0") or b"0"
+
+
+def decimal_from_text(text: bytes) -> bytes:
+    """Without the zeros of ZEROFILL, keeping one digit before the point.
+
+    >>> decimal_from_text(b"001.20"), decimal_from_text(b"000.50"), decimal_from_text(b"00000")
+    (b'1.20', b'0.50', b'0')
+    """
+    stripped = text.lstrip(b"0")
+    return stripped if stripped and not stripped.startswith(b".") else b"0" + stripped
+
+
+def float_from_text(text: bytes) -> bytes:
+    """Shortest text of the same double.
+
+    >>> float_from_text(b"1e22"), float_from_text(b"0.10000000149011612"), float_from_text(b"-0")
+    (b'1e+22', b'0.10000000149011612', b'-0.0')
+    """
+    return float_text(float(text))
+
+
+# Row image -> canonical
+
+
+def float_text(value: float) -> bytes:
+    """A double as canonical text. Raises MalformedNumber for NaN and infinities, which no column can hold."""
+    if not isfinite(value):
+        raise MalformedNumber(f"{value} is not a number that a column can hold")
+    return repr(value).encode("ascii")
+
+
+def unpack_float(data: bytes) -> bytes:
+    """FLOAT: four bytes, little-endian.
+
+    >>> unpack_float(struct.pack("<f", 0.1))
+    b'0.10000000149011612'
+    """
+    return float_text(_FLOAT.unpack(data)[0])
+
+
+def unpack_double(data: bytes) -> bytes:
+    """DOUBLE: eight bytes, little-endian."""
+    return float_text(_DOUBLE.unpack(data)[0])
+
+
+def decimal_size(precision: int, scale: int) -> int:
+    """Bytes of a NEWDECIMAL in a row image. Raises MalformedNumber for a precision or scale that cannot be.
+
+    >>> decimal_size(65, 30), decimal_size(3, 1)
+    (30, 2)
+    """
+    if not (0 < precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= min(precision, MAX_DECIMAL_SCALE)):
+        raise MalformedNumber(f"DECIMAL({precision},{scale})")
+    return _digits_size(precision - scale) + _digits_size(scale)
+
+
+def _digits_size(digits: int) -> int:
+    groups, rest = divmod(digits, DIGITS_PER_GROUP)
+    return groups * BYTES_PER_GROUP + BYTES_FOR_DIGITS[rest]
+
+
+@lru_cache(maxsize=1024)
+def decimal_unpacker(precision: int, scale: int) -> Callable[[bytes], bytes]:
+    r"""A reader of one NEWDECIMAL: big-endian groups of nine digits, sign bit flipped (MySQL `bin2decimal`).
+
+    >>> decimal_unpacker(3, 1)(b"\x8c\x03"), decimal_unpacker(3, 1)(b"\x73\xfc")
+    (b'12.3', b'-12.3')
+    """
+    size = decimal_size(precision, scale)
+    whole = _groups(precision - scale, leading=True)
+    fraction = _groups(scale, leading=False)
+    sign_bit, all_ones = 1 << (8 * size - 1), (1 << (8 * size)) - 1
+    shifts = _shifts(size, whole + fraction)
+    limit = 10**precision
+    power = 10**scale
+
+    def unpack(data: bytes) -> bytes:
+        bits = int.from_bytes(data, "big")
+        negative = not bits & sign_bit
+        bits ^= sign_bit
+        if negative:
+            bits ^= all_ones
+        number = 0
+        for shift, mask, modulus in shifts:
+            group = (bits >> shift) & mask
+            if group >= modulus:
+                raise MalformedNumber(f"DECIMAL({precision},{scale}) with the bytes {data.hex()}")
+            number = number * modulus + group
+        if number >= limit:
+            raise MalformedNumber(f"DECIMAL({precision},{scale}) with the bytes {data.hex()}")
+        sign = b"-" if negative and number else b""
+        if not scale:
+            return b"%b%d" % (sign, number)
+        integer, decimals = divmod(number, power)
+        return b"%b%d.%0*d" % (sign, integer, scale, decimals)
+
+    return unpack
+
+
+def _groups(digits: int, *, leading: bool) -> list[tuple[int, int]]:
+    """(bytes, digits) of each group in the order stored; the incomplete one comes first before the point."""
+    groups, rest = divmod(digits, DIGITS_PER_GROUP)
+    full = [(BYTES_PER_GROUP, DIGITS_PER_GROUP)] * groups
+    partial = [(BYTES_FOR_DIGITS[rest], rest)] if rest else []
+    return partial + full if leading else full + partial
+
+
+def _shifts(size: int, groups: list[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
+    """(right shift, mask, 10**digits) of each group inside the whole value read as one big-endian integer."""
+    shifts = []
+    rest = size
+    for length, digits in groups:
+        rest -= length
+        shifts.append((8 * rest, (1 << (8 * length)) - 1, 10**digits))
+    return tuple(shifts)
+
+
+# Canonical -> literal and key form
+
+
+def float_literal(value: bytes) -> bytes:
+    """With an exponent: without one the server reads a DECIMAL, which has neither -0.0 nor all digits.
+
+    >>> float_literal(b"0.1"), float_literal(b"1e+22")
+    (b'0.1e0', b'1e+22')
+    """
+    return value if b"e" in value else value + b"e0"
+
+
+def integer_key(value: bytes) -> bytes:
+    return value
+
+
+def decimal_key(value: bytes) -> bytes:
+    """One text for equal numbers of different scale.
+
+    >>> decimal_key(b"1.50"), decimal_key(b"1.5"), decimal_key(b"10"), decimal_key(b"-0.00")
+    (b'1.5', b'1.5', b'10', b'0')
+    """
+    if b"." not in value:
+        return value
+    short = value.rstrip(b"0").rstrip(b".")
+    return b"0" if short == b"-0" else short
+
+
+def bits_key(value: bytes) -> bytes:
+    """BIT columns of different width hold the same number."""
+    return value.lstrip(b"\0")

@@ -1,0 +1,238 @@
+"""Dates and times: canonical text from a row image's bits.
+
+The text is what the server prints in a session whose time zone is UTC, with all `fsp` digits of the column. Python's
+`datetime` is never used: it holds neither `0000-00-00`, nor `2020-00-10`, nor `-838:59:59`. The packed forms are those
+of MySQL 5.6 and later (`my_time.cc`); the older forms without fraction are here too, for tables that were
+never rebuilt. A value outside what the server can store raises MalformedTime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+MAX_FSP: Final = 6
+_DATETIME_OFFSET: Final = 0x8000000000
+_TIME_OFFSET: Final = 0x800000
+_TWO: Final = tuple(b"%02d" % number for number in range(100))
+_FRACTION_BYTES: Final = (0, 1, 1, 2, 2, 3, 3)
+_DAYS_BEFORE_MONTH: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
+_MAX_TIME_HOURS: Final = 838
+
+
+class MalformedTime(ValueError):
+    """Bits that no server would have written; the caller knows where they lie and raises the error for people."""
+
+
+def fraction_size(fsp: int) -> int:
+    """Bytes of the fraction of TIME2, DATETIME2 and TIMESTAMP2. Raises MalformedTime."""
+    if not 0 <= fsp <= MAX_FSP:
+        raise MalformedTime(f"a precision of {fsp}")
+    return _FRACTION_BYTES[fsp]
+
+
+def fraction_text(value: int, fsp: int) -> bytes:
+    """`.ddd` from the stored fraction, which has an even number of digits: 1/100, 1/10000 or 1/1000000 seconds.
+
+    >>> fraction_text(50, 1), fraction_text(1, 6), fraction_text(0, 0)
+    (b'.5', b'.000001', b'')
+    """
+    if not fsp:
+        return b""
+    digits = 2 * _FRACTION_BYTES[fsp]
+    if value >= 10**digits:
+        raise MalformedTime(f"a fraction of {value}/{10**digits} seconds")
+    return (b".%0*d" % (digits, value))[: fsp + 1]
+
+
+@lru_cache(maxsize=65536)
+def date_text(packed: int) -> bytes:
+    """A DATE's 24 bits: year * 512 + month * 32 + day; zero parts are kept.
+
+    >>> date_text((2020 << 9) | (0 << 5) | 10), date_text(0)
+    (b'2020-00-10', b'0000-00-00')
+    """
+    return _year_month_day(packed >> 9, (packed >> 5) & 15, packed & 31)
+
+
+def _year_month_day(year: int, month: int, day: int) -> bytes:
+    if year > 9999 or month > 12:
+        raise MalformedTime(f"the date {year}-{month}-{day}")
+    return b"%04d-%02d-%02d" % (year, month, day)
+
+
+@lru_cache(maxsize=65536)
+def _packed_day(packed: int) -> bytes:
+    """The date part of DATETIME2, 22 bits: (year * 13 + month) * 32 + day."""
+    year, month = divmod(packed >> 5, 13)
+    return _year_month_day(year, month, packed & 31) + b" "
+
+
+@lru_cache(maxsize=131072)
+def _packed_clock(packed: int) -> bytes:
+    """The clock part of DATETIME2, 17 bits: hour * 4096 + minute * 64 + second."""
+    hour, minute, second = packed >> 12, (packed >> 6) & 63, packed & 63
+    if hour > 23 or minute > 59 or second > 59:
+        raise MalformedTime(f"the time of day {hour}:{minute}:{second}")
+    return b"%b:%b:%b" % (_TWO[hour], _TWO[minute], _TWO[second])
+
+
+def datetime2_text(packed: int) -> bytes:
+    """DATETIME2 without its fraction: 40 bits, big-endian, offset.
+
+    >>> datetime2_text(0x8000000000), datetime2_text(0x99A5420000 + (12 << 12))
+    (b'0000-00-00 00:00:00', b'2020-01-01 12:00:00')
+    """
+    bits = packed - _DATETIME_OFFSET
+    if bits < 0:
+        raise MalformedTime(f"the negative date 0x{packed:010x}")
+    return _packed_day(bits >> 17) + _packed_clock(bits & 0x1FFFF)
+
+
+@lru_cache(maxsize=65536)
+def _epoch_day(days: int) -> bytes:
+    """Days since 1970-01-01 as a Gregorian date (H. Hinnant, "civil_from_days", for days >= 0)."""
+    shifted = days + 719468
+    era, day_of_era = divmod(shifted, 146097)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month_index = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month_index + 2) // 5 + 1
+    month = month_index + 3 if month_index < 10 else month_index - 9
+    year = year_of_era + era * 400 + (1 if month <= 2 else 0)
+    return _year_month_day(year, month, day) + b" "
+
+
+@lru_cache(maxsize=86400)
+def _clock(seconds: int) -> bytes:
+    return b"%b:%b:%b" % (_TWO[seconds // 3600], _TWO[seconds // 60 % 60], _TWO[seconds % 60])
+
+
+def timestamp_text(seconds: int, *, zero: bool | None = None) -> bytes:
+    """Seconds since 1970 as UTC text; `zero` (default: seconds == 0) is the value 0000-00-00 00:00:00.
+
+    >>> timestamp_text(0), timestamp_text(1), timestamp_text(2**31 - 1)
+    (b'0000-00-00 00:00:00', b'1970-01-01 00:00:01', b'2038-01-19 03:14:07')
+    """
+    if zero is None:
+        zero = seconds == 0
+    if zero:
+        return b"0000-00-00 00:00:00"
+    days, rest = divmod(seconds, 86400)
+    return _epoch_day(days) + _clock(rest)
+
+
+def timestamp2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
+    """A reader of TIMESTAMP2: four bytes of seconds, big-endian, then the fraction."""
+    size = fraction_size(fsp)
+    if not size:
+        return lambda data: timestamp_text(int.from_bytes(data, "big"))
+    shift, mask = 8 * size, (1 << 8 * size) - 1
+
+    def unpack(data: bytes) -> bytes:
+        bits = int.from_bytes(data, "big")
+        # 1970-01-01 00:00:00.5 is a value of its own; the zero date has no fraction.
+        return timestamp_text(bits >> shift, zero=bits == 0) + fraction_text(bits & mask, fsp)
+
+    return unpack
+
+
+def datetime2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
+    """A reader of DATETIME2: five bytes, big-endian, then the fraction."""
+    size = fraction_size(fsp)
+    if not size:
+        return lambda data: datetime2_text(int.from_bytes(data, "big"))
+    shift, mask = 8 * size, (1 << 8 * size) - 1
+
+    def unpack(data: bytes) -> bytes:
+        bits = int.from_bytes(data, "big")
+        return datetime2_text(bits >> shift) + fraction_text(bits & mask, fsp)
+
+    return unpack
+
+
+def time2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
+    r"""A reader of TIME2: three bytes and the fraction are one big-endian number, offset, negative for negative times.
+
+    >>> time2_unpacker(6)(b"\x7f\xff\xff\xff\xff\xff"), time2_unpacker(0)(b"\x80\x10\x83")
+    (b'-00:00:00.000001', b'01:02:03')
+    """
+    size = fraction_size(fsp)
+    offset, shift, mask = _TIME_OFFSET << (8 * size), 8 * size, (1 << 8 * size) - 1
+
+    def unpack(data: bytes) -> bytes:
+        bits = int.from_bytes(data, "big") - offset
+        sign = b""
+        if bits < 0:
+            sign, bits = b"-", -bits
+        clock = bits >> shift
+        return sign + time_text(clock >> 12, (clock >> 6) & 63, clock & 63) + fraction_text(bits & mask, fsp)
+
+    return unpack
+
+
+def time_text(hour: int, minute: int, second: int) -> bytes:
+    """`HH:MM:SS`, three digits of hours where needed. Raises MalformedTime.
+
+    >>> time_text(838, 59, 59)
+    b'838:59:59'
+    """
+    if hour > _MAX_TIME_HOURS or minute > 59 or second > 59:
+        raise MalformedTime(f"the time {hour}:{minute}:{second}")
+    return b"%02d:%02d:%02d" % (hour, minute, second)
+
+
+# The forms of before MySQL 5.6, little-endian and without fraction
+
+
+def unpack_old_date(data: bytes) -> bytes:
+    """DATE and NEWDATE: three bytes."""
+    return date_text(int.from_bytes(data, "little"))
+
+
+def unpack_old_time(data: bytes) -> bytes:
+    """TIME: three bytes, signed, HHMMSS as a decimal number."""
+    number = int.from_bytes(data, "little", signed=True)
+    sign, number = (b"-", -number) if number < 0 else (b"", number)
+    return sign + time_text(number // 10000, number // 100 % 100, number % 100)
+
+
+def unpack_old_datetime(data: bytes) -> bytes:
+    """DATETIME: eight bytes, YYYYMMDDHHMMSS as a decimal number."""
+    day, clock = divmod(int.from_bytes(data, "little"), 1_000_000)
+    if clock // 10000 > 23 or clock // 100 % 100 > 59 or clock % 100 > 59:
+        raise MalformedTime(f"the time of day {clock}")
+    text = _year_month_day(day // 10000, day // 100 % 100, day % 100)
+    return text + b" " + time_text(clock // 10000, clock // 100 % 100, clock % 100)
+
+
+def unpack_old_timestamp(data: bytes) -> bytes:
+    """TIMESTAMP: four bytes of seconds, little-endian."""
+    return timestamp_text(int.from_bytes(data, "little"))
+
+
+def unpack_year(data: bytes) -> bytes:
+    r"""YEAR: one byte, years since 1900; zero is the year 0000.
+
+    >>> unpack_year(b"\x00"), unpack_year(b"\x01"), unpack_year(b"\xff")
+    (b'0000', b'1901', b'2155')
+    """
+    return b"%04d" % (1900 + data[0]) if data[0] else b"0000"
+
+
+# Canonical -> literal and key form
+
+
+def quoted(value: bytes) -> bytes:
+    """Digits and punctuation need no escaping."""
+    return b"'" + value + b"'"
+
+
+def time_key(value: bytes) -> bytes:
+    """One text for equal times of different precision.
+
+    >>> time_key(b"01:02:03.500"), time_key(b"01:02:03.000"), time_key(b"01:02:00")
+    (b'01:02:03.5', b'01:02:03', b'01:02:00')
+    """
+    return value.rstrip(b"0").rstrip(b".") if b"." in value else value

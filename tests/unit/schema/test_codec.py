@@ -1,0 +1,140 @@
+"""Each supported type has its way; each other one stops with its name."""
+
+import re
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema import strings
+from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for, row_literals, row_reader
+from airflow_provider_dm.engine.schema.model import Column, Table
+
+NAME = TableName("shop", "orders")
+
+
+def column(column_type: str, *, charset: str | None = None, collation: str | None = None, **options: bool) -> Column:
+    data_type = re.split(r"[ (]", column_type, maxsplit=1)[0]
+    return Column("c", 0, data_type, column_type, True, charset=charset, collation=collation, **options)
+
+
+@pytest.mark.parametrize(
+    ("described", "value", "literal"),
+    [
+        (column("int(11)"), b"-5", b"-5"),
+        (column("bigint unsigned"), b"18446744073709551615", b"18446744073709551615"),
+        (column("decimal(5,2)"), b"-1.50", b"-1.50"),
+        (column("double"), b"0.1", b"0.1e0"),
+        (column("bit(9)"), b"\x01\xff", b"x'01ff'"),
+        (column("year"), b"0000", b"'0000'"),
+        (column("datetime(6)"), b"2020-00-10 00:00:00.000001", b"'2020-00-10 00:00:00.000001'"),
+        (column("varchar(9)", charset="utf8mb4"), "é'\\".encode(), "'é\\'\\\\'".encode()),
+        (column("varchar(9)", charset="latin1"), b"\x80", b"_latin1 x'80'"),
+        (column("varchar(9)", charset="latin1"), b"it's", b"'it\\'s'"),
+        (column("blob"), b"", b"x''"),
+        (column("enum('a','b')", charset="utf8mb4"), b"b", b"'b'"),
+    ],
+    ids=lambda value: value.column_type if isinstance(value, Column) else None,
+)
+def test_literals(described: Column, value: bytes, literal: bytes) -> None:
+    assert codec_for(NAME, described).literal(value) == literal
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        column("json"),
+        column("geometry"),
+        column("point"),
+        column("vector(3)"),
+        column("uuid"),
+        column("inet6"),
+        column("varchar(9)", charset="gbk"),
+        column("varchar(9)"),
+        column("varchar(9) /*M!100301 COMPRESSED*/", charset="utf8mb4"),
+        column("blob /*M!100301 COMPRESSED*/"),
+        column("int(11)", generated=True),
+        column("enum('?','a')", charset="utf8mb4"),
+        column("something of tomorrow"),
+    ],
+    ids=lambda described: f"{described.column_type} {described.charset}",
+)
+def test_other_types_stop_and_say_which(described: Column) -> None:
+    with pytest.raises(UnsupportedColumnType) as raised:
+        codec_for(NAME, described)
+    assert "shop.orders" in str(raised.value)
+    assert described.column_type in raised.value.type
+
+
+@pytest.mark.parametrize(
+    ("described", "value", "key"),
+    [
+        (column("bigint"), b"7", b"7"),
+        (column("decimal(5,2)"), b"1.50", b"1.5"),
+        (column("datetime(3)"), b"2020-01-01 00:00:00.100", b"2020-01-01 00:00:00.1"),
+        (column("varchar(9)", charset="utf8mb4", collation="utf8mb4_bin"), b"a  ", b"a"),
+        (column("varchar(9)", charset="latin1", collation="latin1_bin"), b"\xe9", "é".encode()),
+        (column("binary(4)"), b"a\0\0\0", b"a"),
+        (column("bit(16)"), b"\0\x07", b"\x07"),
+    ],
+    ids=lambda value: value.column_type if isinstance(value, Column) else None,
+)
+def test_key_forms_are_coarse(described: Column, value: bytes, key: bytes) -> None:
+    key_form = codec_for(NAME, described).key_form
+    assert key_form is not None
+    assert key_form(value) == key
+
+
+@pytest.mark.parametrize(
+    "described",
+    [column("double"), column("varchar(9)", charset="utf8mb4", collation="utf8mb4_general_ci")],
+    ids=lambda described: described.column_type,
+)
+def test_without_an_exact_comparison_there_is_no_key_form(described: Column) -> None:
+    assert codec_for(NAME, described).key_form is None
+
+
+def test_a_row_goes_from_select_to_literals() -> None:
+    table = Table(
+        NAME,
+        (
+            Column("id", 0, "int", "int(10) unsigned zerofill", False),
+            Column("weird`name", 1, "float", "float", True),
+            Column("note", 2, "text", "text", True, charset="utf8mb4"),
+        ),
+        (),
+    )
+    select, read = row_reader(table)
+    assert select == "`id`, `weird``name` * 1e0, `note`"
+    row = read((b"0000000042", b"0.10000000149011612", None))
+    assert row == (b"42", b"0.10000000149011612", None)
+    assert row_literals(table)(row) == (b"42", b"0.10000000149011612e0", b"NULL")
+
+
+def test_latin1_is_cp1252_with_the_five_codes_that_it_leaves_open() -> None:
+    every = bytes(range(256))
+    text = strings.latin1_to_utf8(every).decode()
+    assert len(set(text)) == 256
+    assert strings.encode(text, "latin1") == every
+    assert [text[code] for code in (0x80, 0x81, 0x8D, 0x8F, 0x90, 0x9D, 0xE9)] == list("€\x81\x8d\x8f\x90\x9dé")
+
+
+@pytest.mark.parametrize(
+    ("column_type", "charset", "members"),
+    [
+        (
+            r"enum('a','it''s','b\\c','n\nl','','x,y','(')",
+            "utf8mb4",
+            [b"a", b"it's", b"b\\c", b"n\nl", b"", b"x,y", b"("],
+        ),
+        ("set('é','€')", "latin1", [b"\xe9", b"\x80"]),
+        ("enum('?')", "latin1", [b"?"]),
+    ],
+)
+def test_members_are_read_as_the_catalogue_writes_them(column_type: str, charset: str, members: list[bytes]) -> None:
+    assert list(strings.members(column_type, charset)) == members
+
+
+@pytest.mark.parametrize("column_type", ["enum", "enum()", "enum('a'", "enum('a' 'b')", "enum(a)"])
+def test_members_that_cannot_be_read_are_refused(column_type: str) -> None:
+    with pytest.raises(strings.MalformedMembers):
+        strings.members(column_type, "utf8mb4")

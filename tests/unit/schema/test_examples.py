@@ -1,0 +1,16 @@
+"""The examples in docstrings are run."""
+
+import doctest
+from types import ModuleType
+
+import pytest
+
+from airflow_provider_dm.engine.binlog import cells, query_event
+from airflow_provider_dm.engine.schema import numbers, strings, temporal
+
+
+@pytest.mark.parametrize("module", [numbers, strings, temporal, cells, query_event], ids=lambda module: module.__name__)
+def test_examples(module: ModuleType) -> None:
+    result = doctest.testmod(module)
+    assert result.attempted
+    assert not result.failed
