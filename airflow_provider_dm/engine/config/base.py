@@ -1,0 +1,92 @@
+"""What every configuration model of ours shares, besides being strict: how empty keys and plain numbers read.
+
+DM reads YAML with Go's rules: a key without a value is a key not given, and a number is good enough where text is
+asked for (`tidb_skip_utf8_check: 1`). Both hold here, whether a model is built from a file or from a dictionary."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, ConfigDict, model_validator
+
+from airflow_provider_dm.engine.config.strict import Strict
+
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_UNIT_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def kebab(name: str) -> str:
+    """DM's key for a Python name.
+
+    >>> kebab("worker_count")
+    'worker-count'
+    """
+    return name.replace("_", "-")
+
+
+class DmModel(Strict):
+    """A mapping in one of DM's files. A key is the field's name with hyphens, unless the field says otherwise."""
+
+    model_config = ConfigDict(alias_generator=kebab, coerce_numbers_to_str=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_not_given(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if not _says_nothing(cls, key, value)}
+
+
+def aliases_of(model: type[Strict], field: str) -> tuple[str, ...]:
+    """The keys by which a file may give `field`, DM's present name first."""
+    info = model.model_fields[field]
+    declared = info.validation_alias or info.alias or field
+    choices = getattr(declared, "choices", [declared])
+    return tuple(str(choice) for choice in choices)
+
+
+def _says_nothing(model: type[Strict], key: str, value: Any) -> bool:
+    """A known key without a value; DM's exports also write the older name of a key beside it, empty."""
+    for field in model.model_fields:
+        names = aliases_of(model, field)
+        if key == field or key in names:
+            return value is None or (len(names) > 1 and is_empty(value))
+    return False
+
+
+def is_empty(value: Any) -> bool:
+    return value is None or value in ("", {}, [])
+
+
+def one_or_many(value: Any) -> Any:
+    """A lone text is a list of one; it is not spread into its characters."""
+    return [value] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(one_or_many)]
+
+
+def seconds(value: Any) -> Any:
+    """A Go duration ("1h30m", "250ms") in seconds; empty text is None, the rest is left to the field's own type.
+
+    >>> seconds("1m30s")
+    90.0
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if not text:
+        return None
+    if _DURATION_PART.sub("", text) == "":
+        return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _DURATION_PART.findall(text))
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(seconds)]
+"""A duration: a Go duration text or a number of seconds."""
+
+OptionalSeconds = Annotated[float | None, BeforeValidator(seconds)]
+
+Lowered = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
+"""For words that DM takes in any case."""

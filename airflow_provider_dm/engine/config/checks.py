@@ -1,0 +1,169 @@
+"""What has to fit together inside one file: keys that exclude each other, names that point somewhere.
+
+The checks read the raw document, not the models, so that they also speak when something else in the file is wrong; of
+what is not shaped as expected they say nothing, as the models do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.config.explain import nearest
+from airflow_provider_dm.engine.config.marks import Document
+from airflow_provider_dm.engine.config.problems import Path, Problem, path_text
+
+Raw = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A key of a mysql-instance that names entries of a section of the task."""
+
+    key: str
+    sections: tuple[str, ...]
+    older_key: str | None = None
+    may_be_unused: bool = False
+    """DM counts no references to block-allow lists, and its documented template has one too many."""
+
+
+LISTS: Final = ("block-allow-list", "black-white-list")
+REFERENCES: Final = (
+    Reference("route-rules", ("routes",)),
+    Reference("filter-rules", ("filters",)),
+    Reference("expression-filters", ("expression-filter", "expression-filters")),
+    Reference("block-allow-list", LISTS, "black-white-list", True),
+    Reference("mydumper-config-name", ("mydumpers",)),
+    Reference("loader-config-name", ("loaders",)),
+    Reference("syncer-config-name", ("syncers",)),
+    Reference("validator-config-name", ("validators",)),
+)
+UNITS: Final = ("mydumper", "loader", "syncer")
+PASSWORDS: Final = ("password", "password-env", "password-file")
+
+
+def task_problems(document: Document) -> Iterator[Problem]:
+    """Contradictions and dangling names in a task."""
+    task = _mapping(document.data)
+    yield from _sharding(document, task)
+    if task.get("column-mappings"):
+        yield Problem(("column-mappings",), "DM has removed column mappings: remove column-mappings")
+    yield from _instances(document, task)
+    for reference in REFERENCES:
+        yield from _references(task, reference)
+    yield from _one_password(document, _mapping(task.get("target-database")), ("target-database",))
+
+
+def unused_lists(document: Document) -> Iterator[Problem]:
+    """Block-allow lists that no source names. DM lets them pass, so this is for a warning."""
+    task = _mapping(document.data)
+    used = {name for _, instance in _instances_of(task) for key in LISTS for name in _names(instance.get(key))}
+    for section in LISTS:
+        for name in _mapping(task.get(section)):
+            if name not in used:
+                yield Problem((section, name), f'no mysql-instance names "{name}" of {section}, so it filters nothing')
+
+
+def source_problems(document: Document) -> Iterator[Problem]:
+    """Contradictions in a source."""
+    source = _mapping(document.data)
+    yield from _one_password(document, _mapping(source.get("from")), ("from",))
+
+
+def _sharding(document: Document, task: Raw) -> Iterator[Problem]:
+    # DM's exports write both; only `is-sharding: false` beside a mode says two things.
+    if _given(task, "is-sharding") and not _true(task.get("is-sharding")) and _given(task, "shard-mode"):
+        yield _together(document, (), "is-sharding", "shard-mode")
+    if _true(task.get("strict-optimistic-shard-mode")) and task.get("shard-mode") != "optimistic":
+        at: Path = ("shard-mode",) if "shard-mode" in task else ()
+        line = document.line(at) if at else None
+        where = f" (line {line})" if line else ""
+        text = f'"strict-optimistic-shard-mode" needs "shard-mode"{where} to be optimistic'
+        yield Problem(("strict-optimistic-shard-mode",), text)
+
+
+def _instances(document: Document, task: Raw) -> Iterator[Problem]:
+    first: dict[object, Path] = {}
+    for path, instance in _instances_of(task):
+        source = instance.get("source-id")
+        here = (*path, "source-id")
+        if source in first:
+            before = document.line(first[source])
+            where = f"line {before}" if before else path_text(first[source], "")
+            yield Problem(here, f'the source "{source}" is given twice, first in {where}')
+        elif source is not None:
+            first[source] = here
+        for unit in UNITS:
+            if _given(instance, unit) and _given(instance, f"{unit}-config-name"):
+                yield _together(document, path, unit, f"{unit}-config-name")
+        yield from _instance_keys(path, instance)
+
+
+def _instance_keys(path: Path, instance: Raw) -> Iterator[Problem]:
+    if instance.get("column-mapping-rules"):
+        yield Problem((*path, "column-mapping-rules"), "DM has removed column mappings: remove column-mapping-rules")
+    meta = instance.get("meta")
+    if isinstance(meta, Mapping) and not (meta.get("binlog-name") or meta.get("binlog-gtid")):
+        yield Problem((*path, "meta"), f'{path_text((*path, "meta"), "")} needs "binlog-name" or "binlog-gtid"')
+
+
+def _references(task: Raw, reference: Reference) -> Iterator[Problem]:
+    """Names that lead nowhere, names given twice, and entries that nobody names, as DM refuses them."""
+    section = next((name for name in reference.sections if task.get(name)), reference.sections[0])
+    defined = _mapping(task.get(section))
+    used: set[str] = set()
+    for path, instance in _instances_of(task):
+        key = reference.key if instance.get(reference.key) or not reference.older_key else reference.older_key
+        here = (*path, key)
+        names = _names(instance.get(key))
+        for index, name in enumerate(names):
+            if name not in defined:
+                near = nearest(name, tuple(defined))
+                text = f'"{key}" in {path_text(path, "")} names "{name}", which is not in {section}'
+                yield Problem(here, f'{text}; did you mean "{near}"?' if near else text)
+            elif name in names[:index]:
+                yield Problem(here, f'"{key}" in {path_text(path, "")} names "{name}" twice')
+        used.update(names)
+    for name in defined:
+        if name not in used and not reference.may_be_unused:
+            yield Problem((section, name), f'no mysql-instance names "{name}" of {section}: use or remove it')
+
+
+def _one_password(document: Document, database: Raw, path: Path) -> Iterator[Problem]:
+    given = [key for key in PASSWORDS if _given(database, key)]
+    for other in given[1:]:
+        yield _together(document, path, given[0], other)
+
+
+def _together(document: Document, path: Path, one: str, other: str) -> Problem:
+    """Reported at the later of the two, naming the line of the earlier."""
+    places = [(document.line((*path, key)) or 0, key) for key in (one, other)]
+    (line, earlier), (_, later) = sorted(places, key=lambda place: place[0])
+    where = f" (line {line})" if line else ""
+    return Problem((*path, later), f'"{later}" and "{earlier}"{where} cannot be given together')
+
+
+def _instances_of(task: Raw) -> Iterator[tuple[Path, Raw]]:
+    instances = task.get("mysql-instances")
+    for index, instance in enumerate(instances if isinstance(instances, list | tuple) else ()):
+        if isinstance(instance, Mapping):
+            yield ("mysql-instances", index), instance
+
+
+def _mapping(value: object) -> Raw:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _names(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value] if value else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list | tuple) else []
+
+
+def _given(mapping: Raw, key: str) -> bool:
+    """DM's examples carry empty keys; those say nothing."""
+    return mapping.get(key) not in (None, "")
+
+
+def _true(value: object) -> bool:
+    return value is True or str(value).lower() in ("true", "yes", "on")

@@ -1,0 +1,144 @@
+"""Where a server is, as DM's files say it: `from` of a source, `target-database` of a task.
+
+A password is kept in memory only: it is left out of `model_dump`, JSON and repr, so that a configuration can be stored,
+logged and shipped. Besides DM's `password` there are two references, `password-env` and `password-file`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, Self
+
+from pydantic import Field, SecretStr
+
+from airflow_provider_dm.engine.config.base import DmModel, Names
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
+
+_IV_BYTES: Final = 16
+
+
+@dataclass(eq=False)
+class PasswordUnreadable(DmError):
+    """A referenced password cannot be had."""
+
+    reference: str
+    reason: str
+
+    code: ClassVar[str] = "DM-1302"
+    what: ClassVar[str] = "the password cannot be read from {reference}: {reason}."
+    hint: ClassVar[str] = "Set it, or use an Airflow connection."
+
+
+class Security(DmModel):
+    """TLS towards a server. A CA means that certificate and host name are verified."""
+
+    ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+    cert_allowed_cn: Names = ()
+    ssl_ca_base64: str | None = Field(default=None, exclude=True, repr=False)
+    ssl_cert_base64: str | None = Field(default=None, exclude=True, repr=False)
+    ssl_key_base64: str | None = Field(default=None, exclude=True, repr=False)
+    ssl_ca_bytes: tuple[int, ...] = Field(default=(), exclude=True, repr=False)
+    ssl_cert_bytes: tuple[int, ...] = Field(default=(), exclude=True, repr=False)
+    ssl_key_bytes: tuple[int, ...] = Field(default=(), exclude=True, repr=False)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether TLS material is in the file itself, instead of in files that it names."""
+        texts = (self.ssl_ca_base64, self.ssl_cert_base64, self.ssl_key_base64)
+        return any(texts) or any((self.ssl_ca_bytes, self.ssl_cert_bytes, self.ssl_key_bytes))
+
+    def tls(self) -> Tls | None:
+        """None when no file is named: DM's examples carry empty `security` keys."""
+        if not (self.ssl_ca or self.ssl_cert or self.ssl_key):
+            return None
+        return Tls(self.ssl_ca or None, self.ssl_cert or None, self.ssl_key or None)
+
+
+class DatabaseConfig(DmModel):
+    """One server to log in to."""
+
+    host: str = Field(min_length=1)
+    port: int = Field(default=3306, ge=1, le=65535)
+    user: str = "root"
+    password: SecretStr | None = Field(default=None, exclude=True, repr=False)
+    password_env: str | None = None
+    """Ours: the environment variable that holds the password."""
+    password_file: str | None = None
+    """Ours: a file that holds the password; one line break at its end is dropped."""
+    max_allowed_packet: int | None = None
+    """Accepted as DM does; statements are kept far below the server's limit anyway."""
+    session: dict[str, str] = Field(default_factory=dict)
+    """SET SESSION for every connection."""
+    security: Security | None = None
+
+    def secret(self, environ: Mapping[str, str] = os.environ) -> Secret:
+        """The password, empty when none is given. Raises PasswordUnreadable, NotSupportedYet (DM's encrypted form)."""
+        if self.password_env:
+            if self.password_env not in environ:
+                raise PasswordUnreadable(f"the environment variable {self.password_env}", "it is not set")
+            return Secret(environ[self.password_env])
+        if self.password_file:
+            return _read_password(self.password_file)
+        plain = self.password.get_secret_value() if self.password else ""
+        if looks_encrypted(plain):
+            raise NotSupportedYet(
+                "a password encrypted by dmctl",
+                f"{self.user}@{self.host}:{self.port}",
+                "Give it by password-env, password-file or an Airflow connection.",
+            )
+        return Secret(plain)
+
+    def endpoint(self, name: str, environ: Mapping[str, str] = os.environ) -> Endpoint:
+        """This server as a value to connect to; `name` is what messages call it. Raises as `secret` does."""
+        tls = self.security.tls() if self.security else None
+        return Endpoint(name, self.host, self.port, self.user, self.secret(environ), tls, tuple(self.session.items()))
+
+    def without_secrets(self) -> Self:
+        """A copy that knows no password (references stay)."""
+        security = self.security.model_copy(update=_NO_KEYS) if self.security else None
+        return self.model_copy(update={"password": None, "security": security})
+
+
+_NO_KEYS: Final = {
+    **dict.fromkeys(("ssl_ca_base64", "ssl_cert_base64", "ssl_key_base64")),
+    **dict.fromkeys(("ssl_ca_bytes", "ssl_cert_bytes", "ssl_key_bytes"), ()),
+}
+
+
+class SourceDatabase(DatabaseConfig):
+    """`from` of source.yaml."""
+
+
+class TargetDatabase(DatabaseConfig):
+    """`target-database` of task.yaml."""
+
+    port: int = Field(default=4000, ge=1, le=65535)
+
+
+def looks_encrypted(password: str) -> bool:
+    """Whether text has the form that `dmctl encrypt` prints: base64 of an AES vector, "@", and the cipher text.
+
+    >>> looks_encrypted("/Q7B9DizNLLTTfiZHv9WoEAKamfpIUs=")
+    True
+    >>> looks_encrypted("hunter2")
+    False
+    """
+    try:
+        data = base64.b64decode(password, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return len(data) > _IV_BYTES and data[_IV_BYTES : _IV_BYTES + 1] == b"@"
+
+
+def _read_password(path: str) -> Secret:
+    try:
+        return Secret(Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PasswordUnreadable(f"the file {path}", type(error).__name__) from None

@@ -1,0 +1,139 @@
+"""Unknown keys, and what pydantic found wrong, in words that name the key and what it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from airflow_provider_dm.engine.config.base import aliases_of, is_empty
+from airflow_provider_dm.engine.config.problems import Path, Problem, one_of, path_text
+from airflow_provider_dm.engine.config.shape import Model, field_at, fields_by_key, mappings
+
+_LOOKS: Final = 0.6
+_MANY: Final = 12
+
+_KINDS: Final[Mapping[str, str]] = {
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number or a duration such as 30s",
+    "float_type": "a number or a duration such as 30s",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
+}
+
+
+def unknown_keys(model: Model, data: object, top: str) -> Iterator[Problem]:
+    """Keys that no field takes, and one field given under two names."""
+    for path, inner, mapping in mappings(model, data):
+        known = fields_by_key(inner)
+        where = path_text(path, top)
+        for key in mapping:
+            if key not in known:
+                yield Problem((*path, key), _unknown(str(key), where, tuple(known)))
+        for name in inner.model_fields:
+            given = [alias for alias in aliases_of(inner, name) if not is_empty(mapping.get(alias))]
+            for other in given[1:]:
+                yield Problem((*path, other), f'"{other}" and "{given[0]}" in {where} mean the same: keep one')
+
+
+def _unknown(key: str, where: str, known: Sequence[str]) -> str:
+    near = nearest(key, known)
+    if near:
+        return f'unknown key "{key}" in {where}; did you mean "{near}"?'
+    choices = f"; it may have {one_of(known)}" if len(known) <= _MANY else ""
+    return f'unknown key "{key}" in {where}{choices}'
+
+
+def nearest(word: str, known: Sequence[str]) -> str | None:
+    """The valid word that was probably meant.
+
+    >>> nearest("worker_count", ["batch", "worker-count"])
+    'worker-count'
+    """
+    found = get_close_matches(word.lower().replace("_", "-"), known, n=1, cutoff=_LOOKS)
+    return found[0] if found else None
+
+
+def invalid_values(model: Model, error: ValidationError, top: str) -> Iterator[Problem]:
+    """One problem for each thing that pydantic found."""
+    for found in error.errors(include_url=False):
+        # "[key]" marks a problem of a dictionary's key; our paths name keys by themselves.
+        path: Path = tuple(part for part in found["loc"] if part != "[key]")
+        # Extra keys have been told better; a list that is too short only because of its bad items is not news.
+        if found["type"] != "extra_forbidden" and not (found["type"] == "too_short" and found["input"]):
+            yield Problem(path, _sentence(model, path, found, top))
+
+
+def _sentence(model: Model, path: Path, found: Mapping[str, Any], top: str) -> str:
+    where = path_text(path[:-1], top)
+    if found["type"] == "missing":
+        return f'{where} lacks the key "{path[-1]}"'
+    info = field_at(model, path)
+    secret = info is None or bool(info.exclude)
+    subject = f'"{path[-1]}" in {where}' if path and isinstance(path[-1], str) else path_text(path, top)
+    return f"{subject} {_complaint(found, secret=secret)}"
+
+
+def _complaint(found: Mapping[str, Any], *, secret: bool) -> str:
+    """The predicate of the sentence; what was given is shown unless the key is a secret."""
+    context = found.get("ctx", {})
+    given = "" if secret else _given(found["input"])
+    match found["type"]:
+        case kind if kind in _KINDS:
+            return f"must be {_KINDS[kind]}{given}"
+        case "enum" | "literal_error":
+            return f"must be {_expected(context)}{given}{_perhaps(found['input'], context)}"
+        case "greater_than_equal":
+            return f"must be at least {context['ge']}{given}"
+        case "less_than_equal":
+            return f"must be at most {context['le']}{given}"
+        case "too_short":
+            return "needs at least one entry"
+        case "string_too_short":
+            return "must not be empty"
+        case "string_too_long":
+            return f"must not be longer than {context['max_length']} characters{given}"
+        case "value_error":
+            return f"cannot be used: {context['error']}{given}"
+        case _:
+            return str(found["msg"]) if not secret else "is not valid"
+
+
+def _given(value: object) -> str:
+    match value:
+        case str():
+            return f', not "{value}"'
+        case bool() | int() | float():
+            return f", not {value}"
+        case Mapping():
+            return ", not a mapping"
+        case list() | tuple():
+            return ", not a list"
+        case None:
+            return ", not empty"
+        case _:
+            return ""
+
+
+def _choices(context: Mapping[str, Any]) -> list[str]:
+    """pydantic gives `'full', 'incremental' or 'all'`; the empty choice means "leave it out"."""
+    quoted = str(context.get("expected", "")).replace(" or ", ", ").split(", ")
+    return [choice.strip("'") for choice in quoted if choice.strip("'")]
+
+
+def _expected(context: Mapping[str, Any]) -> str:
+    return one_of(_choices(context))
+
+
+def _perhaps(value: object, context: Mapping[str, Any]) -> str:
+    near = nearest(value, _choices(context)) if isinstance(value, str) else None
+    return f'; did you mean "{near}"?' if near else ""

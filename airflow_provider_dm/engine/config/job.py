@@ -1,0 +1,117 @@
+"""What one Spark app (or relay process) is asked to do, as a JSON file without secrets.
+
+The launcher writes the file (mode 0600) and passes only its path; passwords stay in environment variables that the
+file names. The app resolves them where it logs in, so no secret lies in argv, Spark conf, XCom or this file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.strict import Strict
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
+
+
+@dataclass(eq=False)
+class SecretMissing(DmError):
+    """The environment lacks a secret that the job names."""
+
+    variable: str
+    wanted_by: str
+
+    code: ClassVar[str] = "DM-1301"
+    what: ClassVar[str] = "the environment variable {variable}, which holds the secret of {wanted_by}, is not set."
+    hint: ClassVar[str] = "Launch the app through an operator or dmctl, which set it."
+
+
+class SecretRef(Strict):
+    """A secret by the name of the environment variable that holds it."""
+
+    env: str
+
+    def resolve(self, wanted_by: str, environ: Mapping[str, str] = os.environ) -> Secret:
+        """Raises SecretMissing."""
+        try:
+            return Secret(environ[self.env])
+        except KeyError:
+            raise SecretMissing(self.env, wanted_by) from None
+
+
+class EndpointSpec(Strict):
+    """An `Endpoint` whose password is a reference."""
+
+    name: str
+    host: str
+    port: int
+    user: str
+    password: SecretRef | None = None
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    use_tls: bool = False
+    session: dict[str, str] = Field(default_factory=dict)
+
+    def resolve(self, environ: Mapping[str, str] = os.environ) -> Endpoint:
+        """Raises SecretMissing."""
+        tls = Tls(self.tls_ca, self.tls_cert, self.tls_key) if self.use_tls or self.tls_ca else None
+        password = self.password.resolve(self.name, environ) if self.password else Secret("")
+        return Endpoint(self.name, self.host, self.port, self.user, password, tls, tuple(self.session.items()))
+
+
+class SourceSpec(Strict):
+    """One upstream of the job: its configuration (without password), how to log in, where its relay log lies."""
+
+    config: SourceConfig
+    endpoint: EndpointSpec
+    relay_dir: str
+
+
+class HolderSpec(Strict):
+    """Who runs this job. A later attempt with the same `identity` takes the lease over at once."""
+
+    identity: str
+    attempt: str
+    host: str
+
+
+class JobSpec(Strict):
+    """Everything an app needs. `until` is "caught-up", "forever" or a location (`FILE:POSITION`)."""
+
+    run_id: str
+    app: Literal["full_migration", "incremental_sync", "verify"]
+    task: TaskConfig
+    sources: tuple[SourceSpec, ...]
+    target: EndpointSpec
+    meta_url: SecretRef
+    holder: HolderSpec
+    until: str = "caught-up"
+    ship_ranges: bool = False
+    """Send binlog bytes with the tasks: for clusters whose executors do not see the relay directory."""
+    launcher_pid: int | None = None
+    """The app ends itself when this process is gone."""
+
+    def source(self, source_id: str) -> SourceSpec:
+        """Raises KeyError."""
+        for source in self.sources:
+            if source.config.source_id == source_id:
+                return source
+        raise KeyError(source_id)
+
+    @classmethod
+    def read(cls, path: Path) -> JobSpec:
+        return cls.model_validate_json(path.read_text(encoding="utf-8"))
+
+    def write(self, path: Path) -> None:
+        """Readable by its owner only."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(self.model_dump_json(indent=2))

@@ -1,0 +1,93 @@
+"""The pattern language of DM's rules: `~` and a regular expression, or wildcards.
+
+A regular expression may match anywhere in the name, as Go's does; `^` and `$` bind it. Wildcards match the whole name:
+`*` (any text, only as the last character), `?` (one character), `[a-z]` and `[!a-z]` (one character in, or not in, a
+set). What DM's engine and Python's would read differently is refused, never guessed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.errors import DmError
+
+_CLASS: Final = re.compile(r"\[(?P<not>!?)(?P<body>[^\]]+)\]")
+
+
+@dataclass(eq=False)
+class InvalidPattern(DmError):
+    """Text that is no pattern."""
+
+    pattern: str
+    why: str
+
+    code: ClassVar[str] = "DM-1103"
+    what: ClassVar[str] = "{pattern!r} cannot be used as a pattern: {why}."
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A compiled pattern for schema or table names; without `case_sensitive` A and a are the same letter."""
+
+    text: str
+    _matcher: re.Pattern[str]
+
+    @classmethod
+    def compile(cls, text: str, *, case_sensitive: bool) -> Pattern:
+        """Raises InvalidPattern."""
+        source = _expression(text) if text.startswith("~") else _wildcards(text)
+        flags = re.DOTALL if case_sensitive else re.DOTALL | re.IGNORECASE
+        try:
+            return cls(text, re.compile(source, flags))
+        except re.error as error:
+            raise InvalidPattern(text, f"it is no regular expression ({error})") from None
+
+    def matches(self, name: str) -> bool:
+        """
+        >>> Pattern.compile("t_?[0-9]*", case_sensitive=False).matches("T_x7_old")
+        True
+        """
+        return self._matcher.search(name) is not None
+
+
+def _expression(text: str) -> str:
+    expression = text[1:]
+    if not expression:
+        raise InvalidPattern(text, "nothing follows the ~")
+    if "[[:" in expression:
+        raise InvalidPattern(text, "write [a-z] and the like instead of a [[:class:]]")
+    return expression
+
+
+def _wildcards(text: str) -> str:
+    """The regular expression that matches the same whole names."""
+    parts = []
+    index = 0
+    while index < len(text):
+        match text[index]:
+            case "*" if index == len(text) - 1:
+                parts.append(".*")
+            case "*":
+                raise InvalidPattern(text, "* may only be the last character; use a ~ regular expression")
+            case "?":
+                parts.append(".")
+            case "[" if "]" in text[index:]:  # else it stands for itself, as in DM
+                found = _CLASS.match(text, index)
+                if found is None:
+                    raise InvalidPattern(text, "[] matches nothing")
+                parts.append(_character_class(text, found))
+                index = found.end() - 1
+            case character:
+                parts.append(re.escape(character))
+        index += 1
+    return rf"\A{''.join(parts)}\Z"
+
+
+def _character_class(text: str, found: re.Match[str]) -> str:
+    body = found["body"]
+    for low, high in re.findall(r"(.)-(.)", body):
+        if low > high:
+            raise InvalidPattern(text, f"the range {low}-{high} is empty")
+    escaped = re.sub(r"([\\\^\[&~|])", r"\\\1", body)
+    return f"[{'^' if found['not'] else ''}{escaped}]"

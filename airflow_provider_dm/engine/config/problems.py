@@ -1,0 +1,58 @@
+"""What is wrong with a configuration: all of it, each with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_provider_dm.engine.errors import DmError
+
+Path = tuple[str | int, ...]
+"""Keys and list indexes from the top of a document."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One sentence about the value at `path`. No value of a secret key is ever part of it."""
+
+    path: Path
+    text: str
+    line: int | None = None
+    """1-based; None: looked up by `path`."""
+
+
+@dataclass(eq=False)
+class ConfigError(DmError):
+    """A configuration that cannot be used. `problems` are lines of the form `FILE:LINE: what is wrong`."""
+
+    file: str
+    problems: tuple[str, ...]
+
+    code: ClassVar[str] = "DM-1001"
+    what: ClassVar[str] = "{file} cannot be used: {problems}."
+
+    def message(self) -> str:
+        return "\n".join(self.problems)
+
+
+def path_text(path: Path, top: str) -> str:
+    """A path as a person writes it; `top` names the whole document.
+
+    >>> path_text(("mysql-instances", 0, "meta"), "the task")
+    'mysql-instances[0].meta'
+    """
+    if not path:
+        return top
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
+    return "".join(parts).removeprefix(".")
+
+
+def one_of(choices: Iterable[str]) -> str:
+    """For the end of a sentence.
+
+    >>> one_of(["a", "b", "c"])
+    'a, b or c'
+    """
+    *most, last = choices
+    return f"{', '.join(most)} or {last}" if most else last

@@ -1,0 +1,81 @@
+"""source.yaml: one upstream and how its relay log is kept. Defaults are DM's."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, field_validator
+
+from airflow_provider_dm.engine.config.base import DmModel, Seconds
+from airflow_provider_dm.engine.config.database import SourceDatabase
+from airflow_provider_dm.engine.config.rule_models import FilterRule
+from airflow_provider_dm.engine.config.unsupported import gaps_of_source, refuse
+from airflow_provider_dm.engine.errors import NotSupportedYet
+
+
+class PurgeConfig(DmModel):
+    """When relay files that nobody needs are removed."""
+
+    interval: int = Field(default=3600, ge=0)
+    """Seconds between looks; 0: never."""
+    expires: int = Field(default=0, ge=0)
+    """Hours; 0: age is no reason."""
+    remain_space: int = Field(default=15, ge=0)
+    """GB that should stay free; 0: space is no reason."""
+
+
+class CheckerConfig(DmModel):
+    """How a paused subtask or relay is resumed by itself."""
+
+    check_enable: bool = True
+    check_interval: Seconds = 5.0
+    backoff_rollback: Seconds = 300.0
+    backoff_max: Seconds = 300.0
+    backoff_min: Seconds = 1.0
+    backoff_jitter: bool = True
+    backoff_factor: float = Field(default=2.0, ge=1)
+
+
+class SourceConfig(DmModel):
+    """One upstream. Without `from` it is the Airflow connection whose id is the source-id."""
+
+    source_id: str = Field(min_length=1, max_length=32)
+    enable: bool = True
+    from_: SourceDatabase | None = Field(default=None, validation_alias="from", serialization_alias="from")
+    flavor: Literal["", "mysql", "mariadb"] = ""
+    """Empty: the server is asked."""
+    server_id: int = Field(default=0, ge=0, le=4294967295)
+    """Of our replica connection; 0: one is picked."""
+    enable_gtid: bool = False
+    enable_relay: bool = False
+    relay_dir: str = ""
+    relay_binlog_name: str = ""
+    relay_binlog_gtid: str = ""
+    case_sensitive: bool = False
+    purge: PurgeConfig = PurgeConfig()
+    checker: CheckerConfig = CheckerConfig()
+    filters: tuple[FilterRule, ...] = ()
+    # Accepted as DM does, without effect.
+    charset: str = ""
+    meta_dir: str = ""
+    auto_fix_gtid: bool | None = None
+    tracer: dict[str, object] = Field(default_factory=dict, exclude=True, repr=False)
+
+    @field_validator("relay_binlog_name")
+    @classmethod
+    def _a_file_not_a_path(cls, name: str) -> str:
+        if "/" in name or "\\" in name:
+            raise ValueError("it is a path and not the name of a binlog file")
+        return name
+
+    def without_secrets(self) -> Self:
+        """A copy that knows no password: what a JobSpec carries."""
+        return self.model_copy(update={"from_": self.from_.without_secrets() if self.from_ else None})
+
+    def unsupported(self) -> tuple[NotSupportedYet, ...]:
+        """What this file asks for that this release cannot do."""
+        return gaps_of_source(self)
+
+    def require_supported(self) -> None:
+        """Raises the first of `unsupported`."""
+        refuse(self.unsupported())

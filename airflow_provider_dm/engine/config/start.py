@@ -1,0 +1,46 @@
+"""`meta` of a mysql-instance: where an incremental task begins when it has no checkpoint."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pydantic import Field, field_validator
+
+from airflow_provider_dm.engine.config.base import DmModel
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location
+
+# With a relay log DM writes the sub-directory's number into the name: mysql-bin|000002.000003.
+_WITH_SUFFIX: Final = re.compile(r"^(?P<base>[\w.-]+)\|(?P<suffix>\d{6})\.(?P<number>\d{6,})$", re.ASCII)
+
+
+class StartMeta(DmModel):
+    """`binlog-name` and `binlog-pos`, or `binlog-gtid`, or both."""
+
+    binlog_name: str = ""
+    binlog_pos: int = Field(default=BINLOG_HEADER_SIZE, ge=0)
+    binlog_gtid: str = ""
+
+    @field_validator("binlog_name")
+    @classmethod
+    def _a_binlog_file(cls, name: str) -> str:
+        try:
+            if name and not _WITH_SUFFIX.match(name):
+                BinlogFile.parse(name)
+        except InvalidLocation:
+            raise ValueError("it is not the name of a binlog file, such as mysql-bin.000003") from None
+        return name
+
+    @property
+    def only_gtid(self) -> bool:
+        return bool(self.binlog_gtid) and not self.binlog_name
+
+    def location(self) -> Location | None:
+        """None when the file gives nothing, or only a GTID set."""
+        if not self.binlog_name:
+            return None
+        position = max(self.binlog_pos, BINLOG_HEADER_SIZE)
+        match = _WITH_SUFFIX.match(self.binlog_name)
+        if match:
+            return Location(f"{match['base']}.{match['number']}", position, self.binlog_gtid, int(match["suffix"]))
+        return Location(self.binlog_name, position, self.binlog_gtid)

@@ -1,0 +1,227 @@
+"""task.yaml: one migration job, its sources, its target and its rules. Defaults are DM's.
+
+A `TaskConfig` says what the file says. A `SubtaskConfig` is what one source of it has to do, with every name resolved;
+it exists only when this release can do all that is asked: what would be silently missing raises NotSupportedYet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Final, Literal, Self
+
+from pydantic import AliasChoices, Field
+
+from airflow_provider_dm.engine.config.base import DmModel, Names
+from airflow_provider_dm.engine.config.database import TargetDatabase
+from airflow_provider_dm.engine.config.rule_models import (
+    BlockAllowConfig,
+    ExpressionFilter,
+    FilterRule,
+    RouteRule,
+)
+from airflow_provider_dm.engine.config.start import StartMeta
+from airflow_provider_dm.engine.config.units import LoaderConfig, MydumperConfig, SyncerConfig, ValidatorConfig
+from airflow_provider_dm.engine.config.unsupported import gaps_of_instance, gaps_of_task, refuse
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
+from airflow_provider_dm.engine.mysql.location import Location
+
+DEFAULT_META_SCHEMA: Final = "dm_meta"
+
+
+@dataclass(eq=False)
+class UnknownSource(DmError):
+    """A source that the task does not name."""
+
+    source: str
+    task: str
+    known: tuple[str, ...]
+
+    code: ClassVar[str] = "DM-1102"
+    what: ClassVar[str] = "the task {task!r} has no source {source!r}; its mysql-instances are {known}."
+
+
+class TaskMode(StrEnum):
+    FULL = "full"
+    INCREMENTAL = "incremental"
+    ALL = "all"
+    DUMP = "dump"
+    LOAD = "load"
+    LOAD_AND_SYNC = "load&sync"
+
+
+class ShardMode(StrEnum):
+    NONE = ""
+    PESSIMISTIC = "pessimistic"
+    OPTIMISTIC = "optimistic"
+
+
+class Experimental(DmModel):
+    async_checkpoint_flush: bool = False
+
+
+class MariadbSchemas(DmModel):
+    """`mariadb2tidb`: how DM rewrites MariaDB's CREATE TABLE statements."""
+
+    mode: Literal["auto", "on", "off"] = "auto"
+    strict_mode: bool = True
+    enabled_rules: Names = ()
+    disabled_rules: Names = ()
+
+
+class MysqlInstance(DmModel):
+    """One source of the task and the rules, by name, that hold for it."""
+
+    source_id: str = Field(min_length=1, max_length=32)
+    meta: StartMeta | None = None
+    """Where task-mode incremental starts, when there is no checkpoint."""
+    route_rules: Names = ()
+    filter_rules: Names = ()
+    expression_filters: Names = ()
+    column_mapping_rules: Names = ()
+    block_allow_list: str = Field(default="", validation_alias=AliasChoices("block-allow-list", "black-white-list"))
+    mydumper_config_name: str = ""
+    mydumper: MydumperConfig | None = None
+    mydumper_thread: int | None = Field(default=None, ge=0)
+    loader_config_name: str = ""
+    loader: LoaderConfig | None = None
+    loader_thread: int | None = Field(default=None, ge=0)
+    syncer_config_name: str = ""
+    syncer: SyncerConfig | None = None
+    syncer_thread: int | None = Field(default=None, ge=0)
+    validator_config_name: str = ""
+
+    def without_secrets(self) -> Self:
+        return self.model_copy(update={"loader": self.loader.without_secrets() if self.loader else None})
+
+
+@dataclass(frozen=True)
+class SubtaskConfig:
+    """What one source has to do: names resolved, overrides applied, nothing in it that cannot be done."""
+
+    task: str
+    source_id: str
+    meta_schema: str
+    mode: TaskMode
+    shard_mode: ShardMode
+    case_sensitive: bool
+    block_allow: BlockAllowConfig
+    routes: tuple[RouteRule, ...]
+    syncer: SyncerConfig
+    loader: LoaderConfig
+    mydumper: MydumperConfig
+    start: Location | None
+
+
+class TaskConfig(DmModel):
+    """A migration job. Without `target-database` the target is an Airflow connection."""
+
+    name: str = Field(min_length=1, max_length=128)
+    task_mode: TaskMode = TaskMode.ALL
+    shard_mode: ShardMode = ShardMode.NONE
+    is_sharding: bool = False
+    """Old: true means shard-mode pessimistic."""
+    strict_optimistic_shard_mode: bool = False
+    meta_schema: str = Field(default=DEFAULT_META_SCHEMA, min_length=1, max_length=64)
+    case_sensitive: bool = False
+    timezone: str = ""
+    """Accepted: every session runs in UTC, and no stored value depends on it."""
+    collation_compatible: Literal["loose", "strict"] = Field(
+        default="loose", validation_alias="collation_compatible", serialization_alias="collation_compatible"
+    )
+    online_ddl: bool = True
+    online_ddl_scheme: Literal["", "gh-ost", "pt"] = ""
+    shadow_table_rules: Names = ()
+    trash_table_rules: Names = ()
+    clean_dump_file: bool = True
+    ignore_checking_items: Names = ()
+    experimental: Experimental = Experimental()
+    mariadb2tidb: MariadbSchemas = MariadbSchemas()
+    target_database: TargetDatabase | None = None
+    mysql_instances: tuple[MysqlInstance, ...] = Field(min_length=1)
+    routes: dict[str, RouteRule] = Field(default_factory=dict)
+    filters: dict[str, FilterRule] = Field(default_factory=dict)
+    expression_filters: dict[str, ExpressionFilter] = Field(
+        default_factory=dict, validation_alias=AliasChoices("expression-filter", "expression-filters")
+    )
+    block_allow_list: dict[str, BlockAllowConfig] = Field(
+        default_factory=dict, validation_alias=AliasChoices("block-allow-list", "black-white-list")
+    )
+    mydumpers: dict[str, MydumperConfig] = Field(default_factory=dict)
+    loaders: dict[str, LoaderConfig] = Field(default_factory=dict)
+    syncers: dict[str, SyncerConfig] = Field(default_factory=dict)
+    validators: dict[str, ValidatorConfig] = Field(default_factory=dict)
+    column_mappings: dict[str, object] = Field(default_factory=dict, exclude=True, repr=False)
+    """Removed from DM: may be there, empty, as in its exports."""
+    # Deprecated in DM: accepted without effect; remove-meta true is refused, as ignoring it would resume old progress.
+    remove_meta: bool = False
+    ansi_quotes: bool | None = None
+    enable_heartbeat: bool | None = None
+    heartbeat_update_interval: int | None = None
+    heartbeat_report_interval: int | None = None
+
+    @property
+    def source_ids(self) -> tuple[str, ...]:
+        return tuple(instance.source_id for instance in self.mysql_instances)
+
+    @property
+    def sharding(self) -> ShardMode:
+        """`shard-mode`, with the old `is-sharding` understood."""
+        return ShardMode.PESSIMISTIC if self.is_sharding and not self.shard_mode else self.shard_mode
+
+    def instance(self, source_id: str) -> MysqlInstance:
+        """Raises UnknownSource."""
+        for instance in self.mysql_instances:
+            if instance.source_id == source_id:
+                return instance
+        raise UnknownSource(source_id, self.name, self.source_ids)
+
+    def unsupported(self) -> tuple[NotSupportedYet, ...]:
+        """Everything that this file asks for and this release cannot do."""
+        instances = (gap for instance in self.mysql_instances for gap in gaps_of_instance(self, instance))
+        return (*gaps_of_task(self), *instances)
+
+    def require_supported(self) -> None:
+        """Raises the first of `unsupported`."""
+        refuse(self.unsupported())
+
+    def without_secrets(self) -> Self:
+        """A copy that knows no password: what a JobSpec carries."""
+        target = self.target_database.without_secrets() if self.target_database else None
+        loaders = {name: loader.without_secrets() for name, loader in self.loaders.items()}
+        instances = tuple(instance.without_secrets() for instance in self.mysql_instances)
+        return self.model_copy(update={"target_database": target, "loaders": loaders, "mysql_instances": instances})
+
+    def subtask(self, source_id: str) -> SubtaskConfig:
+        """What `source_id` has to do. Raises UnknownSource, NotSupportedYet, InvalidLocation (a bad `meta`)."""
+        instance = self.instance(source_id)
+        refuse((*gaps_of_task(self), *gaps_of_instance(self, instance)))
+        block_allow = self.block_allow_list[instance.block_allow_list] if instance.block_allow_list else None
+        return SubtaskConfig(
+            task=self.name,
+            source_id=source_id,
+            meta_schema=self.meta_schema,
+            mode=self.task_mode,
+            shard_mode=self.sharding,
+            case_sensitive=self.case_sensitive,
+            block_allow=block_allow or BlockAllowConfig(),
+            routes=tuple(self.routes[name] for name in instance.route_rules),
+            syncer=self._syncer(instance),
+            loader=self._loader(instance),
+            mydumper=self._mydumper(instance),
+            # As in DM, `meta` means nothing to a task that copies first.
+            start=instance.meta.location() if instance.meta and self.task_mode == TaskMode.INCREMENTAL else None,
+        )
+
+    # An inline configuration wins over a named one; `…-thread` wins over both, as in DM.
+
+    def _syncer(self, instance: MysqlInstance) -> SyncerConfig:
+        chosen = instance.syncer or self.syncers.get(instance.syncer_config_name, SyncerConfig())
+        return chosen.model_copy(update={"worker_count": instance.syncer_thread or chosen.worker_count})
+
+    def _loader(self, instance: MysqlInstance) -> LoaderConfig:
+        chosen = instance.loader or self.loaders.get(instance.loader_config_name, LoaderConfig())
+        return chosen.model_copy(update={"pool_size": instance.loader_thread or chosen.pool_size})
+
+    def _mydumper(self, instance: MysqlInstance) -> MydumperConfig:
+        chosen = instance.mydumper or self.mydumpers.get(instance.mydumper_config_name, MydumperConfig())
+        return chosen.model_copy(update={"threads": instance.mydumper_thread or chosen.threads})

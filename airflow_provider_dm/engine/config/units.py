@@ -1,0 +1,125 @@
+"""How the units of a task work: mydumpers, loaders, syncers, validators. Defaults are DM's."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AliasChoices, BeforeValidator, Field
+
+from airflow_provider_dm.engine.config.base import DmModel, Lowered, OptionalSeconds, Seconds
+
+DEFAULT_DIR: Final = "./dumped_data"
+
+
+def _zero_is(default: int) -> BeforeValidator:
+    """DM's exports write 0 for what was not given."""
+    return BeforeValidator(lambda value: default if value in (0, "0") else value)
+
+
+def _empty_is(default: str) -> BeforeValidator:
+    """DM's exports write "" for what was not given."""
+
+    def fill(value: Any) -> Any:
+        return default if value == "" else value
+
+    return BeforeValidator(fill)
+
+
+class OnDuplicate(StrEnum):
+    """What the full load does with a row that the target already has."""
+
+    REPLACE = "replace"
+    IGNORE = "ignore"
+    ERROR = "error"
+
+
+class ImportMode(StrEnum):
+    """How the full load writes. `sql` and `loader` are old names of `logical`."""
+
+    LOGICAL = "logical"
+    SQL = "sql"
+    LOADER = "loader"
+    PHYSICAL = "physical"
+    IMPORT_INTO = "import-into"
+
+
+class ValidatorMode(StrEnum):
+    NONE = "none"
+    FAST = "fast"
+    FULL = "full"
+
+
+class MydumperConfig(DmModel):
+    """The reading half of the full migration."""
+
+    threads: int = Field(default=4, ge=1)
+    rows: int | None = Field(default=None, ge=0)
+    """Rows of a chunk; None or 0: the copier decides."""
+    chunk_filesize: str = "64"
+    statement_size: int | None = None
+    where: str = ""
+    extra_args: str = ""
+    mydumper_path: str = ""
+    skip_tz_utc: bool = True
+
+
+class LoaderConfig(DmModel):
+    """The writing half of the full migration."""
+
+    pool_size: Annotated[int, _zero_is(16)] = Field(default=16, ge=1)
+    on_duplicate_logical: Annotated[OnDuplicate, Lowered] | None = Field(
+        default=None, validation_alias=AliasChoices("on-duplicate-logical", "on-duplicate")
+    )
+    """None: not said, the copier's default holds."""
+    import_mode: Annotated[ImportMode, _empty_is("logical"), Lowered] = ImportMode.LOGICAL
+    dir: str = Field(default=DEFAULT_DIR, exclude=True, repr=False)
+    """Not used yet. May be an S3 URL with a key in it, so it is shown nowhere."""
+    sorting_dir_physical: str = ""
+    on_duplicate_physical: str = ""
+    disk_quota_physical: str = ""
+    checksum_physical: str = ""
+    analyze: str = ""
+    range_concurrency: int | None = None
+    compress_kv_pairs: str = ""
+    pd_addr: str = ""
+
+    def without_secrets(self) -> Self:
+        return self.model_copy(update={"dir": DEFAULT_DIR})
+
+
+class SyncerConfig(DmModel):
+    """The incremental half."""
+
+    worker_count: int = Field(default=16, ge=1)
+    batch: int = Field(default=100, ge=1)
+    """Rows of one target transaction."""
+    queue_size: Annotated[int, _zero_is(1024)] = Field(default=1024, ge=1)
+    checkpoint_flush_interval: Annotated[int, _zero_is(30)] = Field(default=30, ge=1)
+    """Seconds."""
+    compact: bool = False
+    multiple_rows: bool = False
+    safe_mode: bool = False
+    safe_mode_duration: OptionalSeconds = None
+    """Seconds; None: twice the flush interval."""
+    # Deprecated in DM: accepted, without effect there and here.
+    meta_file: str = ""
+    max_retry: int | None = None
+    auto_fix_gtid: bool | None = None
+    enable_gtid: bool | None = None
+    disable_detect: bool | None = None
+    enable_ansi_quotes: bool | None = None
+
+
+class ValidatorConfig(DmModel):
+    """Continuous validation."""
+
+    mode: Annotated[ValidatorMode, _empty_is("none")] = ValidatorMode.NONE
+    worker_count: int = 4
+    validate_interval: Seconds = 10.0
+    check_interval: Seconds = 5.0
+    row_error_delay: Seconds = 1800.0
+    meta_flush_interval: Seconds = 300.0
+    batch_query_size: int = 100
+    max_pending_row_size: str = "500m"
+    max_pending_row_count: int = 2147483647

@@ -1,0 +1,132 @@
+"""What a valid file may ask for and this release cannot do, although doing nothing about it would change data.
+
+Each gap is a value, so that the precheck can show all of them and `subtask` can refuse on the first. A gap that closes
+is deleted here and in docs/limits.md. Keys whose absence changes no data (timezone, queue-size, ...) are not gaps."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from airflow_provider_dm.engine.errors import NotSupportedYet
+
+if TYPE_CHECKING:  # the models call this module
+    from airflow_provider_dm.engine.config.database import DatabaseConfig
+    from airflow_provider_dm.engine.config.source import SourceConfig
+    from airflow_provider_dm.engine.config.task import MysqlInstance, TaskConfig
+    from airflow_provider_dm.engine.config.units import LoaderConfig, MydumperConfig
+
+RUNNABLE_MODES: Final = frozenset({"full", "incremental", "all"})
+LOGICAL_MODES: Final = frozenset({"logical", "sql", "loader"})
+
+# dumpling's flags that say how fast or in what pieces to read, never which rows.
+HARMLESS_FLAGS: Final = frozenset(
+    {
+        *("-t", "--threads", "-F", "--filesize", "-s", "--statement-size", "-r", "--rows"),
+        *("--consistency", "--escape-backslash", "--skip-tz-utc", "--loglevel"),
+    }
+)
+
+
+def refuse(gaps: Iterable[NotSupportedYet]) -> None:
+    """Raises the first gap, if there is one."""
+    for gap in gaps:
+        raise gap
+
+
+def gaps_of_task(task: TaskConfig) -> tuple[NotSupportedYet, ...]:
+    """Gaps that concern every source of the task."""
+    return tuple(_task_gaps(task))
+
+
+def gaps_of_instance(task: TaskConfig, instance: MysqlInstance) -> tuple[NotSupportedYet, ...]:
+    """Gaps of one source of the task, with the rules and units that it names."""
+    return tuple(_instance_gaps(task, instance))
+
+
+def gaps_of_source(source: SourceConfig) -> tuple[NotSupportedYet, ...]:
+    """Gaps of a source.yaml."""
+    return tuple(_source_gaps(source))
+
+
+def _task_gaps(task: TaskConfig) -> Iterator[NotSupportedYet]:
+    where = f"task {task.name!r}"
+    if task.task_mode not in RUNNABLE_MODES:
+        yield NotSupportedYet(f"task-mode {task.task_mode.value}", where, "Use full, incremental or all.")
+    if task.sharding == "optimistic":
+        yield NotSupportedYet("shard-mode optimistic", where, "Use pessimistic, or leave it out if no DDL is expected.")
+    if task.collation_compatible == "strict":
+        yield NotSupportedYet("collation_compatible strict", where, "Create the target tables first and use loose.")
+    if task.online_ddl and (task.shadow_table_rules or task.trash_table_rules):
+        yield NotSupportedYet("shadow-table-rules and trash-table-rules", where, "Leave them out.")
+    if task.mariadb2tidb.mode == "on":
+        yield NotSupportedYet("mariadb2tidb", where, "Create the target tables first and set its mode to off.")
+    if task.remove_meta:
+        yield NotSupportedYet("remove-meta in the task file", where, "Remove the task's metadata once, by command.")
+    if task.target_database:
+        yield from _database_gaps(task.target_database, "target-database")
+
+
+def _instance_gaps(task: TaskConfig, instance: MysqlInstance) -> Iterator[NotSupportedYet]:
+    where = f"source {instance.source_id!r} of task {task.name!r}"
+    if instance.filter_rules:
+        yield NotSupportedYet("the binlog event filter (filter-rules)", where, "Remove the rules or wait for them.")
+    if instance.expression_filters:
+        yield NotSupportedYet("expression-filters", where, "Remove them or wait for them.")
+    for name in instance.route_rules:
+        route = task.routes.get(name)
+        if route and (route.extract_table or route.extract_schema or route.extract_source):
+            yield NotSupportedYet(f"extract columns (route {name!r})", where, "Route without extract-*.")
+    validator = task.validators.get(instance.validator_config_name)
+    if validator and validator.mode != "none":
+        yield NotSupportedYet("continuous validation", where, "Set its mode to none; run verify afterwards.")
+    if task.task_mode == "incremental" and instance.meta and instance.meta.only_gtid:
+        yield NotSupportedYet("a start given by binlog-gtid only", where, "Give binlog-name and binlog-pos too.")
+    yield from _mydumper_gaps(instance.mydumper or task.mydumpers.get(instance.mydumper_config_name), where)
+    yield from _loader_gaps(instance.loader or task.loaders.get(instance.loader_config_name), where)
+
+
+def _mydumper_gaps(mydumper: MydumperConfig | None, where: str) -> Iterator[NotSupportedYet]:
+    if mydumper is None:
+        return
+    if mydumper.where:
+        yield NotSupportedYet("mydumpers.where", where, "Copy whole tables.")
+    if flags := _selecting_flags(mydumper.extra_args):
+        yield NotSupportedYet(f"extra-args {' '.join(flags)}", where, "Choose tables by block-allow-list.")
+
+
+def _selecting_flags(extra_args: str) -> list[str]:
+    """The flags that choose what is read; `--consistency snapshot` is one, as it reads the past."""
+    try:
+        words = shlex.split(extra_args)
+    except ValueError:
+        return [extra_args]
+    flags = [word.split("=", 1)[0] for word in words if word.startswith("-")]
+    past = ["--consistency snapshot"] if "snapshot" in extra_args else []
+    return [flag for flag in flags if flag not in HARMLESS_FLAGS] + past
+
+
+def _loader_gaps(loader: LoaderConfig | None, where: str) -> Iterator[NotSupportedYet]:
+    if loader and loader.import_mode not in LOGICAL_MODES:
+        yield NotSupportedYet(f"import-mode {loader.import_mode.value}", where, "Use import-mode: logical.")
+
+
+def _database_gaps(database: DatabaseConfig, where: str) -> Iterator[NotSupportedYet]:
+    security = database.security
+    if security is None:
+        return
+    if security.cert_allowed_cn:
+        yield NotSupportedYet("cert-allowed-cn", where, "Give ssl-ca: the host name is verified.")
+    if security.embedded:
+        yield NotSupportedYet("TLS material in the file itself", where, "Name files by ssl-ca, -cert, -key.")
+
+
+def _source_gaps(source: SourceConfig) -> Iterator[NotSupportedYet]:
+    where = f"source {source.source_id!r}"
+    if source.filters:
+        yield NotSupportedYet("source-level binlog event filters", where, "Remove them or wait for them.")
+    if source.relay_binlog_gtid and not source.relay_binlog_name:
+        yield NotSupportedYet("a relay start given by relay-binlog-gtid only", where, "Give relay-binlog-name.")
+    if source.from_:
+        yield from _database_gaps(source.from_, where)

@@ -1,0 +1,92 @@
+"""The block-allow list: which tables of a source belong to the task.
+
+First the schema is judged (`do-dbs`; only if that is empty, `ignore-dbs`), then the table: whatever `do-tables` names
+is in, whatever `ignore-tables` names is out, and the rest is in only if there is no `do-tables`. The servers' own
+schemas and the task's meta-schema are never in, whatever the lists say: copying them would overwrite the target's own
+state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.config.pattern import Pattern
+from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, TablePattern
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+
+SYSTEM_SCHEMAS: Final = frozenset(
+    {"information_schema", "performance_schema", "metrics_schema", "inspection_schema", "mysql", "sys"}
+)
+
+
+@dataclass(frozen=True)
+class TableMatcher:
+    """A schema and a table pattern; both have to match."""
+
+    schema: Pattern
+    table: Pattern
+
+    @classmethod
+    def of(cls, pattern: TablePattern, *, case_sensitive: bool) -> TableMatcher:
+        return cls(
+            Pattern.compile(pattern.db_name, case_sensitive=case_sensitive),
+            Pattern.compile(pattern.tbl_name, case_sensitive=case_sensitive),
+        )
+
+    def matches(self, name: TableName) -> bool:
+        return self.schema.matches(name.schema) and self.table.matches(name.table)
+
+
+@dataclass(frozen=True)
+class BlockAllowRules:
+    """Compiled lists of one source. Picklable."""
+
+    do_dbs: tuple[Pattern, ...]
+    ignore_dbs: tuple[Pattern, ...]
+    do_tables: tuple[TableMatcher, ...]
+    ignore_tables: tuple[TableMatcher, ...]
+    never: frozenset[str]
+    """Schemas in lower case that no rule can bring in."""
+
+    @classmethod
+    def from_config(cls, config: BlockAllowConfig, *, case_sensitive: bool, meta_schema: str) -> BlockAllowRules:
+        """Raises InvalidPattern."""
+
+        def patterns(texts: Sequence[str]) -> tuple[Pattern, ...]:
+            return tuple(Pattern.compile(text, case_sensitive=case_sensitive) for text in texts)
+
+        def matchers(tables: Sequence[TablePattern]) -> tuple[TableMatcher, ...]:
+            return tuple(TableMatcher.of(table, case_sensitive=case_sensitive) for table in tables)
+
+        return cls(
+            do_dbs=patterns(config.do_dbs),
+            ignore_dbs=patterns(config.ignore_dbs),
+            do_tables=matchers(config.do_tables),
+            ignore_tables=matchers(config.ignore_tables),
+            never=SYSTEM_SCHEMAS | {meta_schema.lower()},
+        )
+
+    def allows(self, name: TableName) -> bool:
+        """Whether the table belongs to the task."""
+        return self.allows_schema(name.schema) and self._allows_table(name)
+
+    def allows_schema(self, schema: str) -> bool:
+        """Whether the schema, as in CREATE DATABASE, belongs to the task."""
+        if schema.lower() in self.never:
+            return False
+        if self.do_dbs:
+            return any(pattern.matches(schema) for pattern in self.do_dbs)
+        return not any(pattern.matches(schema) for pattern in self.ignore_dbs)
+
+    def _allows_table(self, name: TableName) -> bool:
+        if any(matcher.matches(name) for matcher in self.do_tables):
+            return True
+        if any(matcher.matches(name) for matcher in self.ignore_tables):
+            return False
+        return not self.do_tables
+
+
+def select(names: Iterable[TableName], rules: BlockAllowRules) -> list[TableName]:
+    """The tables that belong to the task, in the order given."""
+    return [name for name in names if rules.allows(name)]

@@ -1,0 +1,127 @@
+"""Passwords: usable, and shown nowhere."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.config.database import PasswordUnreadable, SourceDatabase, TargetDatabase
+from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.problems import ConfigError
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task
+from airflow_provider_dm.engine.errors import NotSupportedYet
+
+CANARY = "hunter2-canary"
+
+
+def a_task() -> TaskConfig:
+    return parse_task(
+        "name: t\nmysql-instances: [{source-id: a, loader-config-name: g}]\n"
+        f"target-database: {{host: h, user: u, password: '{CANARY}', security: {{ssl-key-base64: {CANARY}}}}}\n"
+        f"loaders: {{g: {{dir: 's3://b/d?secret-access-key={CANARY}'}}}}\n"
+    )
+
+
+def a_source() -> SourceConfig:
+    return parse_source(f"source-id: a\nfrom: {{host: h, user: u, password: '{CANARY}'}}\n")
+
+
+@pytest.mark.parametrize("config", [a_task(), a_source()], ids=["task", "source"])
+def test_a_password_is_in_no_form_of_the_configuration(config: TaskConfig | SourceConfig) -> None:
+    forms = [repr(config), str(config), str(config.model_dump()), config.model_dump_json(), f"{config!r:>9}"]
+    forms += [str(config.model_dump(by_alias=True)), str(config.model_dump(mode="json"))]
+    assert [form for form in forms if CANARY in form] == []
+
+
+@pytest.mark.parametrize("config", [a_task(), a_source()], ids=["task", "source"])
+def test_without_secrets_there_is_none_in_the_pickle(config: TaskConfig | SourceConfig) -> None:
+    assert CANARY.encode() in pickle.dumps(config)
+    assert CANARY.encode() not in pickle.dumps(config.without_secrets())
+
+
+def test_the_password_reaches_the_endpoint() -> None:
+    database = a_source().from_
+    assert database is not None
+    endpoint = database.endpoint("a")
+    assert endpoint.password.reveal() == CANARY
+    assert CANARY not in repr(endpoint)
+
+
+def test_a_job_spec_carries_no_secret() -> None:
+    endpoint = EndpointSpec(name="a", host="h", port=1, user="u", password=SecretRef(env="DM_X"))
+    spec = JobSpec(
+        run_id="r",
+        app="verify",
+        task=a_task(),
+        sources=(SourceSpec(config=a_source(), endpoint=endpoint, relay_dir="/r"),),
+        target=endpoint,
+        meta_url=SecretRef(env="DM_META"),
+        holder=HolderSpec(identity="i", attempt="1", host="h"),
+    )
+    text = spec.model_dump_json()
+    assert CANARY not in text
+    assert JobSpec.model_validate_json(text).task == a_task().without_secrets()
+    assert json.loads(text)["task"]["target_database"]["host"] == "h"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"password: {{{CANARY}: 1}}",
+        f"password: [{CANARY}]",
+        f"password: *{CANARY}",
+        f"password: !{CANARY} x",
+        f"password: !{CANARY}! x",
+        f"password: '{CANARY}' {CANARY}",
+        f"password: {CANARY}: {CANARY}",
+        f"password: @{CANARY}",
+        f"password: %{CANARY}",
+        f"password: \"{CANARY}",
+        f"password: {CANARY}\n  password: {CANARY}",
+        f"password: {CANARY}\n  password-env: X",
+        f"password: {CANARY}\n  port: x",
+        f"security: {{ssl-key-base64: [{CANARY}]}}",
+    ],
+)  # fmt: skip
+def test_a_password_is_in_no_message_about_a_broken_file(text: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        parse_source(f"source-id: a\nfrom:\n  host: h\n  {text}\n")
+    assert CANARY not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+
+
+def test_a_password_is_in_no_validation_error_of_a_model() -> None:
+    with pytest.raises(ValueError, match="validation error") as refusal:
+        TargetDatabase.model_validate({"host": "", "password": [CANARY], "x": CANARY})
+    assert CANARY not in str(refusal.value)
+
+
+def test_a_password_by_reference(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(f"{CANARY}\n")
+    by_file = SourceDatabase(host="h", password_file=str(tmp_path / "secret"))
+    by_env = SourceDatabase(host="h", password_env="DM_PASSWORD")
+    assert by_file.secret().reveal() == CANARY
+    assert by_env.secret({"DM_PASSWORD": CANARY}).reveal() == CANARY
+    assert SourceDatabase.model_validate_json(by_env.model_dump_json()) == by_env
+
+
+def test_a_reference_that_leads_nowhere_is_named() -> None:
+    with pytest.raises(PasswordUnreadable, match="the environment variable DM_PASSWORD: it is not set"):
+        SourceDatabase(host="h", password_env="DM_PASSWORD").secret({})
+    with pytest.raises(PasswordUnreadable, match="/nowhere: FileNotFoundError"):
+        SourceDatabase(host="h", password_file="/nowhere").secret()
+
+
+def test_dms_encrypted_form_is_refused_where_it_is_used() -> None:
+    database = parse_source("source-id: a\nfrom: {host: h, password: /Q7B9DizNLLTTfiZHv9WoEAKamfpIUs=}\n").from_
+    assert database is not None
+    with pytest.raises(NotSupportedYet, match="encrypted by dmctl"):
+        database.secret()
+
+
+@pytest.mark.parametrize("plain", ["hunter2", "", "YWJjZA==", "a" * 40, "ÄÖ€"])
+def test_a_plain_password_is_not_taken_for_an_encrypted_one(plain: str) -> None:
+    assert TargetDatabase.model_validate({"host": "h", "password": plain}).secret().reveal() == plain

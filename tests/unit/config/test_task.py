@@ -1,0 +1,110 @@
+"""What a task means for each of its sources."""
+
+import pytest
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import ShardMode, TaskConfig, UnknownSource
+from airflow_provider_dm.engine.config.units import ImportMode, OnDuplicate
+from airflow_provider_dm.engine.config.yaml_file import task_of
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.mysql.location import Location
+
+
+def a_task(instance: dict[str, object] | None = None, **sections: object) -> TaskConfig:
+    keys = {key.replace("_", "-"): value for key, value in sections.items()}
+    return task_of({"name": "t", "mysql-instances": [{"source-id": "a"} | (instance or {})]} | keys)
+
+
+def test_defaults_are_dms() -> None:
+    subtask = a_task().subtask("a")
+    assert (subtask.meta_schema, subtask.case_sensitive, subtask.start) == ("dm_meta", False, None)
+    assert (subtask.syncer.worker_count, subtask.syncer.batch, subtask.syncer.checkpoint_flush_interval) == (
+        16,
+        100,
+        30,
+    )
+    assert (subtask.loader.pool_size, subtask.loader.on_duplicate_logical) == (16, None)
+    assert (subtask.mydumper.threads, subtask.mydumper.rows) == (4, None)
+    source = SourceConfig(source_id="s")
+    assert (source.purge.interval, source.purge.expires, source.purge.remain_space) == (3600, 0, 15)
+    assert (source.enable_relay, source.flavor, source.checker.backoff_max) == (False, "", 300.0)
+
+
+def test_threads_of_an_instance_win_over_the_named_unit() -> None:
+    task = a_task(
+        {"syncer-config-name": "g", "syncer-thread": 3, "loader-thread": 5, "mydumper-thread": 7},
+        syncers={"g": {"worker-count": 9, "batch": 11}},
+    )
+    subtask = task.subtask("a")
+    assert (subtask.syncer.worker_count, subtask.syncer.batch) == (3, 11)
+    assert (subtask.loader.pool_size, subtask.mydumper.threads) == (5, 7)
+
+
+@pytest.mark.parametrize(
+    ("meta", "start"),
+    [
+        ({"binlog-name": "mysql-bin.000003", "binlog-pos": 777}, Location("mysql-bin.000003", 777)),
+        ({"binlog-name": "mysql-bin.000003"}, Location("mysql-bin.000003", 4)),
+        ({"binlog-name": "b.000003", "binlog-pos": 0, "binlog-gtid": "x:1-7"}, Location("b.000003", 4, "x:1-7")),
+        ({"binlog-name": "mysql-bin|000002.000003", "binlog-pos": 9}, Location("mysql-bin.000003", 9, suffix=2)),
+    ],
+)
+def test_an_incremental_task_starts_at_meta(meta: dict[str, object], start: Location) -> None:
+    assert a_task({"meta": meta}, task_mode="incremental").subtask("a").start == start
+    assert a_task({"meta": meta}, task_mode="all").subtask("a").start is None
+
+
+def test_old_words_mean_the_same() -> None:
+    task = a_task({"loader": {"import-mode": "SQL", "on-duplicate": "REPLACE"}}, is_sharding=True)
+    assert task.sharding is ShardMode.PESSIMISTIC
+    assert task.subtask("a").loader.on_duplicate_logical is OnDuplicate.REPLACE
+    assert task.subtask("a").loader.import_mode is ImportMode.SQL
+
+
+@pytest.mark.parametrize(
+    ("instance", "sections", "feature"),
+    [
+        ({}, {"task_mode": "dump"}, "task-mode dump"),
+        ({}, {"task_mode": "load&sync"}, "task-mode load&sync"),
+        ({}, {"shard_mode": "optimistic"}, "shard-mode optimistic"),
+        ({}, {"shadow_table_rules": ["^_(.+)_n$"]}, "shadow-table-rules"),
+        ({}, {"remove_meta": True}, "remove-meta"),
+        ({}, {"mariadb2tidb": {"mode": "on"}}, "mariadb2tidb"),
+        ({}, {"target_database": {"host": "h", "security": {"cert-allowed-cn": "x"}}}, "cert-allowed-cn"),
+        ({"loader": {"import-mode": "physical"}}, {}, "import-mode physical"),
+        ({"mydumper": {"where": "id > 3"}}, {}, "mydumpers.where"),
+        ({"mydumper": {"extra-args": "-B test -T t1 -t 8"}}, {}, "extra-args -B -T"),
+        ({"mydumper": {"extra-args": "--where='a=1'"}}, {}, "extra-args --where"),
+        ({"mydumper": {"extra-args": "--consistency=snapshot"}}, {}, "--consistency snapshot"),
+        ({"meta": {"binlog-gtid": "x:1-3"}}, {"task_mode": "incremental"}, "binlog-gtid only"),
+        (
+            {"route-rules": ["r"]},
+            {"routes": {"r": {"schema-pattern": "a", "target-schema": "b",
+                              "extract-table": {"table-regexp": "(.*)", "target-column": "c"}}}},
+            "extract columns",
+        ),
+    ],
+)  # fmt: skip
+def test_what_would_be_missing_is_refused(
+    instance: dict[str, object], sections: dict[str, object], feature: str
+) -> None:
+    task = a_task(instance, **sections)
+    with pytest.raises(NotSupportedYet, match=feature):
+        task.subtask("a")
+    with pytest.raises(NotSupportedYet, match=feature):
+        task.require_supported()
+
+
+def test_harmless_arguments_of_the_dumper_are_no_obstacle() -> None:
+    a_task({"mydumper": {"extra-args": "--consistency none -t 8 --rows=1000"}}).require_supported()
+
+
+def test_a_source_that_the_task_does_not_name() -> None:
+    with pytest.raises(UnknownSource, match="has no source 'b'"):
+        a_task().subtask("b")
+
+
+def test_an_exported_task_names_its_sharding_twice():
+    task = a_task(is_sharding=True, shard_mode="pessimistic")
+
+    assert task.sharding == "pessimistic"

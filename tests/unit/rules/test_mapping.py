@@ -1,0 +1,98 @@
+"""Which target tables can take a source table's rows."""
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table, objection
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+
+
+def column(text: str, position: int = 0) -> Column:
+    """`name type(detail) unsigned`, as the catalogue would describe it."""
+    name, _, kind = text.partition(" ")
+    data_type, _, rest = kind.partition("(")
+    numbers = [int(part) for part in rest.partition(")")[0].split(",") if part.strip().isdigit()]
+    data_type = data_type.split()[0]
+    precise = data_type in ("decimal", "float", "double")
+    return Column(
+        name=name,
+        position=position,
+        data_type=data_type,
+        column_type=kind,
+        nullable=True,
+        numeric_scale=numbers[1] if precise and len(numbers) > 1 else (0 if data_type == "decimal" else None),
+        datetime_precision=(numbers or [0])[0] if data_type in ("time", "datetime", "timestamp") else None,
+        octet_length={"text": 65535, "longtext": 4294967295}.get(data_type),
+    )
+
+
+def table(name: str, *columns: str, key: tuple[str, ...] = ()) -> Table:
+    keys = (Index("PRIMARY", key),) if key else ()
+    return Table(TableName("s", name), tuple(column(text, at) for at, text in enumerate(columns)), keys)
+
+
+def test_columns_pair_by_name_whatever_their_order_and_case() -> None:
+    mapping = map_table(table("a", "id bigint", "v varchar(9)"), table("b", "V varchar(9)", "ID int", key=("ID",)))
+    assert [column.name for column in mapping.target_columns] == ["ID", "V"]
+
+
+def test_a_target_without_a_key_is_allowed() -> None:
+    map_table(table("a", "id bigint", key=("id",)), table("b", "id bigint"))
+
+
+def test_a_mismatch_shows_all_differences_both_lists_and_a_way_out() -> None:
+    source = table("a", "id bigint", "new `col", "v decimal(9,4)", "t text")
+    with pytest.raises(TargetTableMismatch) as refusal:
+        map_table(source, table("b", "id bigint", "v decimal(9,2)", "old int", "t blob"))
+    error = refusal.value
+    assert error.missing == ("new `col",)
+    assert error.extra == ("old int",)
+    assert error.different == (
+        "v decimal(9,4) -> decimal(9,2) (fewer decimals would round)",
+        "t text -> blob (another kind of value)",
+    )
+    assert "Source columns: id bigint, new `col, v decimal(9,4), t text." in str(error)
+    assert "ALTER TABLE `s`.`b` ADD COLUMN `new` `col" in str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_a_key_over_a_column_that_no_row_fills_is_named() -> None:
+    with pytest.raises(TargetTableMismatch, match="shard is in the target's key and not in the source"):
+        map_table(table("a", "id int"), table("b", "id int", "shard int", key=("shard", "id")))
+
+
+def test_a_column_that_the_target_computes_cannot_be_written() -> None:
+    target = replace(table("b", "id int"), columns=(replace(column("id int"), generated=True),))
+    with pytest.raises(TargetTableMismatch, match="the target computes it"):
+        map_table(table("a", "id int"), target)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("tinyint", "bigint unsigned"), ("bigint", "int"), ("decimal(9,2)", "decimal(20,4)"),
+        ("float", "double"), ("float", "float"), ("float(7,2)", "float(9,3)"), ("float(7,2)", "float"),
+        ("char(9)", "varchar(3)"), ("varchar(9)", "longtext"), ("text", "longtext"), ("longtext", "text"),
+        ("varchar(9)", "varchar(9)"), ("binary(4)", "varbinary(4)"), ("binary(4)", "binary(4)"),
+        ("varbinary(9)", "blob"), ("datetime(3)", "datetime(6)"), ("enum('a')", "enum('a','b')"), ("json", "json"),
+    ],
+)  # fmt: skip
+def test_kept_or_refused_by_strict_mode(theirs: str, ours: str) -> None:
+    assert objection(column(f"c {theirs}"), column(f"c {ours}")) is None
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("int", "varchar(20)"), ("int", "decimal(20,0)"), ("datetime", "timestamp"), ("date", "datetime"),
+        ("varchar(9)", "varbinary(9)"), ("enum('a')", "varchar(9)"), ("json", "text"),
+        ("decimal(9,4)", "decimal(20,2)"), ("double", "float"), ("double", "double(9,2)"), ("float(9,3)", "float(9,2)"),
+        ("varchar(9)", "char(9)"), ("varchar(9)", "varchar(8)"), ("text", "varchar(1000)"),
+        ("binary(4)", "binary(8)"), ("varbinary(4)", "binary(4)"), ("time(6)", "time(3)"), ("datetime(1)", "datetime"),
+    ],
+)  # fmt: skip
+def test_what_strict_mode_would_change_silently_is_refused(theirs: str, ours: str) -> None:
+    assert objection(column(f"c {theirs}"), column(f"c {ours}")) is not None
