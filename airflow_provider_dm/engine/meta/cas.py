@@ -1,0 +1,76 @@
+"""Compare-and-set: a write that names the version it has read, and that must have hit exactly one row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, insert, select, update
+
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.meta.clock import db_now
+from airflow_provider_dm.engine.mysql.location import Location
+
+
+@dataclass(eq=False)
+class LostRace(DmError):
+    """Somebody else wrote first. The only repair is to read again and to decide again."""
+
+    what_row: str
+    expected: str
+
+    code: ClassVar[str] = "DM-8004"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "{what_row} was changed by somebody else: expected {expected}."
+
+
+def must_hit_one(rowcount: int, row: str, expected: str) -> None:
+    """Raises LostRace unless a write has matched one row."""
+    if rowcount != 1:
+        raise LostRace(row, expected)
+
+
+def put(connection: Connection, table: Table, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Sets columns of the row, or makes it; `version` is counted here.
+
+    The row is read under a lock and written against its version. Two first writers meet in an IntegrityError, after
+    which `Database.write` runs the body again. Raises LostRace."""
+    found = read_for_update(connection, table, key)
+    if found is None:
+        connection.execute(insert(table).values(**key, **values, version=1))
+        return
+    statement = update(table).where(matching(table, key), table.c.version == found.version)
+    result = connection.execute(statement.values(**values, version=found.version + 1))
+    must_hit_one(result.rowcount, f"{table.name} {dict(key)}", f"version {found.version}")
+
+
+def read_for_update(connection: Connection, table: Table, key: Mapping[str, str]) -> Row[Any] | None:
+    """The row, locked until the transaction ends (SQLite: the whole database, by BEGIN IMMEDIATE)."""
+    return connection.execute(select(table).where(matching(table, key)).with_for_update()).one_or_none()
+
+
+def read_with_now(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
+    """Rows with a further column `now`: the DB's clock while reading."""
+    return list(connection.execute(select(table, db_now().label("now")).where(*conditions)))
+
+
+def matching(table: Table, key: Mapping[str, str]) -> ColumnElement[bool]:
+    return and_(*(table.c[column] == value for column, value in key.items()))
+
+
+def to_text(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def from_text(text: str | None) -> dict[str, Any] | None:
+    return None if text is None else dict(json.loads(text))
+
+
+def location_text(location: Location | None) -> str | None:
+    return to_text(location.to_json()) if location else None
+
+
+def location_from(text: str | None) -> Location | None:
+    return Location.from_json(json.loads(text)) if text else None

@@ -1,0 +1,159 @@
+"""The lease of a subtask, and its generation.
+
+A lease says who may work; it expires by the DB's clock, unless renewed. It is not the fence: a holder may sleep through
+its expiry. The fence is the generation, which every acquisition raises and every transaction on the target checks.
+`decide` is pure; `acquire` reads, decides, and writes only if nobody wrote in between."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Final
+
+from sqlalchemy import Connection, Row, insert, update
+
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.meta import tables
+from airflow_provider_dm.engine.meta.cas import LostRace, matching, read_with_now
+from airflow_provider_dm.engine.meta.clock import SECOND, db_now
+from airflow_provider_dm.engine.meta.database import Database
+from airflow_provider_dm.engine.meta.model import Holder, Lease
+
+ROUNDS: Final = 100
+"""A lost round means that somebody else won it, so this many losses in a row mean that something is wrong."""
+
+
+@dataclass(eq=False)
+class LeaseHeld(DmError):
+    """Somebody else works on this subtask."""
+
+    task: str
+    source: str
+    holder: str
+    host: str
+    age_seconds: float
+    """Since it was acquired."""
+    remaining_seconds: float
+    """Until it expires, unless renewed."""
+
+    code: ClassVar[str] = "DM-8005"
+    what: ClassVar[str] = (
+        "task {task!r} on source {source!r} is held by {holder} on {host} for {age_seconds:.0f} s; "
+        "its lease expires in {remaining_seconds:.1f} s unless it is renewed."
+    )
+    hint: ClassVar[str] = "Stop that run, or wait until it has ended."
+
+
+@dataclass(eq=False)
+class LeaseLost(DmError):
+    """Somebody newer holds the lease: this process must end."""
+
+    task: str
+    source: str
+    generation: int
+    newer: int | None
+
+    code: ClassVar[str] = "DM-8006"
+    reaction: ClassVar[Reaction] = Reaction.FENCED
+    what: ClassVar[str] = (
+        "the lease of task {task!r} on source {source!r} with generation {generation} is gone "
+        "(generation now: {newer})."
+    )
+
+
+@dataclass(frozen=True)
+class Grant:
+    """The lease is free: take it with this generation."""
+
+    generation: int
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """The lease is held. Microseconds by the DB's clock."""
+
+    holder: Holder
+    age: int
+    remaining: int
+
+
+def decide(found: Row[Any] | None, holder: Holder, *, at_least: int) -> Grant | Refuse:
+    """What a row (with the DB's `now`) means for one who wants the lease. Expired, released or our own: free."""
+    if found is None:
+        return Grant(at_least + 1)
+    if found.identity != holder.identity and found.expires_at > found.now:
+        other = Holder(found.identity, found.attempt, found.host)
+        return Refuse(other, age=found.now - found.acquired_at, remaining=found.expires_at - found.now)
+    return Grant(max(found.generation, at_least) + 1)
+
+
+def acquire(database: Database, task: str, source: str, holder: Holder, *, ttl_seconds: float, at_least: int) -> Lease:
+    """The lease with a generation above `at_least` and above all before. Raises LeaseHeld, LostRace."""
+    key = {"task": task, "source": source}
+    for _ in range(ROUNDS):
+        rows = database.read(lambda tx: read_with_now(tx, tables.lease, matching(tables.lease, key)))
+        found = rows[0] if rows else None
+        match decide(found, holder, at_least=at_least):
+            case Refuse(other, age, remaining):
+                raise LeaseHeld(task, source, str(other), other.host, age / SECOND, remaining / SECOND)
+            case Grant(generation):
+                wanted = Lease(task, source, generation, holder, ttl_seconds)
+                if _take(database, wanted, found):
+                    return wanted
+    raise LostRace(f"the lease of {task!r} on {source!r}", f"to win one of {ROUNDS} rounds")
+
+
+def _take(database: Database, wanted: Lease, found: Row[Any] | None) -> bool:
+    """Whether we were first to write after `found` was read."""
+    key = {"task": wanted.task, "source": wanted.source}
+    values = {
+        "generation": wanted.generation,
+        **asdict(wanted.holder),
+        "ttl_seconds": wanted.ttl_seconds,
+        "acquired_at": db_now(),
+        "renewed_at": db_now(),
+        "expires_at": db_now() + int(wanted.ttl_seconds * SECOND),
+    }
+
+    def insert_if_absent(tx: Connection) -> bool:
+        if read_with_now(tx, tables.lease, matching(tables.lease, key)):
+            return False
+        tx.execute(insert(tables.lease).values(**key, **values, version=1))
+        return True
+
+    def replace(tx: Connection, version: int) -> bool:
+        condition = (matching(tables.lease, key), tables.lease.c.version == version)
+        return tx.execute(update(tables.lease).where(*condition).values(**values, version=version + 1)).rowcount == 1
+
+    if found is None:
+        return database.write(insert_if_absent)
+    version = found.version
+    return database.write(lambda tx: replace(tx, version))
+
+
+def renew(database: Database, lease: Lease) -> None:
+    """Another `ttl_seconds` from now. An expired lease that nobody took is still ours. Raises LeaseLost."""
+
+    def body(tx: Connection) -> int:
+        expires = db_now() + int(lease.ttl_seconds * SECOND)
+        return _update_own(tx, lease, renewed_at=db_now(), expires_at=expires)
+
+    if database.write(body) != 1:
+        raise LeaseLost(lease.task, lease.source, lease.generation, _generation(database, lease))
+
+
+def release(database: Database, lease: Lease) -> None:
+    """The next one need not wait. Nothing happens if the lease is no longer ours."""
+    database.write(lambda tx: _update_own(tx, lease, expires_at=0))
+
+
+def _update_own(tx: Connection, lease: Lease, **values: Any) -> int:
+    """The version moves with every write: a taker who read before a renewal must lose."""
+    own = tables.lease.c.generation == lease.generation
+    where = (matching(tables.lease, {"task": lease.task, "source": lease.source}), own)
+    return tx.execute(update(tables.lease).where(*where).values(**values, version=tables.lease.c.version + 1)).rowcount
+
+
+def _generation(database: Database, lease: Lease) -> int | None:
+    key = {"task": lease.task, "source": lease.source}
+    rows = database.read(lambda tx: read_with_now(tx, tables.lease, matching(tables.lease, key)))
+    return int(rows[0].generation) if rows else None

@@ -1,0 +1,75 @@
+"""Bringing a metadata DB to the schema of this release, by alembic, without an ini file.
+
+Two who migrate at once are serialised: by the server's named lock, or on SQLite by the write lock of the file. On
+SQLite and PostgreSQL a migration happens wholly or not at all; MySQL commits each DDL, so revisions are written such
+that they can be run again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, text
+
+from airflow_provider_dm.engine.meta.database import BUSY_SECONDS, Database, MetaUnreachable
+from airflow_provider_dm.engine.meta.url import parse_url, shown
+from airflow_provider_dm.engine.mysql.endpoint import Secret
+
+log = logging.getLogger(__name__)
+
+_SCRIPTS: Final = "airflow_provider_dm.engine.meta:migrations"
+_LOCK_NAME: Final = "dm_meta_migrate"
+_LOCK_NUMBER: Final = 0x646D5F6D  # "dm_m"; PostgreSQL's advisory locks are numbered
+
+
+def migrate(url: Secret | str) -> None:
+    """To the newest schema. Safe to call again, and by several at once.
+
+    Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing."""
+    database = Database(parse_url(url))
+    try:
+        with database.connection(write=True) as connection:
+            _prepare(connection)
+            with connection.begin(), _alone(connection, shown(database.url)):
+                command.upgrade(alembic_config(connection), "head")
+    finally:
+        database.close()
+    log.info("the metadata DB is up to date", extra={"url": shown(database.url)})
+
+
+def alembic_config(connection: Connection | None = None) -> Config:
+    """Our scripts, and the connection that env.py uses: the URL never enters a file or an option."""
+    config = Config()
+    config.set_main_option("script_location", _SCRIPTS)
+    config.attributes["connection"] = connection
+    return config
+
+
+def _prepare(connection: Connection) -> None:
+    """WAL stays with the file. Readers then never wait for writers."""
+    if connection.dialect.name == "sqlite":
+        raw = connection.connection.dbapi_connection
+        if raw is not None:
+            raw.cursor().execute("PRAGMA journal_mode = WAL")
+
+
+@contextmanager
+def _alone(connection: Connection, where: str) -> Iterator[None]:
+    match connection.dialect.name:
+        case "sqlite":  # BEGIN IMMEDIATE has done it
+            yield
+        case "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
+            yield
+        case _:
+            held = {"name": _LOCK_NAME, "seconds": BUSY_SECONDS}
+            if connection.execute(text("SELECT GET_LOCK(:name, :seconds)"), held).scalar() != 1:
+                raise MetaUnreachable(where, "another migration is running")
+            try:
+                yield
+            finally:
+                connection.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": _LOCK_NAME})

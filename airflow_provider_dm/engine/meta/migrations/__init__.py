@@ -1,0 +1,1 @@
+"""Alembic's environment and revisions; run by `engine.meta.migrate`."""

@@ -1,0 +1,81 @@
+"""Relays: what each source's relay process says of itself, and the stage that people want it to have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Row
+
+from airflow_provider_dm.engine.meta import tables
+from airflow_provider_dm.engine.meta.cas import (
+    from_text,
+    location_from,
+    location_text,
+    put,
+    read_with_now,
+    to_text,
+)
+from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
+from airflow_provider_dm.engine.meta.database import Database
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+
+_NOTHING_SAID = {"sub_dir": "", "caught_up": False, "host": ""}
+
+
+def put_status(database: Database, status: RelayStatus) -> None:
+    """The relay's report, stamped with the DB's clock. The desired stage is left alone."""
+    values = {
+        "stage": status.stage.value,
+        "master": location_text(status.master),
+        "relay": location_text(status.relay),
+        "sub_dir": status.sub_dir,
+        "caught_up": status.caught_up,
+        "error": to_text(status.error),
+        "pid": status.pid,
+        "host": status.host,
+        "heartbeat_at": db_now(),
+    }
+    database.write(lambda tx: put(tx, tables.relay, {"source": status.source}, values))
+
+
+def set_desired(database: Database, source: str, stage: Stage) -> None:
+    """What people want. The relay's own report is left alone."""
+    key = {"source": source}
+    values = {"desired": stage.value}
+
+    def body(tx: Any) -> None:
+        known = read_with_now(tx, tables.relay, tables.relay.c.source == source)
+        put(tx, tables.relay, key, values if known else {**_NOTHING_SAID, **values})
+
+    database.write(body)
+
+
+def desired(database: Database, source: str) -> Stage | None:
+    """None: nobody has said anything."""
+    row = _row(database, source)
+    return Stage(row.desired) if row is not None and row.desired else None
+
+
+def status(database: Database, source: str) -> RelayStatus | None:
+    """None: no relay has ever reported."""
+    row = _row(database, source)
+    if row is None or row.stage is None:
+        return None
+    return RelayStatus(
+        source=row.source,
+        stage=Stage(row.stage),
+        master=location_from(row.master),
+        relay=location_from(row.relay),
+        sub_dir=row.sub_dir,
+        caught_up=bool(row.caught_up),
+        error=from_text(row.error),
+        pid=row.pid,
+        host=row.host,
+        heartbeat_at=moment(row.heartbeat_at),
+        heartbeat_age_seconds=(row.now - row.heartbeat_at) / SECOND,
+    )
+
+
+def _row(database: Database, source: str) -> Row[Any] | None:
+    rows = database.read(lambda tx: read_with_now(tx, tables.relay, tables.relay.c.source == source))
+    return rows[0] if rows else None

@@ -1,0 +1,169 @@
+"""The metadata DB's face: `with MetaStore.open(url) as store`.
+
+It only delegates: one module for each noun (lease, runs, subtasks, relays) holds the statements. Every call is one
+short transaction; nothing stays open between two calls, so a store may live as long as a process and be shared by
+its threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import ClassVar, Self
+
+from sqlalchemy import Connection, inspect, text
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta import lease, relays, runs, subtasks
+from airflow_provider_dm.engine.meta.database import Database
+from airflow_provider_dm.engine.meta.model import (
+    Holder,
+    Json,
+    Lease,
+    RelayStatus,
+    Run,
+    Stage,
+    SubtaskStatus,
+    Unit,
+)
+from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, VERSION_TABLE
+from airflow_provider_dm.engine.meta.url import parse_url, shown
+from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.mysql.location import Location
+
+
+@dataclass(eq=False)
+class MetaSchemaOutdated(DmError):
+    """The metadata DB's tables are not those of this release."""
+
+    url: str
+    found: str
+    wanted: str
+
+    code: ClassVar[str] = "DM-8010"
+    what: ClassVar[str] = "the metadata DB {url} has schema version {found}, this release needs {wanted}."
+    hint: ClassVar[str] = "Run `dmctl meta migrate` (or upgrade airflow-provider-dm, if the DB is the newer one)."
+
+
+class MetaStore:
+    """Leases, runs, subtasks and relays. Every write is a compare-and-set."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, url: Secret | str) -> Self:
+        """Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing, MetaSchemaOutdated."""
+        store = cls(Database(parse_url(url)))
+        try:
+            store.check_schema()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def check_schema(self) -> None:
+        """Raises MetaSchemaOutdated."""
+        found = self._database.read(_schema_version)
+        if found != SCHEMA_VERSION:
+            raise MetaSchemaOutdated(shown(self._database.url), found or "none", SCHEMA_VERSION)
+
+    # Leases
+
+    def acquire_lease(self, task: str, source: str, holder: Holder, *, ttl_seconds: float, at_least: int) -> Lease:
+        """A lease with a generation above `at_least` and above all before. The same identity takes over at once.
+
+        Raises LeaseHeld while somebody else's lease has not expired."""
+        return lease.acquire(self._database, task, source, holder, ttl_seconds=ttl_seconds, at_least=at_least)
+
+    def renew_lease(self, held: Lease) -> None:
+        """Raises LeaseLost."""
+        lease.renew(self._database, held)
+
+    def release_lease(self, held: Lease) -> None:
+        """Nothing happens if it is no longer ours."""
+        lease.release(self._database, held)
+
+    # Runs
+
+    def start_run(self, run_id: str, *, task: str, app: str, holder: Holder) -> None:
+        """Raises RunTaken if the id belongs to another identity."""
+        runs.start(self._database, run_id, task=task, app=app, holder=holder)
+
+    def heartbeat_run(self, run_id: str, progress: Json) -> None:
+        """Raises RunUnknown, LostRace (the run is not Running any more)."""
+        runs.heartbeat(self._database, run_id, progress)
+
+    def finish_run(self, run_id: str, *, stage: Stage, result: Json | None = None, error: Json | None = None) -> None:
+        """Raises RunUnknown, LostRace (it has another outcome already)."""
+        runs.finish(self._database, run_id, stage=stage, result=result, error=error)
+
+    def get_run(self, run_id: str) -> Run | None:
+        return runs.get(self._database, run_id)
+
+    def list_runs(self, *, task: str | None = None) -> list[Run]:
+        """Newest first."""
+        return runs.list_of(self._database, task)
+
+    def request_stop(self, run_id: str) -> None:
+        """Raises RunUnknown."""
+        runs.request_stop(self._database, run_id)
+
+    def stop_requested(self, run_id: str) -> bool:
+        """Raises RunUnknown."""
+        return runs.stop_requested(self._database, run_id)
+
+    # Subtasks
+
+    def put_subtask(
+        self,
+        task: str,
+        source: str,
+        *,
+        unit: Unit,
+        stage: Stage,
+        needed: Location | None = None,
+        applied: Location | None = None,
+    ) -> None:
+        """Replaces what was known; the relay keeps everything from `needed` on."""
+        subtasks.put_status(self._database, task, source, unit=unit, stage=stage, needed=needed, applied=applied)
+
+    def forget_subtask(self, task: str, source: str) -> None:
+        subtasks.forget(self._database, task, source)
+
+    def list_subtasks(self, *, task: str | None = None, source: str | None = None) -> list[SubtaskStatus]:
+        return subtasks.list_of(self._database, task=task, source=source)
+
+    def oldest_needed(self, source: str) -> Location | None:
+        """Of all subtasks that are not Finished. Raises UnrelatedNeeds."""
+        return subtasks.oldest_needed(self.list_subtasks(source=source))
+
+    # Relays
+
+    def put_relay_status(self, status: RelayStatus) -> None:
+        relays.put_status(self._database, status)
+
+    def relay_status(self, source: str) -> RelayStatus | None:
+        return relays.status(self._database, source)
+
+    def set_relay_desired(self, source: str, stage: Stage) -> None:
+        relays.set_desired(self._database, source, stage)
+
+    def relay_desired(self, source: str) -> Stage | None:
+        return relays.desired(self._database, source)
+
+
+def _schema_version(tx: Connection) -> str | None:
+    if not inspect(tx).has_table(VERSION_TABLE):
+        return None
+    return tx.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()

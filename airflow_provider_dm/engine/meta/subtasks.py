@@ -1,0 +1,97 @@
+"""Subtasks: what each task is doing on each source, and from where on it still needs the source's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sqlalchemy import Row, delete
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta import tables
+from airflow_provider_dm.engine.meta.cas import location_from, location_text, matching, put, read_with_now
+from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
+from airflow_provider_dm.engine.meta.database import Database
+from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare
+
+
+@dataclass(eq=False)
+class UnrelatedNeeds(DmError):
+    """Two tasks need places in unrelated histories of one source: none of them is the older."""
+
+    source: str
+    one: str
+    other: str
+
+    code: ClassVar[str] = "DM-8009"
+    what: ClassVar[str] = "tasks on source {source!r} need {one} and {other}, of which none is before the other."
+    hint: ClassVar[str] = "Finish or remove the task that belongs to the source's former log."
+
+
+def put_status(
+    database: Database,
+    task: str,
+    source: str,
+    *,
+    unit: Unit,
+    stage: Stage,
+    needed: Location | None,
+    applied: Location | None,
+) -> None:
+    """Replaces what was known of this subtask."""
+    values = {
+        "unit": unit.value,
+        "stage": stage.value,
+        "needed": location_text(needed),
+        "applied": location_text(applied),
+        "updated_at": db_now(),
+    }
+    database.write(lambda tx: put(tx, tables.subtask, {"task": task, "source": source}, values))
+
+
+def forget(database: Database, task: str, source: str) -> None:
+    """Drops the subtask: it needs nothing any more."""
+    key = matching(tables.subtask, {"task": task, "source": source})
+    database.write(lambda tx: tx.execute(delete(tables.subtask).where(key)).rowcount)
+
+
+def list_of(database: Database, *, task: str | None, source: str | None) -> list[SubtaskStatus]:
+    """By task and source."""
+    wanted = {name: value for name, value in (("task", task), ("source", source)) if value is not None}
+    conditions = [tables.subtask.c[name] == value for name, value in wanted.items()]
+    rows = database.read(lambda tx: read_with_now(tx, tables.subtask, *conditions))
+    return sorted((_status(row) for row in rows), key=lambda status: (status.task, status.source))
+
+
+def oldest_needed(statuses: Iterable[SubtaskStatus]) -> Location | None:
+    """The oldest need of one source's subtasks, whatever their stage, except Finished. Raises UnrelatedNeeds."""
+    oldest: Location | None = None
+    for status in statuses:
+        if status.stage is Stage.FINISHED or status.needed is None:
+            continue
+        if oldest is None:
+            oldest = status.needed
+            continue
+        match compare(status.needed, oldest):
+            case Order.BEFORE:
+                oldest = status.needed
+            case Order.UNRELATED:
+                raise UnrelatedNeeds(status.source, str(oldest), str(status.needed))
+            case Order.SAME | Order.AFTER:
+                pass
+    return oldest
+
+
+def _status(row: Row[Any]) -> SubtaskStatus:
+    return SubtaskStatus(
+        task=row.task,
+        source=row.source,
+        unit=Unit(row.unit),
+        stage=Stage(row.stage),
+        needed=location_from(row.needed),
+        applied=location_from(row.applied),
+        updated_at=moment(row.updated_at),
+        age_seconds=(row.now - row.updated_at) / SECOND,
+    )

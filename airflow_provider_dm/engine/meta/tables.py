@@ -1,0 +1,97 @@
+"""The tables of the metadata DB, as the present release reads and writes them; `migrations/` leads there.
+
+Names keep clear of the tables that live in the target's meta-schema (dm_subtask, dm_frontier, ...), as both may be the
+same database. Times are microseconds of `clock.db_now`. `version` counts the writes to a row: a compare-and-set names
+the version that it has read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, MetaData, String, Table, Text
+from sqlalchemy.dialects import mysql
+from sqlalchemy.types import TypeEngine
+
+VERSION_TABLE: Final = "dm_meta_version"
+SCHEMA_VERSION: Final = "0001"
+"""The newest revision in migrations/versions."""
+
+metadata = MetaData()
+
+
+def name(length: int) -> TypeEngine[str]:
+    """Names that differ in case are different names, also on MySQL."""
+    exact = mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin")
+    return String(length).with_variant(exact, "mysql", "mariadb")
+
+
+def document() -> TypeEngine[str]:
+    """JSON as text: no dialect may re-order or re-write it. MySQL's TEXT would end at 64 KiB."""
+    return Text().with_variant(mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+
+
+lease = Table(
+    "dm_lease",
+    metadata,
+    Column("task", name(128), primary_key=True),
+    Column("source", name(32), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("identity", name(1024), nullable=False),
+    Column("attempt", name(255), nullable=False),
+    Column("host", name(255), nullable=False),
+    Column("ttl_seconds", Float, nullable=False),
+    Column("acquired_at", BigInteger, nullable=False),
+    Column("renewed_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+)
+
+run = Table(
+    "dm_run",
+    metadata,
+    Column("run_id", name(255), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("task", name(128), nullable=False),
+    Column("app", name(64), nullable=False),
+    Column("identity", name(1024), nullable=False),
+    Column("attempt", name(255), nullable=False),
+    Column("host", name(255), nullable=False),
+    Column("stage", name(16), nullable=False),
+    Column("stop_requested", Boolean, nullable=False),
+    Column("progress", document(), nullable=False),
+    Column("result", document()),
+    Column("error", document()),
+    Column("started_at", BigInteger, nullable=False),
+    Column("heartbeat_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+)
+
+subtask = Table(
+    "dm_subtask_status",
+    metadata,
+    Column("task", name(128), primary_key=True),
+    Column("source", name(32), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("unit", name(16), nullable=False),
+    Column("stage", name(16), nullable=False),
+    Column("needed", document()),
+    Column("applied", document()),
+    Column("updated_at", BigInteger, nullable=False),
+)
+
+relay = Table(
+    "dm_relay",
+    metadata,
+    Column("source", name(32), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("desired", name(16)),
+    Column("stage", name(16)),
+    Column("master", document()),
+    Column("relay", document()),
+    Column("sub_dir", name(255), nullable=False),
+    Column("caught_up", Boolean, nullable=False),
+    Column("error", document()),
+    Column("pid", BigInteger),
+    Column("host", name(255), nullable=False),
+    Column("heartbeat_at", BigInteger),
+)

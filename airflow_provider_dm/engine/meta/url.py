@@ -1,0 +1,54 @@
+"""The metadata DB's address: a URL with a password in it, which is shown nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.endpoint import Secret
+
+DRIVERS: Final = {
+    "sqlite": "sqlite+pysqlite",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+    "tidb": "mysql+pymysql",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+}
+
+
+@dataclass(eq=False)
+class MetaUrlInvalid(DmError):
+    """Text that is no address of a metadata DB. The text itself is not repeated: it may hold a password."""
+
+    reason: str
+
+    code: ClassVar[str] = "DM-8001"
+    what: ClassVar[str] = "the URL of the metadata DB cannot be used: {reason}."
+    hint: ClassVar[str] = "Write sqlite:////absolute/path, mysql://user:password@host/db or postgresql://… ."
+
+
+def parse_url(url: Secret | str) -> URL:
+    """With the driver that we ship; whichever driver the URL names, another one would block or behave otherwise.
+
+    Raises MetaUrlInvalid."""
+    text = url.reveal() if isinstance(url, Secret) else url
+    try:
+        parsed = make_url(text)
+    except (ArgumentError, ValueError):
+        raise MetaUrlInvalid("it is no URL") from None
+    backend = parsed.drivername.partition("+")[0]
+    if backend not in DRIVERS:
+        raise MetaUrlInvalid(f"{backend!r} is none of {', '.join(sorted(DRIVERS))}")
+    if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise MetaUrlInvalid("a database in memory is seen by one process only")
+    return parsed.set(drivername=DRIVERS[backend])
+
+
+def shown(url: URL) -> str:
+    """For messages: without password and without query, which may hold one too."""
+    return url.set(query={}).render_as_string(hide_password=True)

@@ -1,0 +1,65 @@
+"""The store's contract on MySQL, MariaDB and PostgreSQL."""
+
+import uuid
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from airflow_provider_dm.engine.errors import Reaction
+from airflow_provider_dm.engine.meta.database import MetaRefused, MetaUnreachable
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.meta.store import MetaStore
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.meta_contract import StoreContract
+
+
+def url_of(server: Server, scheme: str, database: str) -> str:
+    return f"{scheme}://{server.user}@{server.host}:{server.port}/{database}"
+
+
+class ServerContract(StoreContract):
+    """What SQLite, which knows no lengths, cannot show."""
+
+    def test_what_does_not_fit_is_refused_for_good(self, store: MetaStore) -> None:
+        with pytest.raises(MetaRefused) as refusal:
+            store.start_run("r" * 300, task="t", app="verify", holder=Holder("i", "1", "h"))
+        assert refusal.value.reaction is Reaction.STOP
+
+
+class TestOnMysql(ServerContract):
+    @pytest.fixture
+    def meta_url(self, mysql_target: Server, fresh_schema: FreshSchema) -> str:
+        return url_of(mysql_target, "mysql", fresh_schema(mysql_target))
+
+
+class TestOnMariadb(ServerContract):
+    @pytest.fixture
+    def meta_url(self, mariadb_target: Server, fresh_schema: FreshSchema) -> str:
+        return url_of(mariadb_target, "mariadb", fresh_schema(mariadb_target))
+
+
+class TestOnPostgresql(ServerContract):
+    @pytest.fixture
+    def meta_url(self, postgres: str) -> str:
+        name = f"t_{uuid.uuid4().hex[:12]}"
+        engine = create_engine(f"{postgres}/postgres".replace("postgresql:", "postgresql+psycopg:"))
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return f"{postgres}/{name}"
+
+
+def test_mariadb_also_answers_to_a_mysql_url(mariadb_target: Server, fresh_schema: FreshSchema) -> None:
+    url = url_of(mariadb_target, "mysql", fresh_schema(mariadb_target))
+    migrate(url)
+    MetaStore.open(url).close()
+
+
+def test_a_wrong_password_is_not_shown(target: Server) -> None:
+    target.create_user("dm_meta_test", "right-password")
+    with pytest.raises(MetaUnreachable) as refusal:
+        MetaStore.open(f"mysql://dm_meta_test:hunter2@{target.host}:{target.port}/x")
+    assert "Access denied" in str(refusal.value)
+    assert "hunter2" not in str(refusal.value)

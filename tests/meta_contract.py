@@ -1,0 +1,374 @@
+"""What a metadata DB must do, on whatever server: collected once for each by a subclass that gives `meta_url`."""
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+from sqlalchemy import inspect, text
+
+from airflow_provider_dm.engine.errors import Reaction
+from airflow_provider_dm.engine.meta import lease as leases
+from airflow_provider_dm.engine.meta import tables
+from airflow_provider_dm.engine.meta.cas import LostRace, matching, read_with_now
+from airflow_provider_dm.engine.meta.database import Database
+from airflow_provider_dm.engine.meta.lease import LeaseHeld, LeaseLost
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Holder, Lease, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.runs import RunTaken, RunUnknown
+from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
+from airflow_provider_dm.engine.meta.subtasks import UnrelatedNeeds
+from airflow_provider_dm.engine.meta.url import parse_url
+from airflow_provider_dm.engine.mysql.location import Location
+
+PROCESSES: Final = 8
+ANNA: Final = Holder("dag/anna", "1", "host-a")
+BEN: Final = Holder("dag/ben", "1", "host-b")
+
+
+class StoreContract:
+    """Subclass it with a fixture `meta_url`: the address of an empty database of the test's own."""
+
+    @pytest.fixture
+    def store(self, meta_url: str) -> Iterator[MetaStore]:
+        migrate(meta_url)
+        with MetaStore.open(meta_url) as store:
+            yield store
+
+    # The schema
+
+    def test_an_empty_database_says_what_to_run(self, meta_url: str) -> None:
+        with pytest.raises(MetaSchemaOutdated, match="dmctl meta migrate"):
+            MetaStore.open(meta_url)
+
+    def test_migrating_again_changes_nothing(self, meta_url: str) -> None:
+        migrate(meta_url)
+        migrate(meta_url)
+        MetaStore.open(meta_url).close()
+
+    def test_a_newer_schema_is_refused(self, meta_url: str, store: MetaStore) -> None:
+        Database(parse_url(meta_url)).write(lambda tx: tx.execute(text("UPDATE dm_meta_version SET version_num='9'")))
+        with pytest.raises(MetaSchemaOutdated, match="has schema version 9"):
+            MetaStore.open(meta_url)
+
+    def test_migrations_lead_to_the_tables_that_the_code_uses(self, meta_url: str, store: MetaStore) -> None:
+        def columns(tx: Any) -> dict[str, set[str]]:
+            return {name: {c["name"] for c in inspect(tx).get_columns(name)} for name in tables.metadata.tables}
+
+        wanted = {name: set(table.columns.keys()) for name, table in tables.metadata.tables.items()}
+        assert Database(parse_url(meta_url)).read(columns) == wanted
+
+    def test_several_may_migrate_at_once(self, meta_url: str) -> None:
+        assert race(migrate_and_open, 4, meta_url) == ["ok"] * 4
+
+    # The lease
+
+    def test_generations_rise_above_all_before_and_above_the_target(self, store: MetaStore) -> None:
+        taken = [store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=at_least) for at_least in (0, 0, 7, 3, 0)]
+        assert [lease.generation for lease in taken] == [1, 2, 8, 9, 10]
+
+    def test_generations_of_subtasks_are_independent(self, store: MetaStore) -> None:
+        assert store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=4).generation == 5
+        assert store.acquire_lease("t", "other", BEN, ttl_seconds=15, at_least=0).generation == 1
+        assert store.acquire_lease("T", "s", BEN, ttl_seconds=15, at_least=0).generation == 1
+
+    def test_somebody_else_is_refused_and_told_by_whom(self, store: MetaStore) -> None:
+        store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0)
+        time.sleep(0.1)
+        with pytest.raises(LeaseHeld) as refusal:
+            store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0)
+        assert "dag/anna (attempt 1) on host-a" in str(refusal.value)
+        assert 0.05 < refusal.value.age_seconds < 10
+        assert 5 < refusal.value.remaining_seconds < 15
+
+    def test_a_later_attempt_takes_over_at_once_and_the_earlier_is_fenced(self, store: MetaStore) -> None:
+        first = store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0)
+        second = store.acquire_lease("t", "s", Holder("dag/anna", "2", "host-c"), ttl_seconds=15, at_least=0)
+        with pytest.raises(LeaseLost, match="generation now: 2") as lost:
+            store.renew_lease(first)
+        assert lost.value.reaction is Reaction.FENCED
+        store.renew_lease(second)
+
+    def test_an_expired_lease_is_taken_over(self, store: MetaStore) -> None:
+        late = store.acquire_lease("t", "s", ANNA, ttl_seconds=0.1, at_least=0)
+        time.sleep(0.2)
+        assert store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0).generation == 2
+        with pytest.raises(LeaseLost):
+            store.renew_lease(late)
+
+    def test_an_expired_lease_that_nobody_took_can_be_renewed(self, store: MetaStore) -> None:
+        late = store.acquire_lease("t", "s", ANNA, ttl_seconds=0.1, at_least=0)
+        time.sleep(0.2)
+        store.renew_lease(late)
+
+    def test_renewing_keeps_others_out(self, store: MetaStore) -> None:
+        held = store.acquire_lease("t", "s", ANNA, ttl_seconds=0.5, at_least=0)
+        for _ in range(4):
+            time.sleep(0.2)
+            store.renew_lease(held)
+        with pytest.raises(LeaseHeld):
+            store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0)
+
+    def test_a_released_lease_is_free_at_once(self, store: MetaStore) -> None:
+        held = store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0)
+        store.release_lease(held)
+        newer = store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0)
+        store.release_lease(held)  # no longer ours: nothing happens
+        with pytest.raises(LeaseHeld):
+            store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0)
+        store.renew_lease(newer)
+
+    def test_one_who_read_before_a_renewal_does_not_get_the_lease(self, meta_url: str, store: MetaStore) -> None:
+        """Between reading an expired lease and taking it, its holder came back."""
+        database = Database(parse_url(meta_url))
+        late = store.acquire_lease("t", "s", ANNA, ttl_seconds=0.1, at_least=0)
+        time.sleep(0.2)
+        key = matching(tables.lease, {"task": "t", "source": "s"})
+        (seen,) = database.read(lambda tx: read_with_now(tx, tables.lease, key))
+        assert leases.decide(seen, BEN, at_least=0) == leases.Grant(2)
+        store.renew_lease(late)
+        assert not leases._take(database, Lease("t", "s", 2, BEN, 15), seen)
+        store.renew_lease(late)
+
+    def test_of_eight_processes_one_gets_the_lease(self, meta_url: str, store: MetaStore) -> None:
+        outcomes = race(acquire_as_oneself, PROCESSES, meta_url)
+        assert sorted(outcomes) == ["generation 1"] + ["held"] * (PROCESSES - 1)
+
+    def test_of_eight_processes_one_gets_an_expired_lease(self, meta_url: str, store: MetaStore) -> None:
+        store.acquire_lease("t", "s", ANNA, ttl_seconds=0.01, at_least=40)
+        time.sleep(0.1)
+        outcomes = race(acquire_as_oneself, PROCESSES, meta_url)
+        assert sorted(outcomes) == ["generation 42"] + ["held"] * (PROCESSES - 1)
+
+    def test_of_eight_attempts_of_one_identity_each_gets_generations_of_its_own(
+        self, meta_url: str, store: MetaStore
+    ) -> None:
+        outcomes = race(acquire_five_times_as_one, PROCESSES, meta_url)
+        generations = [int(generation) for outcome in outcomes for generation in outcome.split()]
+        assert sorted(generations) == list(range(1, 5 * PROCESSES + 1))
+
+    # Runs
+
+    def test_a_run_from_start_to_end(self, store: MetaStore) -> None:
+        store.start_run("r", task="t", app="verify", holder=ANNA)
+        store.heartbeat_run("r", {"rows": 3, "name": "naïve ☃"})
+        run = store.get_run("r")
+        assert run is not None
+        assert (run.task, run.app, run.holder, run.stage) == ("t", "verify", ANNA, Stage.RUNNING)
+        assert run.progress == {"rows": 3, "name": "naïve ☃"}
+        assert run.heartbeat_age_seconds < 5
+        store.finish_run("r", stage=Stage.FINISHED, result={"verified": True}, error=None)
+        done = store.get_run("r")
+        assert done is not None
+        assert (done.stage, done.result, done.error) == (Stage.FINISHED, {"verified": True}, None)
+        assert done.finished_at is not None
+        assert done.finished_at >= done.started_at
+        assert [run.run_id for run in store.list_runs(task="t")] == ["r"]
+
+    def test_an_outcome_is_given_once(self, store: MetaStore) -> None:
+        store.start_run("r", task="t", app="verify", holder=ANNA)
+        store.finish_run("r", stage=Stage.STOPPED)
+        store.finish_run("r", stage=Stage.STOPPED)  # repeated after a lost answer
+        with pytest.raises(LostRace):
+            store.finish_run("r", stage=Stage.FINISHED, result={})
+        with pytest.raises(LostRace):
+            store.heartbeat_run("r", {})
+
+    def test_a_run_can_be_asked_to_stop(self, store: MetaStore) -> None:
+        store.start_run("r", task="t", app="verify", holder=ANNA)
+        assert not store.stop_requested("r")
+        store.request_stop("r")
+        store.heartbeat_run("r", {})
+        assert store.stop_requested("r")
+
+    def test_a_run_is_restarted_by_its_own_identity_only(self, store: MetaStore) -> None:
+        store.start_run("r", task="t", app="verify", holder=ANNA)
+        store.finish_run("r", stage=Stage.PAUSED, error={"ErrCode": "DM-1"})
+        store.start_run("r", task="t", app="verify", holder=Holder("dag/anna", "2", "host-a"))
+        run = store.get_run("r")
+        assert run is not None
+        assert (run.stage, run.error, run.holder.attempt) == (Stage.RUNNING, None, "2")
+        with pytest.raises(RunTaken, match="belongs to dag/anna"):
+            store.start_run("r", task="t", app="verify", holder=BEN)
+
+    def test_an_unknown_run_is_an_error_not_a_new_row(self, store: MetaStore) -> None:
+        calls: list[Callable[[], object]] = [
+            lambda: store.heartbeat_run("r", {}),
+            lambda: store.request_stop("r"),
+            lambda: store.stop_requested("r"),
+            lambda: store.finish_run("r", stage=Stage.FINISHED),
+        ]
+        for call in calls:
+            with pytest.raises(RunUnknown):
+                call()
+        assert store.get_run("r") is None
+
+    def test_a_large_result_is_kept_whole(self, store: MetaStore) -> None:
+        result = {"tables": [f"table_{number:06d}" for number in range(20_000)]}
+        store.start_run("r", task="t", app="verify", holder=ANNA)
+        store.finish_run("r", stage=Stage.FINISHED, result=result)
+        run = store.get_run("r")
+        assert run is not None
+        assert run.result == result
+
+    # Subtasks
+
+    def test_a_subtask_is_put_and_put_again(self, store: MetaStore) -> None:
+        first, later = Location("mysql-bin.000003", 5_000_000_000, "a:1-7"), Location("mysql-bin.000004", 4)
+        store.put_subtask("t", "s", unit=Unit.LOAD, stage=Stage.RUNNING, needed=first, applied=None)
+        store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.PAUSED, needed=first, applied=later)
+        store.put_subtask("t", "s2", unit=Unit.SYNC, stage=Stage.RUNNING)
+        store.put_subtask("u", "s", unit=Unit.SYNC, stage=Stage.RUNNING)
+        (status,) = store.list_subtasks(task="t", source="s")
+        assert (status.unit, status.stage, status.needed, status.applied) == (Unit.SYNC, Stage.PAUSED, first, later)
+        assert [(s.task, s.source) for s in store.list_subtasks()] == [("t", "s"), ("t", "s2"), ("u", "s")]
+        store.forget_subtask("t", "s")
+        assert [(s.task, s.source) for s in store.list_subtasks(source="s")] == [("u", "s")]
+
+    def test_the_oldest_need_counts_whoever_stands_still(self, store: MetaStore) -> None:
+        def put(task: str, stage: Stage, number: int) -> None:
+            needed = Location(f"mysql-bin.{number:06d}", 4)
+            store.put_subtask(task, "s", unit=Unit.SYNC, stage=stage, needed=needed)
+
+        assert store.oldest_needed("s") is None
+        put("running", Stage.RUNNING, 9)
+        put("stopped", Stage.STOPPED, 5)
+        put("finished", Stage.FINISHED, 2)
+        assert store.oldest_needed("s") == Location("mysql-bin.000005", 4)
+        put("paused", Stage.PAUSED, 3)
+        assert store.oldest_needed("s") == Location("mysql-bin.000003", 4)
+
+    def test_needs_in_unrelated_logs_are_not_ordered(self, store: MetaStore) -> None:
+        for task, file in (("a", "mysql-bin.000001"), ("b", "binlog.000001")):
+            store.put_subtask(task, "s", unit=Unit.SYNC, stage=Stage.RUNNING, needed=Location(file, 4))
+        with pytest.raises(UnrelatedNeeds):
+            store.oldest_needed("s")
+
+    def test_writers_of_one_subtask_do_not_lose_each_other(self, meta_url: str, store: MetaStore) -> None:
+        assert race(put_subtask_often, 4, meta_url) == ["ok"] * 4
+        database = Database(parse_url(meta_url))
+        (row,) = database.read(lambda tx: read_with_now(tx, tables.subtask))
+        assert row.version == 4 * 10
+
+    # Relays
+
+    def test_what_a_relay_says_and_what_people_want_are_apart(self, store: MetaStore) -> None:
+        assert store.relay_status("s") is None
+        assert store.relay_desired("s") is None
+        store.set_relay_desired("s", Stage.RUNNING)
+        assert store.relay_status("s") is None
+        told = RelayStatus(
+            "s",
+            Stage.RUNNING,
+            master=Location("mysql-bin.000002", 900),
+            relay=Location("mysql-bin.000002", 400, "x:1-3"),
+            sub_dir="9f2c.000001",
+            pid=4711,
+            host="host-a",
+            error={"ErrCode": "DM-4001"},
+        )
+        store.put_relay_status(told)
+        store.set_relay_desired("s", Stage.PAUSED)
+        found = store.relay_status("s")
+        assert found is not None
+        assert found.heartbeat_age_seconds is not None
+        assert found.heartbeat_age_seconds < 5
+        assert found.heartbeat_at is not None
+        same = ("source", "stage", "master", "relay", "sub_dir", "caught_up", "error", "pid", "host")
+        assert [getattr(found, name) for name in same] == [getattr(told, name) for name in same]
+        assert store.relay_desired("s") is Stage.PAUSED
+
+    # Processes and threads
+
+    def test_threads_share_a_store(self, store: MetaStore) -> None:
+        store.start_run("r", task="t", app="verify", holder=ANNA)
+        held = store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0)
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                for number in range(10):
+                    store.renew_lease(held)
+                    store.heartbeat_run("r", {"n": number})
+            except BaseException as error:  # noqa: BLE001 - shown by the assertion
+                errors.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+
+    def test_a_forked_child_connects_anew(self, store: MetaStore) -> None:
+        store.start_run("r", task="t", app="verify", holder=ANNA)
+        child = os.fork()
+        if child == 0:
+            try:
+                store.heartbeat_run("r", {"from": "child"})
+                os._exit(0)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        assert status == 0
+        store.heartbeat_run("r", {"from": "parent"})
+
+
+# Races between real processes
+
+
+def race(act: Callable[[str, int], str], count: int, meta_url: str) -> list[str]:
+    """What each of `count` processes answers that begin at the same moment."""
+    # Real processes, with no state from this one, that need not import everything each for itself.
+    context = multiprocessing.get_context("forkserver")
+    drivers = ["sqlalchemy.dialects.mysql.pymysql", "sqlalchemy.dialects.postgresql.psycopg", "pymysql", "psycopg"]
+    context.set_forkserver_preload([__name__, *drivers])
+    barrier, answers = context.Barrier(count), context.SimpleQueue()
+    racers = [context.Process(target=_racer, args=(act, barrier, answers, meta_url, number)) for number in range(count)]
+    for racer in racers:
+        racer.start()
+    found = [answers.get() for _ in racers]
+    for racer in racers:
+        racer.join()
+    return found
+
+
+def _racer(act: Callable[[str, int], str], barrier: Any, answers: Any, meta_url: str, number: int) -> None:
+    barrier.wait(60)
+    try:
+        answers.put(act(meta_url, number))
+    except BaseException as error:  # noqa: BLE001 - the parent must not wait for ever
+        answers.put(repr(error))
+
+
+def migrate_and_open(meta_url: str, number: int) -> str:
+    migrate(meta_url)
+    MetaStore.open(meta_url).close()
+    return "ok"
+
+
+def acquire_as_oneself(meta_url: str, number: int) -> str:
+    with MetaStore.open(meta_url) as store:
+        try:
+            holder = Holder(f"dag/{number}", "1", "host")
+            return f"generation {store.acquire_lease('t', 's', holder, ttl_seconds=60, at_least=0).generation}"
+        except LeaseHeld:
+            return "held"
+
+
+def acquire_five_times_as_one(meta_url: str, number: int) -> str:
+    with MetaStore.open(meta_url) as store:
+        holder = Holder("dag/one", str(number), "host")
+        taken = [store.acquire_lease("t", "s", holder, ttl_seconds=60, at_least=0) for _ in range(5)]
+        return " ".join(str(lease.generation) for lease in taken)
+
+
+def put_subtask_often(meta_url: str, number: int) -> str:
+    with MetaStore.open(meta_url) as store:
+        for position in range(4, 14):
+            needed = Location("mysql-bin.000001", position)
+            store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.RUNNING, needed=needed)
+        return "ok"

@@ -1,0 +1,27 @@
+"""The store's contract on SQLite, and what concerns SQLite alone."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.meta.migrate import alembic_config, migrate
+from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION
+from tests.meta_contract import StoreContract
+
+
+class TestOnSqlite(StoreContract):
+    @pytest.fixture
+    def meta_url(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path / 'meta.db'}"
+
+    def test_readers_do_not_wait_for_writers(self, meta_url: str, tmp_path: Path) -> None:
+        migrate(meta_url)
+        with sqlite3.connect(tmp_path / "meta.db") as connection:
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_the_code_expects_the_newest_revision() -> None:
+    from alembic.script import ScriptDirectory
+
+    assert ScriptDirectory.from_config(alembic_config()).get_current_head() == SCHEMA_VERSION
