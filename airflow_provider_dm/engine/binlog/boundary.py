@@ -1,0 +1,194 @@
+"""Where transactions begin and end: one scan over event headers, for the planner and for the relay's recovery.
+
+The scan walks from event to event by their sizes and looks into few of them: GTID (which transaction), QUERY (BEGIN,
+COMMIT or something else), PREVIOUS_GTIDS and GTID_LIST. A boundary is a position between transactions; everything up to
+it is complete. What an event means for that is in transaction.py; here is the loop, and what most transactions consist
+of is decided in it.
+
+The scan stops in front of DDL, at `cut`, or where the bytes end. It checks no checksum and decodes no row. An error is
+raised only when it is the first thing found: until then the scan ends in front of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.binlog import events as codes
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent, UnsupportedFormat
+from airflow_provider_dm.engine.binlog.events import DO, Do
+from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
+from airflow_provider_dm.engine.binlog.gtid_events import (
+    COMPLETED_XA,
+    MARIADB_GTID,
+    MYSQL_GTID,
+    PREPARED_XA,
+    STANDALONE,
+)
+from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
+from airflow_provider_dm.engine.binlog.transaction import (
+    BEGUN,
+    OPENED,
+    OUTSIDE,
+    Ended,
+    Stretch,
+    Walk,
+    check_unusual,
+    look_into,
+    unapplicable,
+)
+from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, Window
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
+
+__all__ = ["Ended", "Stretch", "Tail", "last_boundary", "read_format", "scan"]
+
+_STOP, _PASS, _MAP = int(Do.STOP), int(Do.PASS), int(Do.MAP)
+_XID, _GTID, _MARIADB_GTID, _QUERY = codes.XID, codes.GTID, codes.MARIADB_GTID, codes.QUERY
+_UNUSUAL: Final = STANDALONE | PREPARED_XA | COMPLETED_XA
+_BODY_OF_QUERY: Final = 13
+_MYSQL_ID: Final = struct.Struct("<x16sQ")  # MYSQL_GTID without its flags
+_FORMAT_READ_SIZE: Final = 4096
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Where the last complete transaction of a file ends, and every id up to there (as text)."""
+
+    position: int
+    gtid_set: str
+    format: BinlogFormat
+
+
+def last_boundary(path: str, size: int) -> Tail | None:
+    """The last boundary in the first `size` bytes of a file, whatever its events are.
+
+    For the relay, which stores what it does not understand. None: not even the format event is there whole.
+    Raises MalformedEvent, UnsupportedFormat.
+    """
+    with Window(path, size) as window:
+        log_format = read_format(window, path)
+        if log_format is None:
+            return None
+        found = scan(window, BINLOG_HEADER_SIZE, cut=size + 1, log_format=log_format, name=path, apply=False)
+        if found.ended is Ended.EVENT:  # damage: say where
+            scan(window, found.end, cut=size + 1, log_format=log_format, name=path, apply=False)
+        return Tail(found.end, found.trail.added_to("", log_format.flavour), log_format)
+
+
+def read_format(window: Bytes, name: str) -> BinlogFormat | None:
+    """The format event of a file; None as long as it is not there whole. Raises UnsupportedFormat."""
+    head = window.read(0, _FORMAT_READ_SIZE)
+    if len(head) < BINLOG_HEADER_SIZE + HEADER_SIZE:
+        return None
+    if head[:BINLOG_HEADER_SIZE] != MAGIC:
+        raise UnsupportedFormat(name, f"its first bytes are {head[:BINLOG_HEADER_SIZE].hex()}")
+    size = START.unpack_from(head, BINLOG_HEADER_SIZE)[3]
+    if size > _FORMAT_READ_SIZE - BINLOG_HEADER_SIZE:
+        raise UnsupportedFormat(name, f"a first event of {size} bytes")
+    if len(head) < BINLOG_HEADER_SIZE + size:
+        return None
+    return BinlogFormat.parse(head[BINLOG_HEADER_SIZE : BINLOG_HEADER_SIZE + size], f"{name}:{BINLOG_HEADER_SIZE}")
+
+
+def scan(window: Bytes, start: int, *, cut: int, log_format: BinlogFormat, name: str, apply: bool = True) -> Stretch:
+    """Walk from `start`, the beginning of an event outside of a transaction, to the first boundary at or behind `cut`.
+
+    `apply=False`: events that cannot be applied, and DDL, are walked over. `name` is what errors call the file.
+    Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, XaTransaction or TwoPhaseAlter at the first
+    event that is the reason, unless complete transactions lie before it.
+    """
+    walk = Walk(name, Stretch(start, start), apply)
+    try:
+        walk.found.ended = _walk(walk, window, cut, log_format.trailer_size)
+    except DmError:
+        if not walk.found.transactions:
+            raise
+        walk.found.ended = Ended.EVENT
+    return walk.found
+
+
+def _walk(walk: Walk, window: Bytes, cut: int, trailer: int) -> Ended:
+    """The loop over headers. Long, as calls are what it would spend its time on."""
+    found, file_size, unpack, do_of = walk.found, window.size, START.unpack_from, DO
+    mysql_gtid, mariadb_gtid, add_id = _MYSQL_ID.unpack_from, MARIADB_GTID.unpack_from, found.trail.add
+    smallest = HEADER_SIZE + trailer
+    position = base = limit = found.start
+    buffer = b""
+    state = OUTSIDE  # the loop's own copy of walk.state
+    while found.end < cut and found.ddl is None:
+        if position + HEADER_SIZE > limit:
+            buffer, base = window.read(position, CHUNK_SIZE), position
+            limit = position + len(buffer)
+            found.trail.fold()
+            if len(buffer) < HEADER_SIZE:
+                return _where_bytes_end(state, bytes_left=len(buffer))
+        offset = position - base
+        timestamp, code, server_id, size = unpack(buffer, offset)
+        behind = position + size
+        if size < smallest:
+            raise MalformedEvent(walk.at(position), f"a size of {size} bytes")
+        if behind > file_size:
+            return Ended.TORN
+        do = do_of[code]
+        if do >= _MAP:  # and ROWS
+            if state != BEGUN:
+                raise MalformedEvent(walk.at(position), "rows outside of a transaction")
+            walk.rows = True
+        elif do == _PASS:
+            if state == OUTSIDE:
+                found.end = behind
+        elif do == _STOP:
+            unapplicable(walk, position, behind, timestamp, code)
+            state = walk.state
+        else:
+            if behind > limit:
+                buffer, base, offset = window.read(position, max(CHUNK_SIZE, size)), position, 0
+                limit = position + len(buffer)
+                if behind > limit:  # the file is shorter than published
+                    return Ended.TORN
+            body = offset + HEADER_SIZE
+            if code == _XID and state == BEGUN and walk.ddl is None:
+                found.end = behind
+                found.transactions += 1
+                if timestamp > found.newest_timestamp:
+                    found.newest_timestamp = timestamp
+                if walk.pending is not None:
+                    add_id(walk.pending)
+                    walk.pending = None
+                walk.state = state = OUTSIDE
+            elif code == _GTID and state == OUTSIDE and size >= smallest + MYSQL_GTID.size:
+                walk.pending = mysql_gtid(buffer, body)
+                walk.opened_at, walk.rows = position, False
+                walk.state = state = OPENED
+            elif code == _MARIADB_GTID and state == OUTSIDE and size >= smallest + MARIADB_GTID.size:
+                sequence, domain, flags = mariadb_gtid(buffer, body)
+                if flags & _UNUSUAL:
+                    check_unusual(walk, position, flags, buffer[body : offset + size - trailer])
+                walk.pending = (domain, server_id, sequence)
+                walk.opened_at, walk.rows = position, False
+                walk.state = state = OPENED if flags & STANDALONE else BEGUN
+            elif code == _QUERY and state == OPENED and _is_begin(buffer, body, offset + size - trailer):
+                walk.state = state = BEGUN
+            else:
+                look_into(walk, position, behind, timestamp, code, buffer[body : offset + size - trailer])
+                if found.ended is Ended.DDL:
+                    return Ended.DDL
+                state = walk.state
+        position = behind
+    return Ended.CUT if found.ddl is None else Ended.DDL
+
+
+def _is_begin(buffer: bytes, body: int, end: int) -> bool:
+    """Whether the QUERY event whose body begins there is BEGIN, exactly; anything else takes the slow way."""
+    if end - body <= _BODY_OF_QUERY:
+        return False
+    text = body + _BODY_OF_QUERY + buffer[body + 8] + (buffer[body + 11] | buffer[body + 12] << 8) + 1
+    return buffer[text:end] == b"BEGIN"
+
+
+def _where_bytes_end(state: int, bytes_left: int) -> Ended:
+    if bytes_left:
+        return Ended.TORN
+    return Ended.FILE if state == OUTSIDE else Ended.INSIDE

@@ -1,0 +1,129 @@
+"""What can be wrong with a log, apart from unknown events (events.py) and tables (table_map.py).
+
+`at` is always `FILE:POSITION` of the event, as a person would look for it with mysqlbinlog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+
+_PULL_AGAIN = "If the source still has this file: remove the relay's copy and resume the relay; it is pulled again."
+
+
+@dataclass(eq=False)
+class MalformedEvent(DmError):
+    """Bytes that no server writes: damage, or a position that is not the start of an event."""
+
+    at: str
+    reason: str
+
+    code: ClassVar[str] = "DM-3002"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the event at {at} is malformed: {reason}."
+    hint: ClassVar[str] = "Check that the position is the start of an event. " + _PULL_AGAIN
+
+
+@dataclass(eq=False)
+class ChecksumMismatch(DmError):
+    """The stored CRC32 of an event is not that of its bytes."""
+
+    at: str
+    stored: int
+    computed: int
+
+    code: ClassVar[str] = "DM-3003"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the event at {at} has the checksum {stored:#010x}, its bytes have {computed:#010x}."
+    hint: ClassVar[str] = _PULL_AGAIN
+
+
+@dataclass(eq=False)
+class StatementDml(DmError):
+    """A row change logged as text; only the source could say which rows it touched."""
+
+    at: str
+    statement: str
+
+    code: ClassVar[str] = "DM-3004"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the change at {at} is logged as a statement, not as rows: {statement}"
+    hint: ClassVar[str] = "Set binlog_format=ROW for every session of the source; repair what this statement changed."
+
+
+@dataclass(eq=False)
+class MixedEngineRollback(DmError):
+    """A rollback in the log, behind rows: which of them stayed depends on each table's engine."""
+
+    at: str
+
+    code: ClassVar[str] = "DM-3005"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the transaction at {at} was rolled back after it changed a table that cannot roll back."
+    hint: ClassVar[str] = "Compare its tables by hand, then go on behind it; use transactional engines only."
+
+
+@dataclass(eq=False)
+class XaTransaction(DmError):
+    """A two-phase transaction: its rows count only when its commit comes, perhaps much later."""
+
+    at: str
+
+    code: ClassVar[str] = "DM-3006"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the transaction at {at} is an XA transaction, which this release does not apply yet."
+    hint: ClassVar[str] = "Apply it by hand and go on behind its XA COMMIT, or leave XA out at the source."
+
+
+@dataclass(eq=False)
+class TwoPhaseAlter(DmError):
+    """MariaDB's binlog_alter_two_phase: an ALTER that starts now and counts later."""
+
+    at: str
+
+    code: ClassVar[str] = "DM-3007"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the ALTER at {at} is logged in two phases, which this release does not apply yet."
+    hint: ClassVar[str] = "Set binlog_alter_two_phase=OFF at the source; apply this ALTER by hand and go on behind it."
+
+
+@dataclass(eq=False)
+class UnsupportedFormat(DmError):
+    """A file that does not begin as binlog version 4 does."""
+
+    at: str
+    reason: str
+
+    code: ClassVar[str] = "DM-3008"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "{at} is no binlog of version 4: {reason}."
+    hint: ClassVar[str] = "Sources before MySQL 5.0, and encrypted or foreign files, cannot be read."
+
+
+@dataclass(eq=False)
+class LocationNotInLog(DmError):
+    """The place to start from does not lie in the files there are."""
+
+    at: str
+    reason: str
+
+    code: ClassVar[str] = "DM-3009"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "{at} is not in the log: {reason}."
+    hint: ClassVar[str] = "The source lost its newest events, or another source's location was given."
+
+
+@dataclass(eq=False)
+class BrokenFileChain(DmError):
+    """A file of the log is missing between two others."""
+
+    file: str
+    expected: str
+    found: str
+
+    code: ClassVar[str] = "DM-3010"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "behind {file} must come {expected}, but {found} does."
+    hint: ClassVar[str] = "A relay file was removed by hand? " + _PULL_AGAIN

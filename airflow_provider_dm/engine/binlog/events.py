@@ -1,0 +1,157 @@
+"""The 256 event codes and what is done with each. The only place that knows codes.
+
+The boundary scan, the row decoder, the relay writer and the reference page read this table. A code that is not declared
+stops us (`Do.STOP` is the default), and so does one whose event carries the "ignorable" flag: who wrote it may ignore
+what it says, we cannot know. A person who does knows the location from the error and can skip it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Final, NamedTuple
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+
+
+class Do(IntEnum):
+    """What the engine does with an event. Zero is what an unwritten entry holds."""
+
+    STOP = 0  # not understood, or not supported: a typed error at its location
+    PASS = 1  # carries nothing that a row depends on
+    READER = 2  # changes how or where we read: format, rotate, end of file
+    BOUNDARY = 3  # opens or closes a transaction
+    SQL = 4  # text: BEGIN, COMMIT, DDL; row changes as text are refused
+    MAP = 5  # names a table for the rows that follow
+    ROWS = 6
+
+
+class Kind(NamedTuple):
+    """One event code. STOP and PASS say why."""
+
+    code: int
+    name: str
+    do: Do
+    why: str = ""
+
+
+QUERY: Final = 2
+STOP: Final = 3
+ROTATE: Final = 4
+FORMAT_DESCRIPTION: Final = 15
+XID: Final = 16
+TABLE_MAP: Final = 19
+WRITE_ROWS_V1: Final = 23
+UPDATE_ROWS_V1: Final = 24
+DELETE_ROWS_V1: Final = 25
+WRITE_ROWS: Final = 30
+UPDATE_ROWS: Final = 31
+DELETE_ROWS: Final = 32
+GTID: Final = 33
+ANONYMOUS_GTID: Final = 34
+PREVIOUS_GTIDS: Final = 35
+GTID_TAGGED: Final = 42
+MARIADB_GTID: Final = 162
+MARIADB_GTID_LIST: Final = 163
+
+_OBSOLETE: Final = "only servers before MySQL 5.0 write it"
+_STATEMENT: Final = "it belongs to a statement that was logged as text: set binlog_format=ROW for every session"
+_COMPRESSED: Final = "compressed events are not read yet: set log_bin_compress=OFF at the source"
+
+DECLARED: Final = (
+    Kind(0, "UNKNOWN", Do.STOP, "the code of no event"),
+    Kind(1, "START_V3", Do.STOP, _OBSOLETE),
+    Kind(QUERY, "QUERY", Do.SQL),
+    Kind(STOP, "STOP", Do.READER),
+    Kind(ROTATE, "ROTATE", Do.READER),
+    Kind(5, "INTVAR", Do.STOP, _STATEMENT),
+    Kind(6, "LOAD", Do.STOP, _OBSOLETE),
+    Kind(7, "SLAVE", Do.STOP, _OBSOLETE),
+    Kind(8, "CREATE_FILE", Do.STOP, _OBSOLETE),
+    Kind(9, "APPEND_BLOCK", Do.STOP, _STATEMENT),
+    Kind(10, "EXEC_LOAD", Do.STOP, _OBSOLETE),
+    Kind(11, "DELETE_FILE", Do.STOP, _STATEMENT),
+    Kind(12, "NEW_LOAD", Do.STOP, _OBSOLETE),
+    Kind(13, "RAND", Do.STOP, _STATEMENT),
+    Kind(14, "USER_VAR", Do.STOP, _STATEMENT),
+    Kind(FORMAT_DESCRIPTION, "FORMAT_DESCRIPTION", Do.READER),
+    Kind(XID, "XID", Do.BOUNDARY),
+    Kind(17, "BEGIN_LOAD_QUERY", Do.STOP, _STATEMENT),
+    Kind(18, "EXECUTE_LOAD_QUERY", Do.STOP, _STATEMENT),
+    Kind(TABLE_MAP, "TABLE_MAP", Do.MAP),
+    Kind(20, "PRE_GA_WRITE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
+    Kind(21, "PRE_GA_UPDATE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
+    Kind(22, "PRE_GA_DELETE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
+    Kind(WRITE_ROWS_V1, "WRITE_ROWS_V1", Do.ROWS),
+    Kind(UPDATE_ROWS_V1, "UPDATE_ROWS_V1", Do.ROWS),
+    Kind(DELETE_ROWS_V1, "DELETE_ROWS_V1", Do.ROWS),
+    Kind(26, "INCIDENT", Do.STOP, "the source itself lost events: compare the data, then start behind it"),
+    Kind(27, "HEARTBEAT", Do.PASS, "says that the connection lives"),
+    Kind(28, "IGNORABLE", Do.STOP, "an event of a newer server that hides its kind"),
+    Kind(29, "ROWS_QUERY", Do.PASS, "the statement's text; its rows follow"),
+    Kind(WRITE_ROWS, "WRITE_ROWS", Do.ROWS),
+    Kind(UPDATE_ROWS, "UPDATE_ROWS", Do.ROWS),
+    Kind(DELETE_ROWS, "DELETE_ROWS", Do.ROWS),
+    Kind(GTID, "GTID", Do.BOUNDARY),
+    Kind(ANONYMOUS_GTID, "ANONYMOUS_GTID", Do.BOUNDARY),
+    Kind(PREVIOUS_GTIDS, "PREVIOUS_GTIDS", Do.READER),
+    Kind(36, "TRANSACTION_CONTEXT", Do.PASS, "what group replication certifies; its rows follow"),
+    Kind(37, "VIEW_CHANGE", Do.PASS, "who belongs to the replication group"),
+    Kind(38, "XA_PREPARE", Do.STOP, "XA transactions are not read yet: commit them without XA at the source"),
+    Kind(39, "PARTIAL_UPDATE_ROWS", Do.STOP, "JSON differences: set binlog_row_value_options='' at the source"),
+    Kind(40, "TRANSACTION_PAYLOAD", Do.STOP, "compressed: set binlog_transaction_compression=OFF at the source"),
+    Kind(41, "HEARTBEAT_V2", Do.PASS, "says that the connection lives"),
+    Kind(GTID_TAGGED, "GTID_TAGGED", Do.BOUNDARY),
+    Kind(160, "ANNOTATE_ROWS", Do.PASS, "the statement's text; its rows follow"),
+    Kind(161, "BINLOG_CHECKPOINT", Do.PASS, "which files the source needs for its own crash recovery"),
+    Kind(MARIADB_GTID, "MARIADB_GTID", Do.BOUNDARY),
+    Kind(MARIADB_GTID_LIST, "MARIADB_GTID_LIST", Do.READER),
+    Kind(164, "START_ENCRYPTION", Do.STOP, "an encrypted file was copied: pull it through the server instead"),
+    Kind(165, "MARIADB_QUERY_COMPRESSED", Do.STOP, _COMPRESSED),
+    Kind(166, "MARIADB_WRITE_ROWS_V1_COMPRESSED", Do.STOP, _COMPRESSED),
+    Kind(167, "MARIADB_UPDATE_ROWS_V1_COMPRESSED", Do.STOP, _COMPRESSED),
+    Kind(168, "MARIADB_DELETE_ROWS_V1_COMPRESSED", Do.STOP, _COMPRESSED),
+    Kind(169, "MARIADB_WRITE_ROWS_COMPRESSED", Do.STOP, _COMPRESSED),
+    Kind(170, "MARIADB_UPDATE_ROWS_COMPRESSED", Do.STOP, _COMPRESSED),
+    Kind(171, "MARIADB_DELETE_ROWS_COMPRESSED", Do.STOP, _COMPRESSED),
+    Kind(172, "MARIADB_PARTIAL_ROW_DATA", Do.STOP, "row events in fragments are not read yet"),
+)
+
+
+def every_code(declared: Iterable[Kind]) -> tuple[Kind, ...]:
+    """All 256 kinds, undeclared ones stopping. Raises ValueError for a code declared twice or without its why."""
+    table: dict[int, Kind] = {}
+    for kind in declared:
+        if kind.code in table:
+            raise ValueError(f"event code {kind.code} is declared twice")
+        if kind.do in (Do.STOP, Do.PASS) and not kind.why:
+            raise ValueError(f"event code {kind.code} does not say why")
+        table[kind.code] = kind
+    return tuple(table.get(code, Kind(code, f"CODE_{code}", Do.STOP, _UNDECLARED)) for code in range(256))
+
+
+_UNDECLARED: Final = "no server that this release knows writes it"
+EVENTS: Final = every_code(DECLARED)
+DO: Final = bytes(kind.do for kind in EVENTS)
+"""`DO[code]`: what hot loops and kernels index; derived, so that it cannot drift."""
+
+
+@dataclass(eq=False)
+class UnknownEvent(DmError):
+    """An event that must not be passed over and cannot be applied."""
+
+    at: str
+    kind: int
+    name: str
+    why: str
+
+    code: ClassVar[str] = "DM-3001"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the event {name} (code {kind}) at {at} cannot be applied: {why}."
+    hint: ClassVar[str] = "Everything before it is applied. Go on behind it only when its change is made by hand."
+
+    @classmethod
+    def of(cls, at: str, kind: int) -> UnknownEvent:
+        """The error for event code `kind` at location `at`."""
+        return cls(at, kind, EVENTS[kind].name, EVENTS[kind].why)

@@ -1,0 +1,75 @@
+"""The FORMAT_DESCRIPTION event: which server wrote a file, and how its events are laid out.
+
+It is the first event of every file, at offset 4. Its own checksum is there on every server that knows checksums, also
+when the other events of the file have none.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.errors import UnsupportedFormat
+from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, TABLE_MAP
+from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+
+MAGIC: Final = b"\xfebin"
+_BODY: Final = struct.Struct("<H50sIB")
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_CHECKSUM_SINCE: Final = {Flavour.MYSQL: (5, 6, 1), Flavour.MARIADB: (5, 3, 0)}
+_NO_CHECKSUM, _CRC32 = 0, 1
+
+
+@dataclass(frozen=True)
+class BinlogFormat:
+    """How one file is to be read. `post_header_sizes[code - 1]` bytes precede the body of an event."""
+
+    binlog_version: int
+    server_version: str
+    flavour: Flavour
+    checksum: bool
+    post_header_sizes: bytes
+
+    @property
+    def trailer_size(self) -> int:
+        """Bytes behind an event's body."""
+        return CHECKSUM_SIZE if self.checksum else 0
+
+    def post_header_size(self, code: int) -> int:
+        """0 for a code that the writing server does not list."""
+        return self.post_header_sizes[code - 1] if code <= len(self.post_header_sizes) else 0
+
+    @classmethod
+    def parse(cls, event: bytes, at: str) -> BinlogFormat:
+        """From the whole event, header included; `at` names its place in errors. Raises UnsupportedFormat."""
+        if len(event) < HEADER_SIZE + _BODY.size or EventHeader.parse(event).code != FORMAT_DESCRIPTION:
+            raise UnsupportedFormat(at, "it does not begin with a FORMAT_DESCRIPTION event")
+        version, server, _created, header_size = _BODY.unpack_from(event, HEADER_SIZE)
+        if version != 4 or header_size != HEADER_SIZE:
+            raise UnsupportedFormat(at, f"version {version}, event headers of {header_size} bytes")
+        server_version = server.split(b"\0", 1)[0].decode("ascii", "replace")
+        flavour = Flavour.MARIADB if "mariadb" in server_version.lower() else Flavour.MYSQL
+        sizes = event[HEADER_SIZE + _BODY.size :]
+        checksum = False
+        if _version(server_version) >= _CHECKSUM_SINCE[flavour]:
+            if len(sizes) <= CHECKSUM_SIZE:
+                raise UnsupportedFormat(at, "its FORMAT_DESCRIPTION event is cut short")
+            algorithm = sizes[-CHECKSUM_SIZE - 1]
+            if algorithm not in (_NO_CHECKSUM, _CRC32):
+                raise UnsupportedFormat(at, f"checksum algorithm {algorithm}")
+            checksum = algorithm == _CRC32
+            sizes = sizes[: -CHECKSUM_SIZE - 1]
+        if len(sizes) < TABLE_MAP or sizes[TABLE_MAP - 1] != _TABLE_MAP_POST_HEADER:
+            raise UnsupportedFormat(at, f"server {server_version} lays out its events in another way")
+        return cls(version, server_version, flavour, checksum, bytes(sizes))
+
+
+_TABLE_MAP_POST_HEADER: Final = 8
+
+
+def _version(text: str) -> tuple[int, ...]:
+    match = _VERSION.match(text)
+    return tuple(int(part) for part in match.groups()) if match else (0, 0, 0)

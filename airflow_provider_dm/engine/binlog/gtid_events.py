@@ -1,0 +1,205 @@
+"""Global transaction ids in events: which transaction follows, and which came before a file.
+
+A transaction's id counts only when the transaction is complete: the scan adds it to a `GtidTrail` at its boundary,
+never at its GTID event. The trail turns into text once, when a plan is made.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
+
+MYSQL_GTID: Final = struct.Struct("<B16sQ")
+"""Body of GTID and ANONYMOUS_GTID: flags, server uuid, number."""
+MARIADB_GTID: Final = struct.Struct("<QIB")
+"""Body of MariaDB's GTID: sequence, domain, flags; the server id is in the header."""
+
+STANDALONE: Final = 1
+_GROUP_COMMIT_ID: Final = 2
+PREPARED_XA: Final = 64
+COMPLETED_XA: Final = 128
+_TWO_PHASE_ALTER: Final = 2 | 4 | 8  # of the extra flags: start, commit, rollback
+
+_COUNT: Final = struct.Struct("<Q")
+_RANGE: Final = struct.Struct("<QQ")
+_LIST_ENTRY: Final = struct.Struct("<IIQ")
+
+
+Gtid: TypeAlias = tuple[bytes, int] | tuple[bytes, int, str] | tuple[int, int, int]
+"""(uuid, number), (uuid, number, tag), or MariaDB's (domain, server id, sequence)."""
+
+
+class TaggedGtid(NamedTuple):
+    """A MySQL transaction id with its tag."""
+
+    uuid: bytes
+    tag: str
+    number: int
+
+
+class GtidTrail:
+    """Transaction ids seen by one scan, in a form that is cheap to add to."""
+
+    def __init__(self) -> None:
+        self._seen: list[Gtid] = []
+        self._runs: list[tuple[bytes, str, int, int]] = []
+        self._positions: dict[int, tuple[int, int]] = {}
+        self.add: Callable[[Gtid], None] = self._seen.append
+        """One transaction, kept as it is until `fold`."""
+
+    def add_mysql(self, uuid: bytes, number: int, tag: str = "") -> None:
+        """One MySQL transaction."""
+        self.add((uuid, number, tag))
+
+    def add_mariadb(self, domain: int, server_id: int, sequence: int) -> None:
+        """One MariaDB transaction; the last of a domain counts."""
+        self.add((domain, server_id, sequence))
+
+    def fold(self) -> None:
+        """Bring what was seen into a small form: runs of one server's numbers, the last of each domain."""
+        uuid, tag, first, last = b"", "", 0, -1
+        for gtid in self._seen:
+            if isinstance(gtid[0], int):
+                domain, server_id, sequence = gtid
+                self._positions[domain] = (server_id, sequence)
+                continue
+            its_uuid, number, *rest = gtid
+            its_tag = str(rest[0]) if rest else ""
+            if number == last + 1 and its_uuid == uuid and its_tag == tag:
+                last = number
+                continue
+            if last >= first:
+                self._runs.append((uuid, tag, first, last))
+            uuid, tag, first, last = its_uuid, its_tag, number, number
+        if last >= first:
+            self._runs.append((uuid, tag, first, last))
+        self._seen.clear()
+
+    def add_set(self, executed: GtidSet) -> None:
+        """What a PREVIOUS_GTIDS or GTID_LIST event names."""
+        if isinstance(executed, MysqlGtidSet):
+            self._runs += [(UUID(s.uuid).bytes, s.tag, i.first, i.last) for s, i in executed.flat()]
+        elif isinstance(executed, MariadbGtidSet):
+            self._positions |= {gtid.domain: (gtid.server_id, gtid.sequence) for gtid in executed.last.values()}
+
+    def added_to(self, before: str, flavour: Flavour) -> str:
+        """The text of set `before` and everything on this trail. Raises InvalidGtidSet for a bad `before`."""
+        self.fold()
+        if not self._runs and not self._positions:
+            return before
+        return str(GtidSet.parse(before, flavour).union(self._as_set(flavour)))
+
+    def _as_set(self, flavour: Flavour) -> GtidSet:
+        if flavour is Flavour.MARIADB:
+            return MariadbGtidSet.of(
+                MariadbGtid(domain, server, sequence) for domain, (server, sequence) in self._positions.items()
+            )
+        return MysqlGtidSet.of(
+            (Sid(str(UUID(bytes=uuid)), tag), Interval(first, last)) for uuid, tag, first, last in self._runs
+        )
+
+
+def is_two_phase_alter(body: bytes) -> bool:
+    """Whether a MariaDB GTID event opens one part of a two-phase ALTER (binlog_alter_two_phase)."""
+    flags = body[MARIADB_GTID.size - 1]
+    extra = MARIADB_GTID.size + (8 if flags & _GROUP_COMMIT_ID else 0)
+    return len(body) > extra and bool(body[extra] & _TWO_PHASE_ALTER)
+
+
+def previous_gtids(body: bytes, at: str) -> MysqlGtidSet:
+    """PREVIOUS_GTIDS, with or without tags. Raises MalformedEvent."""
+    try:
+        return MysqlGtidSet.of(_previous(body))
+    except (struct.error, IndexError, ValueError) as error:
+        raise MalformedEvent(at, f"a PREVIOUS_GTIDS event that cannot be read ({error})") from error
+
+
+def _previous(body: bytes) -> list[tuple[Sid, Interval]]:
+    # The count's first and last byte are 1 where tags follow the uuids; a count never needs them otherwise.
+    (count,) = _COUNT.unpack_from(body)
+    tagged = body[7] == 1
+    if tagged:
+        count = (count >> 8) & 0xFFFFFFFFFFFF
+    found: list[tuple[Sid, Interval]] = []
+    position = _COUNT.size
+    for _ in range(count):
+        uuid, tag = str(UUID(bytes=body[position : position + 16])), ""
+        position += 16
+        if tagged:
+            length, position = _varint(body, position)
+            tag, position = body[position : position + length].decode("ascii"), position + length
+        (ranges,) = _COUNT.unpack_from(body, position)
+        position += _COUNT.size
+        for _ in range(ranges):
+            first, behind = _RANGE.unpack_from(body, position)
+            found.append((Sid(uuid, tag), Interval(first, behind - 1)))
+            position += _RANGE.size
+    return found
+
+
+def gtid_list(body: bytes, at: str) -> MariadbGtidSet:
+    """MariaDB's GTID_LIST. Raises MalformedEvent."""
+    try:
+        count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
+        entries = [_LIST_ENTRY.unpack_from(body, 4 + index * _LIST_ENTRY.size) for index in range(count)]
+    except struct.error as error:
+        raise MalformedEvent(at, f"a GTID_LIST event that cannot be read ({error})") from error
+    return MariadbGtidSet.of(MariadbGtid(domain, server, sequence) for domain, server, sequence in entries)
+
+
+# MySQL's own serialisation (mysql::serialization): numbered fields of integers of variable length
+
+
+def tagged_gtid(body: bytes, at: str) -> TaggedGtid:
+    """GTID_TAGGED, up to its tag. Raises MalformedEvent."""
+    try:
+        return _tagged(body)
+    except (IndexError, ValueError) as error:
+        raise MalformedEvent(at, f"a GTID_TAGGED event that cannot be read ({error})") from error
+
+
+def _tagged(body: bytes) -> TaggedGtid:
+    position = 0
+    for _ in range(3):  # version, size, last field that must be understood
+        _, position = _varint(body, position)
+    uuid, number, tag = b"", 0, ""
+    for expected in range(4):  # flags, uuid, number, tag
+        field, position = _varint(body, position)
+        if field != expected:
+            raise ValueError(f"field {field} where {expected} was expected")
+        match field:
+            case 0:
+                _, position = _varint(body, position)
+            case 1:
+                parts = []
+                for _ in range(16):
+                    part, position = _varint(body, position)
+                    parts.append(part)
+                uuid = bytes(parts)
+            case 2:
+                zigzag, position = _varint(body, position)
+                number = -(zigzag >> 1) - 1 if zigzag & 1 else zigzag >> 1
+            case 3:
+                length, position = _varint(body, position)
+                tag = body[position : position + length].decode("ascii")
+    return TaggedGtid(uuid, tag, number)
+
+
+def _varint(body: bytes, position: int) -> tuple[int, int]:
+    """(value, position behind it): as many one-bits as bytes follow, a zero-bit, then the value, little-endian."""
+    first = body[position]
+    size = 1
+    while size < 9 and first & (1 << (size - 1)):
+        size += 1
+    data = body[position : position + size]
+    if len(data) < size:
+        raise IndexError("a number is cut short")
+    if size == 9:  # eight full bytes follow a byte of ones
+        return int.from_bytes(data[1:], "little"), position + size
+    return int.from_bytes(data, "little") >> size, position + size

@@ -1,0 +1,243 @@
+"""What to apply next: an epoch of complete transactions as byte ranges, or a DDL statement, or nothing.
+
+A plan starts at a location between two transactions and is made of header scans only (boundary.py). It costs what it
+covers: nothing before `lo` is read but the format event of its file. Positions are sums of event sizes, 64 bits; the
+server's own `end_log_pos` wraps at 4 GiB and is not trusted. A finished file leads to the next one; a transaction cut
+off at the end of a finished file was never committed (its source died) and is dropped, with a warning.
+
+`gtid_set` of a location: where `lo` does not say one it stays unknown ("") until the next file names what came before
+it; an incomplete set would be taken for a complete one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from airflow_provider_dm.engine.binlog.boundary import read_format, scan
+from airflow_provider_dm.engine.binlog.errors import BrokenFileChain, LocationNotInLog, MalformedEvent
+from airflow_provider_dm.engine.binlog.format import BinlogFormat
+from airflow_provider_dm.engine.binlog.gtid_events import GtidTrail
+from airflow_provider_dm.engine.binlog.transaction import Ended, FoundDdl, Stretch
+from airflow_provider_dm.engine.binlog.window import Window
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of the relay directory. `size`: published bytes; `last`: it still grows."""
+
+    path: str
+    suffix: int
+    name: str
+    size: int
+    last: bool
+
+
+@dataclass(frozen=True)
+class ByteRange:
+    """Bytes `start` to `end` of a file: whole transactions, to be decoded without anything before them.
+
+    `data`: those bytes, where they travel with the range; else they are read from `path`.
+    """
+
+    path: str
+    file: str
+    suffix: int
+    start: int
+    end: int
+    format: BinlogFormat
+    data: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Transactions between two locations. `newest_timestamp`: seconds since 1970, of the newest commit in it."""
+
+    lo: Location
+    hi: Location
+    ranges: tuple[ByteRange, ...]
+    transactions: int
+    bytes: int
+    newest_timestamp: int
+
+
+@dataclass(frozen=True)
+class DdlStatement:
+    """A statement that is not about rows. `at` is where its transaction begins, `end` where it ends.
+
+    `undecoded`: the statement's bytes, where its charset could not be read; `sql` is then only for people.
+    `rows_follow`: its transaction holds rows, too (CREATE TABLE … SELECT): executing it is not all of it.
+    """
+
+    at: Location
+    end: Location
+    schema: str
+    sql: str
+    timestamp: int
+    undecoded: bytes | None = None
+    rows_follow: bool = False
+    sql_mode: int = 0
+
+
+@dataclass(frozen=True)
+class UpToDate:
+    """Nothing complete lies behind `at`, which may be past `lo` by events that change nothing."""
+
+    at: Location
+
+
+Planned: TypeAlias = Epoch | DdlStatement | UpToDate
+
+
+def plan_epoch(
+    files: Sequence[LogFile], lo: Location, *, goal: Location | None, max_bytes: int, range_bytes: int
+) -> Planned:
+    """The next piece of the log behind `lo`.
+
+    `files`: from lo's file on, in order. `goal`: go to the first boundary at or behind it. `max_bytes`: end the epoch
+    with the transaction that crosses it; `range_bytes`: start a new range with the transaction behind it.
+    Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, and what `boundary.scan` raises if it is the first
+    thing found.
+    """
+    if goal is not None and reached(lo, goal):
+        return UpToDate(lo)
+    plan = _Plan(lo, goal, max_bytes, range_bytes)
+    for index in range(_index_of(files, lo), len(files)):
+        following = files[index + 1] if index + 1 < len(files) else None
+        try:
+            if not plan.take(files[index], following):
+                break
+        except DmError:
+            if not plan.transactions:
+                raise
+            break  # first what lies before it; the next plan begins with it
+    return plan.result()
+
+
+def _index_of(files: Sequence[LogFile], lo: Location) -> int:
+    for index, file in enumerate(files):
+        if (file.suffix, file.name) == (lo.suffix, lo.file):
+            return index
+    known = f"{files[0].name} to {files[-1].name}" if files else "none"
+    raise LocationNotInLog(str(lo), f"the files are {known}")
+
+
+class _Plan:
+    """An epoch while it grows. `here` is the last boundary reached."""
+
+    def __init__(self, lo: Location, goal: Location | None, max_bytes: int, range_bytes: int) -> None:
+        self.lo = lo
+        self.goal = goal
+        self.max_bytes = max_bytes
+        self.range_bytes = range_bytes
+        self.here = replace(lo, position=max(lo.position, BINLOG_HEADER_SIZE))
+        self.ranges: list[ByteRange] = []
+        self.transactions = 0
+        self.bytes = 0
+        self.newest_timestamp = 0
+        self.ddl: DdlStatement | None = None
+
+    def take(self, file: LogFile, following: LogFile | None) -> bool:
+        """Scan one file from `here`; True when the plan goes on in the next."""
+        if self.here.position > file.size:
+            if file.last:
+                return False  # the relay has not come so far (again)
+            raise LocationNotInLog(str(self.here), f"{file.name} ends at {file.size}")
+        with Window(file.path, file.size) as window:
+            log_format = read_format(window, file.name)
+            if log_format is None:
+                self._check_dropped(file, Ended.TORN, following)
+            elif not self._scan_file(file, window, log_format, following):
+                return False
+        return self._step_over(file, following)
+
+    def _scan_file(self, file: LogFile, window: Window, log_format: BinlogFormat, following: LogFile | None) -> bool:
+        """True when the file is read to its end."""
+        while not self._full():
+            start = self.here.position
+            found = scan(window, start, cut=start + self._room(file), log_format=log_format, name=file.name)
+            self._add(file, log_format, found)
+            match found.ended:
+                case Ended.CUT:
+                    continue
+                case Ended.DDL | Ended.EVENT:
+                    if found.ddl is not None and not self.transactions:
+                        self.ddl = self._statement(found.ddl, found.ddl_trail, log_format)
+                    return False
+                case Ended.FILE | Ended.INSIDE | Ended.TORN:
+                    self._check_dropped(file, found.ended, following)
+                    return True
+        return False
+
+    def _full(self) -> bool:
+        return self.bytes >= self.max_bytes or (self.goal is not None and reached(self.here, self.goal))
+
+    def _room(self, file: LogFile) -> int:
+        """Bytes until the next cut: a range is full, the epoch is full, or the goal is there."""
+        room = min(self.range_bytes, self.max_bytes - self.bytes)
+        if self.goal is not None and (self.goal.suffix, self.goal.file) == (file.suffix, file.name):
+            room = min(room, self.goal.position - self.here.position)
+        return max(room, 1)
+
+    def _add(self, file: LogFile, log_format: BinlogFormat, found: Stretch) -> None:
+        self.here = self._moved(self.here, found.end, found.trail, log_format)
+        if not found.transactions:
+            return
+        self.ranges.append(ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format))
+        self.transactions += found.transactions
+        self.bytes += found.end - found.start
+        self.newest_timestamp = max(self.newest_timestamp, found.newest_timestamp)
+
+    @staticmethod
+    def _moved(here: Location, position: int, trail: GtidTrail, log_format: BinlogFormat) -> Location:
+        known = bool(here.gtid_set) or here.position == BINLOG_HEADER_SIZE
+        gtid_set = trail.added_to(here.gtid_set, log_format.flavour) if known else ""
+        return replace(here, position=position, gtid_set=gtid_set)
+
+    def _statement(self, found: FoundDdl, trail: GtidTrail, log_format: BinlogFormat) -> DdlStatement:
+        text = found.query.text()
+        return DdlStatement(
+            at=replace(self.here, position=found.start),
+            end=self._moved(self.here, found.end, trail, log_format),
+            schema=found.query.schema.decode("utf-8", "replace"),
+            sql=found.query.sql.decode("utf-8", "backslashreplace") if text is None else text,
+            timestamp=found.timestamp,
+            undecoded=found.query.sql if text is None else None,
+            rows_follow=found.rows,
+            sql_mode=found.query.sql_mode,
+        )
+
+    def _check_dropped(self, file: LogFile, ended: Ended, following: LogFile | None) -> None:
+        """What may be left over at the end of a finished file."""
+        if following is None or ended is Ended.FILE:
+            return
+        if ended is Ended.TORN:
+            raise MalformedEvent(str(self.here), f"{file.name} is finished and ends inside of an event")
+        log.warning("the transaction at %s was never completed by its source; it is dropped", self.here)
+
+    def _step_over(self, file: LogFile, following: LogFile | None) -> bool:
+        """To the beginning of the next file, if there is one and there is room."""
+        if following is None:
+            return False
+        _check_chain(file, following)
+        self.here = Location(following.name, BINLOG_HEADER_SIZE, self.here.gtid_set, following.suffix)
+        return not self._full()
+
+    def result(self) -> Planned:
+        if self.ddl is not None:
+            return self.ddl
+        if not self.transactions:
+            return UpToDate(self.here)
+        return Epoch(self.lo, self.here, tuple(self.ranges), self.transactions, self.bytes, self.newest_timestamp)
+
+
+def _check_chain(file: LogFile, following: LogFile) -> None:
+    expected = BinlogFile.parse(file.name).next()
+    if file.suffix == following.suffix and BinlogFile.parse(following.name) != expected:
+        raise BrokenFileChain(file.name, str(expected), following.name)

@@ -1,0 +1,156 @@
+"""TABLE_MAP events: which table the next rows belong to, and how its columns are stored.
+
+A map names types by codes and says nothing certain about signedness, names or charsets; those come from the catalogue.
+What the map does say is held against the catalogue, column by column: a difference means that the definition at hand
+is not the one at this location of the log, and decoding with it would give wrong rows without an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.binlog.cells import METADATA_SIZE, Cell, Contradiction, cell_for, is_numeric
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.model import Table
+
+ID_AND_FLAGS: Final = 8
+_SIGNEDNESS, _COLUMN_NAME = 1, 4
+
+
+@dataclass(eq=False)
+class SchemaMismatch(DmError):
+    """The log's columns are not the catalogue's."""
+
+    at: str
+    table: str
+    log: str
+    catalogue: str
+
+    code: ClassVar[str] = "DM-5010"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "{table} has changed: at {at} the log has {log}, the definition at hand has {catalogue}."
+    hint: ClassVar[str] = "Start behind the DDL that changed it, or give the definition that was valid here."
+
+
+@dataclass(frozen=True)
+class TableMap:
+    """A table map without its number. `unsigned` (of numeric columns, in order) and `names` only where it has them."""
+
+    name: TableName
+    types: bytes
+    metadata: tuple[bytes, ...]
+    unsigned: tuple[bool, ...] | None = None
+    names: tuple[str, ...] | None = None
+
+
+def map_name(body: bytes, at: str) -> TableName:
+    """The table of a map, from its body behind id and flags. Raises MalformedEvent."""
+    return _Reader(body, at).name()
+
+
+def parse_map(body: bytes, at: str) -> TableMap:
+    """A whole map, from its body behind id and flags. Raises MalformedEvent."""
+    reader = _Reader(body, at)
+    name = reader.name()
+    count = reader.length()
+    types = reader.take(count)
+    block = _Reader(reader.take(reader.length()), at)
+    metadata = tuple(block.take(_metadata_size(code, at)) for code in types)
+    if block.left:
+        raise MalformedEvent(at, f"{block.left} bytes of column metadata too many")
+    reader.take((count + 7) // 8)  # which columns may be NULL
+    unsigned, names = _optional(reader, types)
+    return TableMap(name, types, metadata, unsigned, names)
+
+
+def _metadata_size(code: int, at: str) -> int:
+    if code not in METADATA_SIZE:
+        raise MalformedEvent(at, f"a column of type {code}, which no supported server has")
+    return METADATA_SIZE[code]
+
+
+def _optional(reader: _Reader, types: bytes) -> tuple[tuple[bool, ...] | None, tuple[str, ...] | None]:
+    """(unsigned, names) from the fields behind the map, of which a server may write none, some or all."""
+    unsigned: tuple[bool, ...] | None = None
+    names: tuple[str, ...] | None = None
+    while reader.left:
+        kind = reader.take(1)[0]
+        field = reader.take(reader.length())
+        if kind == _SIGNEDNESS:
+            numeric = sum(is_numeric(code) for code in types)
+            bits = [bool(byte >> (7 - bit) & 1) for byte in field for bit in range(8)]
+            unsigned = tuple(bits[:numeric])
+        elif kind == _COLUMN_NAME:
+            part = _Reader(field, reader.at)
+            found = []
+            while part.left:
+                found.append(part.take(part.length()).decode("utf-8", "replace"))
+            names = tuple(found)
+    return unsigned, names
+
+
+def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
+    """How to read a row of this map as a row of `table`. Raises SchemaMismatch, UnsupportedColumnType."""
+    ours = [column.name for column in table.columns]
+    if len(table_map.types) != len(ours):
+        raise SchemaMismatch(at, str(table.name), f"{len(table_map.types)} columns", f"{len(ours)}: {', '.join(ours)}")
+    if table_map.names is not None and list(table_map.names) != ours:
+        raise SchemaMismatch(at, str(table.name), ", ".join(table_map.names), ", ".join(ours))
+    cells = []
+    for column, code, metadata in zip(table.columns, table_map.types, table_map.metadata, strict=True):
+        try:
+            cells.append(cell_for(table.name, column, code, metadata))
+        except Contradiction as found:
+            ours_text = f"{column.name} {column.column_type}"
+            raise SchemaMismatch(at, str(table.name), f"{column.name} as {found}", ours_text) from found
+    _check_signs(table_map, table, at)
+    return tuple(cells)
+
+
+def _check_signs(table_map: TableMap, table: Table, at: str) -> None:
+    if table_map.unsigned is None:
+        return
+    numeric = [column for column, code in zip(table.columns, table_map.types, strict=True) if is_numeric(code)]
+    for column, unsigned in zip(numeric, table_map.unsigned, strict=False):
+        if column.unsigned != unsigned and column.data_type != "year":  # a YEAR is called unsigned
+            sign = "unsigned" if unsigned else "signed"
+            raise SchemaMismatch(at, str(table.name), f"{column.name} {sign}", f"{column.name} {column.column_type}")
+
+
+class _Reader:
+    """Bytes from left to right, never past their end."""
+
+    def __init__(self, data: bytes, at: str) -> None:
+        self._data = data
+        self._position = 0
+        self.at = at
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._position
+
+    def take(self, size: int) -> bytes:
+        if size > self.left:
+            raise MalformedEvent(self.at, f"a TABLE_MAP that lacks {size - self.left} bytes")
+        self._position += size
+        return self._data[self._position - size : self._position]
+
+    def length(self) -> int:
+        """An integer of 1, 3, 4 or 9 bytes, as lengths are written."""
+        first = self.take(1)[0]
+        if first < 0xFB:
+            return first
+        sizes = {0xFC: 2, 0xFD: 3, 0xFE: 8}
+        if first not in sizes:
+            raise MalformedEvent(self.at, f"a length that begins with {first:#x}")
+        return int.from_bytes(self.take(sizes[first]), "little")
+
+    def name(self) -> TableName:
+        schema = self.take(self.take(1)[0])
+        self.take(1)
+        table = self.take(self.take(1)[0])
+        self.take(1)
+        return TableName(schema.decode("utf-8", "replace"), table.decode("utf-8", "replace"))

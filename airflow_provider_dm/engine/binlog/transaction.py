@@ -1,0 +1,235 @@
+"""What an event does to a transaction: the state machine under the boundary scan.
+
+    outside   GTID, BEGIN      -> inside        (a standalone GTID: one statement, which is DDL)
+    inside    XID, COMMIT      -> outside       a boundary
+    inside    ROLLBACK         -> outside       a boundary, if no row came before
+    inside    DDL              -> the transaction is a DDL transaction (CREATE TABLE … SELECT carries rows, too)
+    outside   DDL              -> a transaction of its own
+    outside   anything that carries no change   a boundary behind it
+
+Between a GTID and the statement or BEGIN that must follow, a transaction is *opened*; behind BEGIN it is *begun*
+(MariaDB's GTID is both at once). With `apply=False` the machine also walks over what cannot be applied: the relay
+stores it, and only wants to know where it ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from airflow_provider_dm.engine.binlog import events as codes
+from airflow_provider_dm.engine.binlog.errors import (
+    MalformedEvent,
+    MixedEngineRollback,
+    StatementDml,
+    TwoPhaseAlter,
+    XaTransaction,
+)
+from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.gtid_events import (
+    COMPLETED_XA,
+    PREPARED_XA,
+    Gtid,
+    GtidTrail,
+    gtid_list,
+    is_two_phase_alter,
+    previous_gtids,
+    tagged_gtid,
+)
+from airflow_provider_dm.engine.binlog.query_event import QueryEvent, Statement, kind_of, query_of
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
+
+OUTSIDE, OPENED, BEGUN = range(3)
+_XA_PREPARE: Final = 38
+_TRANSACTION_PAYLOAD: Final = 40
+
+
+class Ended(Enum):
+    """Why a scan went no further."""
+
+    CUT = "the boundary that was asked for"
+    DDL = "a statement that is not about rows"
+    EVENT = "an event that cannot be applied"
+    FILE = "every byte is read"
+    INSIDE = "the bytes end inside a transaction"
+    TORN = "the bytes end inside an event"
+
+
+@dataclass(frozen=True)
+class FoundDdl:
+    """A statement and the transaction that it is in; `rows`: it has rows as well (CREATE TABLE … SELECT)."""
+
+    start: int
+    end: int
+    timestamp: int
+    query: QueryEvent
+    rows: bool
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Complete transactions from `start` to the boundary `end`; DDL, if found first, lies behind `end`."""
+
+    start: int
+    end: int
+    transactions: int = 0
+    newest_timestamp: int = 0
+    ended: Ended = Ended.FILE
+    ddl: FoundDdl | None = None
+    trail: GtidTrail = field(default_factory=GtidTrail)
+    ddl_trail: GtidTrail = field(default_factory=GtidTrail)
+
+
+@dataclass(slots=True)
+class Walk:
+    """What a scan knows between two events. `pending`: the id of the transaction that is open."""
+
+    name: str
+    found: Stretch
+    apply: bool
+    state: int = OUTSIDE
+    opened_at: int = 0
+    rows: bool = False
+    pending: Gtid | None = None
+    ddl: QueryEvent | None = None
+
+    def at(self, position: int) -> str:
+        return f"{self.name}:{position}"
+
+    def open(self, position: int, state: int) -> None:
+        """A transaction begins with the event at `position`."""
+        if self.state == BEGUN or (self.state == OPENED and state == OPENED):
+            raise MalformedEvent(self.at(position), "a transaction begins inside another one")
+        if self.state == OUTSIDE:
+            self.opened_at, self.rows = position, False
+        self.state = state
+
+    def close(self, position: int, timestamp: int) -> None:
+        """A transaction ends; `position` is the boundary behind it."""
+        found = self.found
+        if self.ddl is not None:
+            found.ddl = FoundDdl(self.opened_at, position, timestamp, self.ddl, self.rows)
+            if self.pending is not None:
+                found.ddl_trail.add(self.pending)
+            return
+        found.end = position
+        found.transactions += 1
+        if timestamp > found.newest_timestamp:
+            found.newest_timestamp = timestamp
+        if self.pending is not None:
+            found.trail.add(self.pending)
+            self.pending = None
+        self.state = OUTSIDE
+
+    def pass_over(self, position: int) -> None:
+        """An event without a change lies before `position`."""
+        if self.state == OUTSIDE:
+            self.found.end = position
+
+    def alone_or_inside(self, behind: int, timestamp: int) -> None:
+        """A statement that changes no state: directly behind a GTID it is the whole transaction."""
+        if self.state == OPENED:
+            self.close(behind, timestamp)
+        else:
+            self.pass_over(behind)
+
+
+def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int, body: bytes) -> None:
+    """The events that the loop does not decide by itself, and whose body matters."""
+    match code:
+        case codes.MARIADB_GTID | codes.GTID:  # any other one the loop has taken
+            if walk.state != OUTSIDE:
+                raise MalformedEvent(walk.at(position), "a transaction begins inside another one")
+            raise MalformedEvent(walk.at(position), f"{len(body)} bytes are too few for {codes.EVENTS[code].name}")
+        case codes.XID:
+            if walk.state != BEGUN:
+                raise MalformedEvent(walk.at(position), "the end of a transaction that did not begin")
+            walk.close(behind, timestamp)
+        case codes.ANONYMOUS_GTID:
+            walk.open(position, OPENED)
+            walk.pending = None
+        case codes.GTID_TAGGED:
+            tagged = tagged_gtid(body, walk.at(position))
+            walk.open(position, OPENED)
+            walk.pending = (tagged.uuid, tagged.number, tagged.tag)
+        case codes.QUERY:
+            _query(walk, position, behind, timestamp, query_of(body, walk.at(position)))
+        case _:
+            _reader(walk, position, behind, code, body)
+
+
+def unapplicable(walk: Walk, position: int, behind: int, timestamp: int, code: int) -> None:
+    """An event whose entry in the table is STOP."""
+    if walk.apply:
+        raise UnknownEvent.of(walk.at(position), code)
+    if code in (_XA_PREPARE, _TRANSACTION_PAYLOAD) or walk.state == OPENED:
+        walk.close(behind, timestamp)
+    else:
+        walk.pass_over(behind)
+
+
+def check_unusual(walk: Walk, position: int, flags: int, body: bytes) -> None:
+    """MariaDB: a transaction that may be one part of something in two phases."""
+    if walk.apply and flags & (PREPARED_XA | COMPLETED_XA):
+        raise XaTransaction(walk.at(position))
+    if walk.apply and is_two_phase_alter(body):
+        raise TwoPhaseAlter(walk.at(position))
+
+
+def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
+    match kind_of(query.sql):
+        case Statement.BEGIN:
+            walk.open(position, BEGUN)
+        case Statement.COMMIT:
+            walk.close(behind, timestamp)
+        case Statement.ROLLBACK:
+            if walk.apply and walk.rows and walk.state == BEGUN:
+                raise MixedEngineRollback(walk.at(walk.opened_at))
+            walk.close(behind, timestamp)
+        case Statement.ROLLBACK_TO:
+            if walk.apply and walk.rows:
+                raise MixedEngineRollback(walk.at(walk.opened_at))
+        case Statement.SAVEPOINT | Statement.NOTHING:
+            walk.alone_or_inside(behind, timestamp)
+        case Statement.XA:
+            _xa(walk, position, behind, timestamp, query.sql)
+        case Statement.ROW_CHANGE:
+            if walk.apply:
+                raise StatementDml(walk.at(position), query.sql[:200].decode("utf-8", "replace"))
+            walk.alone_or_inside(behind, timestamp)
+        case Statement.DDL:
+            _ddl(walk, position, behind, timestamp, query)
+
+
+def _xa(walk: Walk, position: int, behind: int, timestamp: int, sql: bytes) -> None:
+    if walk.apply:
+        raise XaTransaction(walk.at(position))
+    if sql.upper().startswith(b"XA START"):
+        walk.open(position, BEGUN)
+    else:
+        walk.alone_or_inside(behind, timestamp)
+
+
+def _ddl(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
+    if walk.apply:
+        if walk.found.transactions:
+            walk.found.ended = Ended.DDL
+            return
+        walk.ddl = walk.ddl or query
+    if walk.state == OUTSIDE:
+        walk.opened_at, walk.rows = position, False
+    if walk.state != BEGUN:
+        walk.close(behind, timestamp)
+
+
+def _reader(walk: Walk, position: int, behind: int, code: int, body: bytes) -> None:
+    if walk.state != OUTSIDE:
+        raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} inside a transaction")
+    if code == codes.PREVIOUS_GTIDS:
+        walk.found.trail.add_set(previous_gtids(body, walk.at(position)))
+    elif code == codes.MARIADB_GTID_LIST:
+        walk.found.trail.add_set(gtid_list(body, walk.at(position)))
+    elif code == codes.FORMAT_DESCRIPTION and position != BINLOG_HEADER_SIZE:
+        raise MalformedEvent(walk.at(position), "a second FORMAT_DESCRIPTION event")
+    walk.found.end = behind

@@ -1,0 +1,77 @@
+"""Reading a binlog file forwards in big pieces, of which only the published bytes exist.
+
+`mmap` would be as fast, but a file that is cut behind our back (the relay's recovery) would kill the process.
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Final, Protocol
+
+CHUNK_SIZE: Final = 4 << 20
+
+
+class Bytes(Protocol):
+    """Bytes of a file that are there to be read: everything before position `size`."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end."""
+
+    def up_to(self, size: int) -> Bytes:
+        """The same bytes, ending earlier."""
+
+
+class MemoryWindow:
+    """A piece of a file in memory: its bytes from `start`."""
+
+    def __init__(self, data: bytes, start: int, size: int | None = None) -> None:
+        self._data = data
+        self._start = start
+        self.size = start + len(data) if size is None else size
+
+    def read(self, position: int, size: int) -> bytes:
+        first = position - self._start
+        return self._data[first : max(first, min(first + size, self.size - self._start))]
+
+    def up_to(self, size: int) -> MemoryWindow:
+        return MemoryWindow(self._data, self._start, min(size, self.size))
+
+
+class Window:
+    """One open file of `size` bytes. `read` gives bytes at a position, fewer at the end."""
+
+    def __init__(self, path: str, size: int, descriptor: int | None = None) -> None:
+        self.path = path
+        self.size = size
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if descriptor is None else descriptor
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of what is published, or of a file shorter than promised."""
+        pieces = []
+        left = min(size, self.size - position)
+        while left > 0:
+            piece = os.pread(self._descriptor, left, position)
+            if not piece:
+                break
+            pieces.append(piece)
+            position, left = position + len(piece), left - len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def up_to(self, size: int) -> Window:
+        """The same open file, ending earlier; valid until this window is closed."""
+        return Window(self.path, min(size, self.size), self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Window:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

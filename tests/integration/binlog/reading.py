@@ -1,0 +1,58 @@
+"""Both ways to read a table: by SELECT and from the binlog files of a server at hand."""
+
+from collections.abc import Callable
+
+from airflow_provider_dm.engine.binlog.planner import Epoch, LogFile, plan_epoch
+from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
+from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.codec import Row, row_reader
+from airflow_provider_dm.engine.schema.model import Table
+from testbed import Server
+
+FreshSchema = Callable[..., str]
+
+
+def session(server: Server) -> Connection:
+    """The engine's own session; cells arrive as bytes."""
+    return connect(Endpoint(server.name, server.host, server.port, server.user, Secret(server.password)))
+
+
+def raw_rows(connection: Connection, table: Table) -> list[Row]:
+    """The copy path."""
+    select, read = row_reader(table)
+    decoders, connection.decoders = connection.decoders, {}
+    try:
+        return [read(cells) for cells in query(connection, f"SELECT {select} FROM {table.name.quoted()} ORDER BY 1")]
+    finally:
+        connection.decoders = decoders
+
+
+def here(connection: Connection) -> Location:
+    mariadb = server_info(connection).flavour is Flavour.MARIADB
+    ((file, position, *_),) = query(connection, "SHOW MASTER STATUS" if mariadb else "SHOW BINARY LOG STATUS")
+    return Location(text(file), int(position))
+
+
+def log_files(server: Server) -> list[LogFile]:
+    paths = sorted(server.datadir.glob("mysql-bin.[0-9]*"))
+    return [LogFile(str(path), 1, path.name, path.stat().st_size, path == paths[-1]) for path in paths]
+
+
+def logged(server: Server, table: Table, lo: Location, hi: Location) -> list[RowChange]:
+    """The binlog path."""
+    found: list[RowChange] = []
+    while lo.position < hi.position or lo.file != hi.file:
+        planned = plan_epoch(log_files(server), lo, goal=hi, max_bytes=1 << 30, range_bytes=1 << 20)
+        assert isinstance(planned, Epoch)
+        for byte_range in planned.ranges:
+            found += decode_range(byte_range, [table], [""], {table.name: 0}.get)
+        lo = planned.hi
+    return found
+
+
+def definition(connection: Connection, name: TableName) -> Table:
+    return read_tables(connection, [name])[name]

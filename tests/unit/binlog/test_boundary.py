@@ -1,0 +1,246 @@
+"""Transactions are found whole or not at all."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.boundary import Stretch, last_boundary, read_format, scan
+from airflow_provider_dm.engine.binlog.errors import (
+    MalformedEvent,
+    MixedEngineRollback,
+    StatementDml,
+    TwoPhaseAlter,
+    UnsupportedFormat,
+    XaTransaction,
+)
+from airflow_provider_dm.engine.binlog.transaction import Ended
+from airflow_provider_dm.engine.binlog.window import Window
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
+
+FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+
+
+def scanned(log: Log, folder: Path, start: int, *, size: int | None = None, apply: bool = True) -> Stretch:
+    file = log.file(folder)
+    with Window(file.path, file.size if size is None else size) as window:
+        log_format = read_format(window, file.name)
+        assert log_format is not None
+        return scan(window, start, cut=1 << 62, log_format=log_format, name=file.name, apply=apply)
+
+
+@FLAVOURS
+def test_wherever_the_bytes_end_only_whole_transactions_count(flavour: str, tmp_path: Path) -> None:
+    log = Log(flavour)
+    start = log.position
+    ends = [log.transaction(("insert", [order(number)]))[1] for number in range(3)]
+    log.file(tmp_path)
+    for size in range(start, log.position + 1):
+        found = scanned(log, tmp_path, start, size=size)
+        whole = [end for end in ends if end <= size]
+        assert (found.end, found.transactions) == (whole[-1] if whole else start, len(whole))
+        expected = Ended.FILE if size in (start, *ends) else found.ended
+        assert found.ended is expected
+        assert (found.ended is Ended.FILE) == (size in (start, *ends))
+
+
+@FLAVOURS
+def test_ids_join_the_set_at_the_boundary_only(flavour: str, tmp_path: Path) -> None:
+    log = Log(flavour)
+    start = log.position
+    log.transaction()
+    log.transaction()
+    log.begin()  # the third is not complete
+    found = scanned(log, tmp_path, start)
+    expected = f"{UUID_OF_SOURCE}:1-2" if flavour == "mysql" else "0-7-2"
+    assert found.trail.added_to("", Flavour(flavour)) == expected
+
+
+@FLAVOURS
+def test_commit_as_text_is_a_boundary(flavour: str, tmp_path: Path) -> None:
+    log = Log(flavour)
+    start = log.begin()
+    log.table_map()
+    log.rows("insert", [order(1)])
+    log.query("COMMIT")
+    found = scanned(log, tmp_path, start)
+    assert (found.end, found.transactions) == (log.position, 1)
+
+
+def test_a_rollback_behind_rows_stops_and_without_rows_is_a_boundary(tmp_path: Path) -> None:
+    empty = Log()
+    start = empty.begin()
+    empty.query("ROLLBACK")
+    assert scanned(empty, tmp_path, start).end == empty.position
+
+    mixed = Log()
+    start = mixed.begin()
+    mixed.table_map()
+    mixed.rows("insert", [order(1)])
+    mixed.query("ROLLBACK")
+    with pytest.raises(MixedEngineRollback) as raised:
+        scanned(mixed, tmp_path, start)
+    assert raised.value.at == f"{mixed.name}:{start}"
+
+
+def test_a_rollback_to_a_savepoint_behind_rows_stops(tmp_path: Path) -> None:
+    log = Log()
+    start = log.begin()
+    log.query("SAVEPOINT `s`")
+    log.table_map()
+    log.rows("insert", [order(1)])
+    log.query("ROLLBACK TO `s`")
+    with pytest.raises(MixedEngineRollback):
+        scanned(log, tmp_path, start)
+
+
+@pytest.mark.parametrize(
+    "statement", ["INSERT INTO t VALUES (1)", "/* x */ update t set a = 1", "LOAD DATA INFILE 'x'"]
+)
+def test_a_row_change_as_text_stops_and_is_quoted(statement: str, tmp_path: Path) -> None:
+    log = Log()
+    start = log.begin()
+    position = log.query(statement)
+    log.xid()
+    with pytest.raises(StatementDml) as raised:
+        scanned(log, tmp_path, start)
+    assert raised.value.at == f"{log.name}:{position}"
+    assert raised.value.statement == statement
+
+
+def test_xa_stops(tmp_path: Path) -> None:
+    mysql = Log()
+    start = mysql.gtid()
+    mysql.query("XA START X'78',X'',1")
+    with pytest.raises(XaTransaction):
+        scanned(mysql, tmp_path, start)
+
+    mariadb = Log("mariadb")
+    start = mariadb.add(162, struct.pack("<QIB", 1, 0, 64) + bytes(20))
+    with pytest.raises(XaTransaction):
+        scanned(mariadb, tmp_path, start)
+
+
+@pytest.mark.parametrize("extra", [2, 4, 8])
+def test_a_two_phase_alter_stops(extra: int, tmp_path: Path) -> None:
+    log = Log("mariadb")
+    start = log.add(162, struct.pack("<QIBB", 1, 0, 1 | 32, extra) + bytes(8))
+    log.query("ALTER TABLE t ADD c INT")
+    with pytest.raises(TwoPhaseAlter):
+        scanned(log, tmp_path, start)
+
+
+@FLAVOURS
+def test_ddl_is_left_for_the_next_scan_and_then_found_whole(flavour: str, tmp_path: Path) -> None:
+    log = Log(flavour)
+    start, end = log.transaction()
+    log.gtid(standalone=True)
+    log.query("ALTER TABLE t ADD c INT")
+    ddl_end = log.position
+    log.transaction()
+
+    first = scanned(log, tmp_path, start)
+    assert (first.ended, first.end, first.ddl) == (Ended.DDL, end, None)
+
+    second = scanned(log, tmp_path, end)
+    assert second.ddl is not None
+    assert (second.end, second.ddl.start, second.ddl.end, second.ddl.rows) == (end, end, ddl_end, False)
+    assert second.ddl.query.sql == b"ALTER TABLE t ADD c INT"
+
+
+@FLAVOURS
+def test_create_table_select_is_one_ddl_transaction_with_rows(flavour: str, tmp_path: Path) -> None:
+    log = Log(flavour)
+    start = log.begin()
+    log.query("CREATE TABLE c (id INT) START TRANSACTION")
+    log.table_map()
+    log.rows("insert", [order(1)])
+    log.xid()
+    found = scanned(log, tmp_path, start)
+    assert found.ddl is not None
+    assert (found.ddl.start, found.ddl.end, found.ddl.rows) == (start, log.position, True)
+
+
+def test_a_dummy_of_the_source_is_a_transaction_without_a_change(tmp_path: Path) -> None:
+    log = Log("mariadb")
+    start = log.gtid(standalone=True)
+    log.query("# Dummy event replacing event type 160 that slave cannot handle.")
+    assert scanned(log, tmp_path, start).end == log.position
+
+
+def test_rows_without_a_transaction_and_a_transaction_inside_another_are_damage(tmp_path: Path) -> None:
+    orphan = Log()
+    position = orphan.table_map()
+    with pytest.raises(MalformedEvent, match="outside"):
+        scanned(orphan, tmp_path, position)
+
+    nested = Log()
+    start = nested.begin()
+    nested.begin()
+    with pytest.raises(MalformedEvent, match="inside another"):
+        scanned(nested, tmp_path, start)
+
+
+@pytest.mark.parametrize("size", [0, 18, 22])
+def test_an_event_smaller_than_its_header_is_damage(size: int, tmp_path: Path) -> None:
+    log = Log()
+    start = log.position
+    log.data += struct.pack("<IBIIIH", 0, 16, 1, size, 0, 0) + bytes(20)
+    with pytest.raises(MalformedEvent):
+        scanned(log, tmp_path, start)
+
+
+def test_positions_have_64_bits(tmp_path: Path) -> None:
+    log = Log()
+    head, far = len(log.data), 5 << 30
+    log.transaction()
+    path = tmp_path / log.name
+    with open(path, "wb") as file:  # sparse: nothing lies between
+        file.write(log.data[:head])
+        file.seek(far)
+        file.write(log.data[head:])
+    size = far + len(log.data) - head
+    assert path.stat().st_size == size
+    with Window(str(path), size) as window:
+        log_format = read_format(window, log.name)
+        assert log_format is not None
+        assert scan(window, far, cut=1 << 62, log_format=log_format, name=log.name).end == size
+
+
+def test_a_file_shorter_than_published_is_torn(tmp_path: Path) -> None:
+    log = Log()
+    start, _ = log.transaction()
+    assert scanned(log, tmp_path, start, size=log.position + 1000).ended is Ended.FILE
+    log.query("x" * 500)
+    del log.data[-100:]
+    assert scanned(log, tmp_path, start, size=log.position + 1000).ended is Ended.TORN
+
+
+@FLAVOURS
+def test_the_relay_finds_the_last_boundary_whatever_the_events_are(flavour: str, tmp_path: Path) -> None:
+    log = Log(flavour)
+    log.transaction()
+    log.gtid(standalone=True)
+    log.query("ALTER TABLE t ADD c INT")
+    log.gtid(standalone=True)
+    if flavour == "mysql":
+        log.add(40, b"a compressed transaction")
+    else:
+        log.add(165, b"a compressed statement")
+    boundary = log.position
+    log.begin()
+    file = log.file(tmp_path)
+    tail = last_boundary(file.path, file.size)
+    assert tail is not None
+    assert tail.position == boundary
+    assert tail.gtid_set == (f"{UUID_OF_SOURCE}:1-3" if flavour == "mysql" else "0-7-3")
+
+
+def test_a_file_without_a_whole_format_event_has_no_boundary_and_a_foreign_one_is_refused(tmp_path: Path) -> None:
+    file = Log().file(tmp_path)
+    assert last_boundary(file.path, 3) is None
+    assert last_boundary(file.path, file.size - 1) is None
+    (tmp_path / "foreign").write_bytes(b"PK\3\4" + bytes(200))
+    with pytest.raises(UnsupportedFormat):
+        last_boundary(str(tmp_path / "foreign"), 204)

@@ -1,0 +1,248 @@
+"""Row changes come out in order, whole, and only of the tables and transactions that are wanted."""
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.binlog import cells
+from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, MalformedEvent
+from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, plan_epoch
+from airflow_provider_dm.engine.binlog.rows import MalformedRows, PartialRowImage, RowChange, decode_range
+from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.model import Column
+from tests.unit.binlog.building import NAME, ORDERS, ORDERS_MAP, Log, column, order
+
+FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+
+
+def range_of(log: Log, folder: Path) -> ByteRange:
+    file = log.file(folder)
+    planned = plan_epoch([file], Location(file.name, 4), goal=None, max_bytes=1 << 40, range_bytes=1 << 40)
+    assert isinstance(planned, Epoch)
+    (byte_range,) = planned.ranges
+    return byte_range
+
+
+def changes(
+    log: Log, folder: Path, *, skip_until: str = "", columns: tuple[Column, ...] = ORDERS.columns
+) -> list[RowChange]:
+    byte_range = range_of(log, folder)
+    table = replace(ORDERS, columns=columns)
+    wanted = {NAME: 0}.get
+    from_file = list(decode_range(byte_range, [table], [skip_until], wanted))
+    data = bytes(log.data[byte_range.start : byte_range.end])
+    assert (
+        list(decode_range(replace(byte_range, data=data, path="/nowhere"), [table], [skip_until], wanted)) == from_file
+    )
+    return from_file
+
+
+def one_row(log: Log, **options: int) -> Log:
+    log.begin()
+    log.table_map()
+    log.rows("insert", [order(1)], **options)
+    log.xid()
+    return log
+
+
+@FLAVOURS
+@pytest.mark.parametrize("checksum", [True, False], ids=["crc32", "no checksum"])
+def test_inserts_updates_and_deletes(flavour: str, checksum: bool, tmp_path: Path) -> None:
+    log = Log(flavour, checksum=checksum)
+    log.transaction(("insert", [order(1), order(-2, None)]), ("update", [order(1), order(1, b"new")]))
+    log.transaction(("delete", [order(1, b"new")]))
+    assert changes(log, tmp_path) == [
+        RowChange(0, None, (b"1", b"x")),
+        RowChange(0, None, (b"-2", None)),
+        RowChange(0, (b"1", b"x"), (b"1", b"new")),
+        RowChange(0, (b"1", b"new"), None),
+    ]
+
+
+def test_rows_of_unwanted_tables_are_not_looked_at(tmp_path: Path) -> None:
+    log = Log()
+    log.begin()
+    log.table_map(TableName("shop", "secret"), (bytes([243]), b""), number=3)
+    log.rows("insert", [b"nonsense"], number=3, columns=1)
+    log.table_map()
+    log.rows("insert", [order(1)])
+    log.xid()
+    assert changes(log, tmp_path) == [RowChange(0, None, (b"1", b"x"))]
+
+
+@FLAVOURS
+def test_transactions_that_end_at_or_before_the_skip_location_are_left_out(flavour: str, tmp_path: Path) -> None:
+    log = Log(flavour)
+    spans = [log.transaction(("insert", [order(number)])) for number in range(4)]
+
+    def ids(position: int) -> list[bytes | None]:
+        key = Location(log.name, position).sort_key
+        return [change.after[0] for change in changes(log, tmp_path, skip_until=key) if change.after]
+
+    assert ids(4) == [b"0", b"1", b"2", b"3"]
+    assert ids(spans[1][1]) == [b"2", b"3"]
+    assert ids(spans[1][1] - 1) == [b"1", b"2", b"3"], "a transaction that reaches behind the location is whole"
+    assert ids(spans[1][1] + 1) == [b"2", b"3"]
+    assert ids(spans[3][1]) == []
+    assert ids(1 << 40) == []
+
+
+def test_every_event_is_checked_also_those_nobody_needs(tmp_path: Path) -> None:
+    log = one_row(Log())
+    byte_range = range_of(log, tmp_path)
+    data = bytes(log.data[byte_range.start : byte_range.end])
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 0x10
+        with pytest.raises((ChecksumMismatch, MalformedEvent)):
+            list(decode_range(replace(byte_range, data=bytes(damaged)), [ORDERS], [""], {NAME: 0}.get))
+
+
+@pytest.mark.parametrize("kind", ["insert", "update", "delete"])
+def test_a_partial_image_stops(kind: str, tmp_path: Path) -> None:
+    log = Log()
+    log.begin()
+    log.table_map()
+    position = log.rows(kind, [order(1)] * 2, present=1)
+    log.xid()
+    with pytest.raises(PartialRowImage) as raised:
+        changes(log, tmp_path)
+    assert raised.value.at == f"{log.name}:{position}"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ORDERS.columns[:1],
+        (*ORDERS.columns, column(2, "more", "int")),
+        (column(0, "id", "bigint"), ORDERS.columns[1]),
+        (ORDERS.columns[0], column(1, "note", "varchar(30)", charset="utf8mb4", octet_length=120)),
+        (ORDERS.columns[0], column(1, "note", "text", charset="utf8mb4", octet_length=65535)),
+        (ORDERS.columns[0], column(1, "note", "decimal(5,2)", numeric_precision=5, numeric_scale=2)),
+    ],
+)
+def test_a_definition_of_another_time_stops_and_shows_both(columns: tuple[Column, ...], tmp_path: Path) -> None:
+    log = one_row(Log())
+    with pytest.raises(SchemaMismatch) as raised:
+        changes(log, tmp_path, columns=columns)
+    assert raised.value.log
+    assert raised.value.catalogue
+
+
+def test_signs_and_names_in_the_map_are_held_against_the_definition(tmp_path: Path) -> None:
+    def log_with(optional: bytes) -> Log:
+        log = Log()
+        log.begin()
+        start = log.table_map()
+        body = bytes(log.data[start + 19 : -4]) + optional
+        del log.data[start:]
+        log.add(19, body)
+        log.rows("insert", [order(1)])
+        log.xid()
+        return log
+
+    assert changes(log_with(b"\x01\x01\x00\x04\x08\x02id\x04note"), tmp_path)
+    with pytest.raises(SchemaMismatch, match="unsigned"):
+        changes(log_with(b"\x01\x01\x80"), tmp_path)
+    with pytest.raises(SchemaMismatch, match="memo"):
+        changes(log_with(b"\x04\x08\x02id\x04memo"), tmp_path)
+
+
+def test_rows_that_do_not_fit_stop(tmp_path: Path) -> None:
+    wrong_count = Log()
+    wrong_count.begin()
+    wrong_count.table_map()
+    wrong_count.rows("insert", [order(1)], columns=3)
+    wrong_count.xid()
+    with pytest.raises(MalformedRows):
+        changes(wrong_count, tmp_path)
+
+    cut = Log()
+    cut.transaction(("insert", [order(1), order(2)[:-1]]))
+    with pytest.raises(MalformedRows):
+        changes(cut, tmp_path)
+
+    odd = Log()
+    odd.transaction(("update", [order(1)]))
+    with pytest.raises(MalformedRows):
+        changes(odd, tmp_path)
+
+
+def test_rows_of_a_table_that_was_not_named_stop(tmp_path: Path) -> None:
+    log = Log()
+    log.begin()
+    log.table_map(number=8)
+    log.rows("insert", [order(1)], number=9)
+    log.xid()
+    with pytest.raises(MalformedEvent, match="named"):
+        changes(log, tmp_path)
+
+
+def test_the_end_of_a_statement_without_a_table_is_no_row(tmp_path: Path) -> None:
+    log = Log()
+    log.begin()
+    log.add(30, b"\xff" * 6 + b"\1\0" + b"\2\0" + b"\0")
+    log.table_map()
+    log.rows("insert", [order(1)])
+    log.xid()
+    assert len(changes(log, tmp_path)) == 1
+
+
+def test_a_map_is_damaged_or_read_but_never_read_past_its_end(tmp_path: Path) -> None:
+    log = Log()
+    start = log.table_map()
+    body = bytes(log.data[start + 19 : -4])
+    for size in range(8, len(body)):
+        cut = Log(checksum=False)
+        cut.begin()
+        cut.add(19, body[:size])
+        cut.xid()
+        with pytest.raises(MalformedEvent):
+            changes(cut, tmp_path)
+
+
+def test_a_stopping_event_inside_a_range_stops_the_decoder_too(tmp_path: Path) -> None:
+    log = one_row(Log())
+    byte_range = range_of(log, tmp_path)
+    start = log.position
+    log.add(39, b"x" * 20)
+    log.file(tmp_path)
+    grown = replace(byte_range, end=log.position)
+    with pytest.raises(UnknownEvent) as raised:
+        list(decode_range(grown, [ORDERS], [""], {NAME: 0}.get))
+    assert raised.value.at == f"{log.name}:{start}"
+
+
+def test_an_event_larger_than_the_reading_window(tmp_path: Path) -> None:
+    lob = column(1, "note", "longtext", charset="utf8mb4", octet_length=(1 << 32) - 1)
+    text = b"x" * (9 << 20)
+    log = Log()
+    log.begin()
+    log.table_map(types=(bytes([cells.LONG, cells.BLOB]), b"\x04"))
+    log.rows("insert", [b"\xfc" + struct.pack("<iI", 1, len(text)) + text])
+    log.xid()
+    assert changes(log, tmp_path, columns=(ORDERS.columns[0], lob)) == [RowChange(0, None, (b"1", text))]
+
+
+def test_tables_with_more_columns_than_a_byte_counts(tmp_path: Path) -> None:
+    count = 300
+    columns = tuple(column(index, f"c{index}", "tinyint") for index in range(count))
+    log = Log(checksum=False)
+    log.begin()
+    name = b"\x04shop\0\x06orders\0"
+    log.add(19, (9).to_bytes(6, "little") + b"\1\0" + name + b"\xfc\x2c\x01" + b"\x01" * count + b"\0" + b"\0" * 38)
+    image = b"\0" * 37 + b"\xf1" + b"\x05" * (count - 1)  # column 296 is NULL
+    log.add(30, (9).to_bytes(6, "little") + b"\1\0\2\0\xfc\x2c\x01" + b"\xff" * 38 + image)
+    log.xid()
+    (change,) = changes(log, tmp_path, columns=columns)
+    assert change.after is not None
+    assert [index for index, value in enumerate(change.after) if value is None] == [296]
+
+
+def test_the_map_of_the_helper_is_the_one_of_the_table() -> None:
+    assert ORDERS_MAP[0] == bytes([cells.LONG, cells.VARCHAR])
