@@ -1,0 +1,150 @@
+"""What to do with one event of a dump stream: a pure decision from its header and from what the file holds.
+
+Positions are 64 bits, counted from event sizes; the 32 bits that an event carries only have to agree. Events that the
+dump thread makes up (fake rotate, heartbeat, a second format description, anything flagged artificial) are in no file
+of the upstream, so they never get into ours.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE
+from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation
+from airflow_provider_dm.engine.relay.kinds import HEARTBEATS
+from airflow_provider_dm.engine.relay.packets import PacketsBroken
+
+
+@dataclass(eq=False)
+class BinlogNameRefused(DmError):
+    """The upstream names a file that no binlog can be called."""
+
+    name: str
+
+    code: ClassVar[str] = "DM-4012"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the upstream names its next binlog {name!r}."
+    hint: ClassVar[str] = "That is no file name of a binlog: check what answers at this address."
+
+
+@dataclass(eq=False)
+class StreamHasHole(DmError):
+    """The upstream left something out of the stream."""
+
+    file: str
+    position: int
+    found: int
+
+    code: ClassVar[str] = "DM-4013"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "{file} goes on at {found} where {position} was due: the upstream left events out."
+    hint: ClassVar[str] = "Check that nothing filters the binlog between upstream and relay."
+
+
+@dataclass(eq=False)
+class FileSequenceBroken(DmError):
+    """The upstream goes on in a file that does not follow."""
+
+    held: str
+    found: str
+
+    code: ClassVar[str] = "DM-4014"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "after {held} the upstream goes on with {found}."
+    hint: ClassVar[str] = "Its binlogs were reset or removed by hand. Migrate in full again, from a new relay-dir."
+
+
+def header_of(event: memoryview) -> EventHeader:
+    """The header of a whole event. Raises PacketsBroken for what cannot be one."""
+    if len(event) < HEADER_SIZE:
+        raise PacketsBroken(f"an event of {len(event)} bytes")
+    header = EventHeader.parse(event)
+    if header.size != len(event):
+        raise PacketsBroken(f"an event says {header.size} bytes and has {len(event)}")
+    return header
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where the stream is: upstream position `cursor` of `file`, of which `size` bytes are held (0: no file yet)."""
+
+    file: BinlogFile
+    cursor: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """In no file of the upstream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """The format description that opens a file which is not here yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """The next bytes of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Bytes that the file holds already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What follows starts at `position` of `file`."""
+
+    file: BinlogFile
+    position: int
+
+
+Decision = Drop | Create | Append | Compare | Turn
+
+
+def judge(header: EventHeader, body: bytes, stand: Stand) -> Decision:
+    """`body`: what follows the header, without checksum; read for rotates only.
+
+    Raises BinlogNameRefused, FileSequenceBroken or StreamHasHole.
+    """
+    if header.code == ROTATE and (header.flags & ARTIFICIAL_FLAG or header.log_position == 0 or header.timestamp == 0):
+        return _turn(body, stand)
+    if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
+        return Drop()
+    if header.code == FORMAT_DESCRIPTION and (header.log_position == 0 or stand.cursor != BINLOG_HEADER_SIZE):
+        return Drop()  # the dump started behind it; it tells how to read what follows
+    if header.log_position and header.log_position != (stand.cursor + header.size) & 0xFFFF_FFFF:
+        raise StreamHasHole(str(stand.file), stand.cursor, header.log_position - header.size)
+    if stand.cursor < stand.size:
+        return Compare()
+    if stand.size == 0:
+        return _first(header, stand)
+    if stand.cursor > stand.size:
+        raise StreamHasHole(str(stand.file), stand.size, stand.cursor)
+    return Append()
+
+
+def _first(header: EventHeader, stand: Stand) -> Decision:
+    if header.code != FORMAT_DESCRIPTION or stand.cursor != BINLOG_HEADER_SIZE:
+        raise StreamHasHole(str(stand.file), BINLOG_HEADER_SIZE, stand.cursor)
+    return Create()
+
+
+def _turn(body: bytes, stand: Stand) -> Turn:
+    (position,) = struct.unpack_from("<Q", body)
+    name = body[8:].decode("ascii", "replace")
+    try:
+        file = BinlogFile.parse(name)
+    except InvalidLocation:
+        raise BinlogNameRefused(name[:200]) from None
+    if str(file) != name or name.startswith("."):
+        raise BinlogNameRefused(name[:200])
+    if file not in (stand.file, stand.file.next()):
+        raise FileSequenceBroken(str(stand.file), name)
+    return Turn(file, position)

@@ -1,0 +1,189 @@
+"""The relay directory of one source: `server-uuid.index`, sub-directories, files.
+
+    <root>/server-uuid.index                       one sub-directory per line, oldest first
+    <root>/<server-uuid>.<000001>/mysql-bin.000001 bytes as in the upstream's file
+    <root>/<server-uuid>.<000001>/relay.meta
+
+The files are the truth; the index and `relay.meta` are hints that can be rebuilt. A sub-directory's suffix rises by
+one whenever the upstream changes. Names from outside are looked up in what is here, never joined to a path.
+This module names and orders files; it opens no file body (reader, recovery), deletes nothing (purge), knows no
+connection (writer).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, NamedTuple
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
+from airflow_provider_dm.engine.relay.durable import disk_error, sync_folder, write_durably
+
+INDEX: Final = "server-uuid.index"
+
+_LINE: Final = re.compile(r"([0-9A-Za-z][0-9A-Za-z-]{0,63})\.(\d{6,9})", re.ASCII)
+
+
+@dataclass(eq=False)
+class InvalidSubDir(DmError):
+    """Text that names no relay sub-directory."""
+
+    text: str
+
+    code: ClassVar[str] = "DM-4001"
+    what: ClassVar[str] = "{text!r} is not the name of a relay sub-directory."
+    hint: ClassVar[str] = "It is written SERVER-UUID.NUMBER, as in server-uuid.index."
+
+
+@dataclass(eq=False)
+class RelayDirectoryUnusable(DmError):
+    """The directory cannot be made or read."""
+
+    path: str
+    reason: str
+
+    code: ClassVar[str] = "DM-4002"
+    what: ClassVar[str] = "the relay directory {path} cannot be used: {reason}."
+    hint: ClassVar[str] = "Set relay-dir to a local directory that this user may write."
+
+
+class SubDir(NamedTuple):
+    """A line of server-uuid.index: `9f2c….000002`."""
+
+    server_uuid: str
+    suffix: int
+
+    @classmethod
+    def parse(cls, text: str) -> SubDir:
+        """Raises InvalidSubDir; a path never parses."""
+        match = _LINE.fullmatch(text)
+        if match is None or int(match[2]) < 1:
+            raise InvalidSubDir(text)
+        return cls(match[1], int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.server_uuid}.{self.suffix:06d}"
+
+
+class RelayFile(NamedTuple):
+    """A binlog file in a sub-directory, with its size in bytes now."""
+
+    path: Path
+    file: BinlogFile
+    size: int
+
+
+def parse_index(text: str) -> tuple[SubDir, ...] | None:
+    """The lines of an index; None when it is torn or no index at all (suffixes rise by one from line to line)."""
+    if not text.endswith("\n"):
+        return None
+    try:
+        lines = tuple(SubDir.parse(line) for line in text.splitlines())
+    except InvalidSubDir:
+        return None
+    rising = all(one.suffix + 1 == other.suffix for one, other in itertools.pairwise(lines))
+    return lines if lines and rising else None
+
+
+def format_index(sub_dirs: Sequence[SubDir]) -> str:
+    return "".join(f"{sub_dir}\n" for sub_dir in sub_dirs)
+
+
+@dataclass(frozen=True)
+class RelayDirectory:
+    """`root` may not exist yet. Reading methods create nothing."""
+
+    root: Path
+
+    def sub_dirs(self) -> tuple[SubDir, ...]:
+        """Oldest first: what the index says and is still there, and every other folder that holds binlog files.
+
+        A purge removes folders before it shortens the index, an `add` makes the folder before its line; a crash in
+        between leaves a line without folder, or an empty folder without line. Neither is a sub-directory.
+        """
+        written = set(self._written())
+        found = [sub_dir for sub_dir in self._found() if sub_dir in written or self.files(sub_dir)]
+        if len({sub_dir.suffix for sub_dir in found}) != len(found):
+            raise RelayDirectoryUnusable(str(self.root), f"two sub-directories have one number: {found}")
+        return tuple(found)
+
+    def _written(self) -> tuple[SubDir, ...]:
+        try:
+            return parse_index((self.root / INDEX).read_text(encoding="ascii", errors="replace")) or ()
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise RelayDirectoryUnusable(str(self.root), str(error)) from error
+
+    def _found(self) -> list[SubDir]:
+        entries = self._entries(self.root)
+        folders = (one.name for one in entries if one.is_dir(follow_symlinks=False) and _LINE.fullmatch(one.name))
+        return sorted((SubDir.parse(name) for name in folders), key=lambda sub_dir: sub_dir.suffix)
+
+    def latest(self) -> SubDir | None:
+        sub_dirs = self.sub_dirs()
+        return sub_dirs[-1] if sub_dirs else None
+
+    def by_suffix(self, suffix: int) -> SubDir | None:
+        return next((sub_dir for sub_dir in self.sub_dirs() if sub_dir.suffix == suffix), None)
+
+    def folder(self, sub_dir: SubDir) -> Path:
+        return self.root / str(sub_dir)
+
+    def files(self, sub_dir: SubDir) -> tuple[RelayFile, ...]:
+        """The binlog files of a sub-directory in the order of their numbers; links and foreign names are not seen."""
+        found: list[RelayFile] = []
+        for entry in self._entries(self.folder(sub_dir)):
+            try:
+                file = BinlogFile.parse(entry.name)
+                status = entry.stat(follow_symlinks=False)
+            except (InvalidLocation, FileNotFoundError):
+                continue
+            if stat.S_ISREG(status.st_mode) and not entry.name.startswith("."):
+                found.append(RelayFile(Path(entry.path), file, status.st_size))
+        return tuple(sorted(found, key=lambda one: one.file.number))
+
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                return list(entries)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise RelayDirectoryUnusable(str(folder), str(error)) from error
+
+    def prepare(self) -> None:
+        """Make the root. Raises RelayDirectoryUnusable."""
+        try:
+            self.root.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise RelayDirectoryUnusable(str(self.root), str(error)) from error
+
+    def add(self, server_uuid: str) -> SubDir:
+        """A new, last sub-directory for this upstream: first the folder, then its line in the index.
+
+        Dying in between leaves an empty folder that is in no index; the next `add` takes it.
+        """
+        known = self.sub_dirs()
+        sub_dir = SubDir.parse(str(SubDir(server_uuid, known[-1].suffix + 1 if known else 1)))
+        try:
+            self.folder(sub_dir).mkdir(mode=0o750, exist_ok=True)
+            sync_folder(self.root)
+        except OSError as error:
+            raise disk_error(self.folder(sub_dir), error) from error
+        write_durably(self.root / INDEX, format_index((*known, sub_dir)).encode("ascii"))
+        return sub_dir
+
+    def repair_index(self) -> None:
+        """Write the index anew where it does not say what is there. For the writer only, under its lock."""
+        sub_dirs = self.sub_dirs()
+        path = self.root / INDEX
+        wanted = format_index(sub_dirs).encode("ascii")
+        if sub_dirs and (not path.exists() or path.read_bytes() != wanted):
+            write_durably(path, wanted)

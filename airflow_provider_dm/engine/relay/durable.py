@@ -1,0 +1,82 @@
+"""Files that survive a power cut: either the old content or the new one, never a mixture.
+
+A new content is written beside the file, forced to disk, renamed over it, and the rename is forced to disk by an
+fsync of the folder. Links are never followed: the relay directory holds plain files only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.errors import DmError
+
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(eq=False)
+class RelayDiskFull(DmError):
+    """No space for the relay log. What is complete stays; the file ends at a transaction boundary."""
+
+    path: str
+
+    code: ClassVar[str] = "DM-4003"
+    what: ClassVar[str] = "no space left on the device while writing {path}."
+    hint: ClassVar[str] = "Free space (or purge relay files that no task needs) and start the relay again."
+
+
+@dataclass(eq=False)
+class RelayDiskFailed(DmError):
+    """The disk refused a write or an fsync. What was written since the last good fsync may be lost."""
+
+    path: str
+    reason: str
+
+    code: ClassVar[str] = "DM-4004"
+    what: ClassVar[str] = "writing {path} failed: {reason}."
+    hint: ClassVar[str] = "Check the disk, then start the relay again: it verifies the file and goes on."
+
+
+def disk_error(path: Path, error: OSError) -> DmError:
+    """The typed error for a failed write."""
+    if error.errno in _NO_SPACE:
+        return RelayDiskFull(str(path))
+    return RelayDiskFailed(str(path), error.strerror or str(error))
+
+
+def sync_folder(folder: Path) -> None:
+    """Force creations and renames inside `folder` to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Every byte of it, whatever one write call takes."""
+    written = os.write(descriptor, data)
+    if written == len(data):
+        return
+    rest = memoryview(data)
+    while written < len(rest):
+        written += os.write(descriptor, rest[written:])
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace or create `path`. Raises RelayDiskFull or RelayDiskFailed; then the old content still stands."""
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+        try:
+            write_all(descriptor, content)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        fresh.rename(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise disk_error(path, error) from error

@@ -1,0 +1,84 @@
+"""Which transactions the relay log holds, from the heads of GTID events.
+
+A transaction joins the set when it is complete, never when its GTID event is seen: an upstream that dies in the middle
+repeats it. So the last one begun stands apart until the next one begins or a boundary is known to lie behind it.
+Reading is lazy: the pull loop only keeps the first bytes of GTID events, and they are folded in when somebody asks.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from airflow_provider_dm.engine.binlog import events
+from airflow_provider_dm.engine.binlog.gtid_events import tagged_gtid
+from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, EventHeader
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
+
+HEAD_SIZE: Final = 128
+"""Bytes of a GTID event, common header included, that say which transaction it opens, tag and all."""
+
+_MYSQL: Final = struct.Struct("<B16sQ")  # flags, server uuid, number
+_MARIADB: Final = struct.Struct("<QI")  # sequence, domain
+_ENOUGH: Final = 20_000
+
+
+def fold(heads: Sequence[bytes], flavour: Flavour) -> GtidSet:
+    """The transactions that these GTID events open. Raises MalformedEvent."""
+    if flavour is Flavour.MARIADB:
+        return MariadbGtidSet.of(_mariadb(head) for head in heads if head[4] == events.MARIADB_GTID)
+    plain: dict[bytes, list[int]] = {}
+    found: list[tuple[Sid, Interval]] = []
+    for head in heads:
+        if head[4] == events.GTID:
+            _flags, server, number = _MYSQL.unpack_from(head, HEADER_SIZE)
+            plain.setdefault(server, []).append(number)
+        elif head[4] == events.GTID_TAGGED:
+            gtid = tagged_gtid(head[HEADER_SIZE:], "the end of the relay log")
+            found.append((Sid(str(UUID(bytes=gtid.uuid)), gtid.tag), Interval(gtid.number, gtid.number)))
+    for server, numbers in plain.items():
+        sid = Sid(str(UUID(bytes=server)))
+        found += [(sid, Interval(number, number)) for number in numbers]
+    return MysqlGtidSet.of(found)
+
+
+def _mariadb(head: bytes) -> MariadbGtid:
+    sequence, domain = _MARIADB.unpack_from(head, HEADER_SIZE)
+    return MariadbGtid(domain, EventHeader.parse(head).server_id, sequence)
+
+
+@dataclass
+class GtidTracker:
+    """The set of one relay log while it grows. Mutable; belongs to the writer."""
+
+    flavour: Flavour
+    settled: GtidSet = field(init=False)
+    _heads: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.settled = GtidSet.empty(self.flavour)
+
+    def restart(self, settled: GtidSet) -> None:
+        """What the log says at the start of a file, or what recovery found."""
+        self.settled, self._heads = settled, []
+
+    def saw(self, heads: list[bytes]) -> None:
+        """The first HEAD_SIZE bytes of GTID events, in the order of the log."""
+        self._heads += heads
+        if len(self._heads) > _ENOUGH:
+            self.complete(boundary=False)
+
+    def forget_open(self) -> None:
+        """The last transaction begun was cut off the log."""
+        del self._heads[-1:]
+
+    def complete(self, *, boundary: bool) -> GtidSet:
+        """Every complete transaction; the last one begun counts when the log ends at a `boundary`."""
+        done, self._heads = (self._heads, []) if boundary else (self._heads[:-1], self._heads[-1:])
+        if done:
+            self.settled = self.settled.union(fold(done, self.flavour))
+        return self.settled

@@ -1,0 +1,64 @@
+"""`relay.meta`: how far a sub-directory's files are complete and on disk, in DM's three TOML keys.
+
+It is a hint: everything before `binlog-pos` of `binlog-name` was forced to disk, `binlog-pos` is a transaction
+boundary, and `binlog-gtid` is the set committed until there. A reader that finds it missing or torn reads the files.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
+from airflow_provider_dm.engine.relay.durable import write_durably
+
+META: Final = "relay.meta"
+
+
+@dataclass(frozen=True)
+class RelayMeta:
+    """`binlog_pos` in bytes, 64 bits."""
+
+    binlog_name: str
+    binlog_pos: int
+    binlog_gtid: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> RelayMeta | None:
+        """None for anything that is not a whole relay.meta.
+
+        >>> RelayMeta.parse('binlog-name = "mysql-bin.000010"\\nbinlog-pos = 63083620\\nbinlog-gtid = ""\\n')
+        RelayMeta(binlog_name='mysql-bin.000010', binlog_pos=63083620, binlog_gtid='')
+        """
+        try:
+            values = tomllib.loads(text)
+        except tomllib.TOMLDecodeError:
+            return None
+        name, position, gtid = (values.get(key) for key in ("binlog-name", "binlog-pos", "binlog-gtid"))
+        if not isinstance(name, str) or not isinstance(position, int) or not isinstance(gtid, str) or position < 4:
+            return None
+        try:
+            BinlogFile.parse(name)
+        except InvalidLocation:
+            return None
+        return cls(name, position, gtid)
+
+    def format(self) -> str:
+        """Names and GTID sets hold no character that TOML would escape."""
+        return (
+            f'binlog-name = "{self.binlog_name}"\nbinlog-pos = {self.binlog_pos}\nbinlog-gtid = "{self.binlog_gtid}"\n'
+        )
+
+    @classmethod
+    def read(cls, folder: Path) -> RelayMeta | None:
+        """What `folder` says, None when it says nothing that can be used."""
+        try:
+            return cls.parse((folder / META).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def write(self, folder: Path) -> None:
+        """Atomic and durable. Raises RelayDiskFull or RelayDiskFailed."""
+        write_durably(folder / META, self.format().encode("utf-8"))

@@ -1,0 +1,179 @@
+"""A dump stream as bytes: the receive buffer, packets in it, and runs of plain events. No socket here.
+
+A packet is a 3-byte length, a sequence number and a payload: 0x00 and one event, 0xff and an error, or 0xfe, the end.
+An event of 16 MiB or more comes in several packets (all but the last have length 0xffffff) with one status byte.
+
+Speed lives in `take_run`: one pass that unpacks packet and event header together, checks the CRC32 and collects
+slices of the receive buffer, as long as events are plain: whole, in one packet, in order, and of a kind on which
+nothing but bytes depends. It stops at whatever else it meets, without an opinion; `whole_packet` then hands that one
+out, in one piece, and the pull loop decides. What `take_run` accepts, the slow path would accept too.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, NamedTuple
+from zlib import crc32
+
+from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE
+from airflow_provider_dm.engine.errors import DmError, Scope
+
+CRC_RESIDUE: Final = 0x2144DF1C
+"""CRC32 of any data followed by its own little-endian CRC32."""
+
+_PACKET_AND_HEADER: Final = struct.Struct("<IBIBIIIH")
+_FULL: Final = 0xFFFFFF
+_CAPACITY: Final = 1 << 22
+
+PLAIN, GTID, SPECIAL = 0, 1, 2
+"""What a kind of event is to the pull loop: bytes; bytes whose head is kept; a matter for the slow path."""
+
+
+@dataclass(eq=False)
+class EventTooLarge(DmError):
+    """An event beyond what the server's own limits allow: a rogue or broken upstream."""
+
+    size: int
+    limit: int
+
+    code: ClassVar[str] = "DM-4010"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the upstream sends a binlog event of {size} bytes; the limit is {limit}."
+    hint: ClassVar[str] = "No MySQL or MariaDB writes such an event: check what answers at this address."
+
+
+@dataclass(eq=False)
+class PacketsBroken(DmError):
+    """The stream's packets do not follow one another."""
+
+    reason: str
+
+    code: ClassVar[str] = "DM-4011"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the dump stream is broken: {reason}."
+    hint: ClassVar[str] = "Check what lies between the relay and its upstream."
+
+
+class Run(NamedTuple):
+    """Plain events that follow one another. Slices of the receive buffer: use them before the next `free`."""
+
+    pieces: list[memoryview]
+    cursor: int
+    """The upstream's position behind the last event."""
+    gtid_heads: list[bytes]
+    begun: int
+    """Where the last GTID event of the run starts; -1 without one."""
+
+
+@dataclass
+class ReceiveBuffer:
+    """Bytes received and not yet taken. Memory: `capacity`, more only while one larger packet is in it."""
+
+    event_limit: int = (1 << 30) + (1 << 16)
+    capacity: int = _CAPACITY
+    start: int = 0
+    end: int = 0
+    view: memoryview = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.view = memoryview(bytearray(self.capacity))
+
+    def free(self) -> memoryview:
+        """Where to receive into; never empty. Invalidates what was taken before."""
+        if self.start == self.end:
+            self.start = self.end = 0
+            if len(self.view) > self.capacity:
+                self.view = memoryview(bytearray(self.capacity))
+        elif len(self.view) - self.end < self.capacity // 4:
+            self._move(len(self.view))
+        return self.view[self.end :]
+
+    def received(self, count: int) -> None:
+        self.end += count
+
+    def _move(self, size: int) -> None:
+        held = self.end - self.start
+        view = self.view if size == len(self.view) else memoryview(bytearray(size))
+        view[:held] = self.view[self.start : self.end]
+        self.view, self.start, self.end = view, 0, held
+
+    def whole_packet(self) -> memoryview | None:
+        """The next payload, status byte first, fragments joined; None when more has to be received.
+
+        Raises EventTooLarge or PacketsBroken.
+        """
+        at, length = self.start, _FULL
+        while length == _FULL:
+            if self.end - at < 4:
+                self._expect(at + 4)
+                return None
+            length = int.from_bytes(self.view[at : at + 3], "little")
+            if at == self.start and length == _FULL:
+                self._judge_size(at + 4)
+            at += 4 + length
+        if at > self.end:
+            self._expect(at)
+            return None
+        payload = self._joined(at)
+        self.start = at
+        return payload
+
+    def _judge_size(self, payload: int) -> None:
+        if self.end - payload < 1 + HEADER_SIZE or self.view[payload] != 0:
+            return
+        size = int.from_bytes(self.view[payload + 10 : payload + 14], "little")
+        if size > self.event_limit:
+            raise EventTooLarge(size, self.event_limit)
+
+    def _expect(self, until: int) -> None:
+        """Room for everything up to offset `until`, and for what follows it."""
+        wanted = until - self.start
+        if wanted > self.event_limit + self.event_limit // 64 + self.capacity:
+            raise EventTooLarge(wanted, self.event_limit)
+        if until + 4 > len(self.view):
+            # Doubling: a packet of many fragments is moved a few times, not once for each fragment.
+            self._move(max(len(self.view), self.capacity, min(2 * wanted, wanted + (64 << 20)) + 4))
+
+    def _joined(self, end: int) -> memoryview:
+        first = int.from_bytes(self.view[self.start : self.start + 3], "little")
+        begin = self.start + 4
+        if first != _FULL:
+            return self.view[begin:end]
+        sequence, write, at = self.view[self.start + 3], begin + first, begin + first
+        while at < end:
+            length = int.from_bytes(self.view[at : at + 3], "little")
+            sequence = (sequence + 1) & 0xFF
+            if self.view[at + 3] != sequence:
+                raise PacketsBroken(f"fragment {self.view[at + 3]} where {sequence} was due")
+            self.view[write : write + length] = self.view[at + 4 : at + 4 + length]
+            write, at = write + length, at + 4 + length
+        return self.view[begin:write]
+
+    def take_run(self, cursor: int, actions: bytes, *, checksums: bool) -> Run:
+        """Consume plain events from upstream position `cursor` on. `actions[type]` is PLAIN, GTID or SPECIAL."""
+        unpack, crc, view, end, at = _PACKET_AND_HEADER.unpack_from, crc32, self.view, self.end, self.start
+        pieces: list[memoryview] = []
+        heads: list[bytes] = []
+        begun = -1
+        while end - at >= 24:
+            packet, status, _time, kind, _server, size, low, flags = unpack(view, at)
+            stop = at + 5 + size
+            if stop > end or packet & _FULL != size + 1 or status or flags & ARTIFICIAL_FLAG:
+                break
+            action = actions[kind]
+            if action == SPECIAL:
+                break
+            after = cursor + size
+            if low != after & 0xFFFFFFFF and low:
+                break
+            piece = view[at + 5 : stop]
+            if checksums and crc(piece) != CRC_RESIDUE:
+                break
+            if action:
+                begun = cursor
+                heads.append(bytes(piece[:128]))
+            pieces.append(piece)
+            cursor, at = after, stop
+        self.start = at
+        return Run(pieces, cursor, heads, begun)

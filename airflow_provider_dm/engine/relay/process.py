@@ -1,0 +1,119 @@
+"""A relay as a process of its own: started, watched and ended by a launcher, and never surviving it.
+
+The child leads its own session, so a signal to the launcher's terminal or group does not reach it. It dies with its
+launcher because it watches it (see `__main__`): the kernel's parent-death signal alone would strike when the launching
+*thread* ends, and a task runner may well start a relay from a worker thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+
+ERROR_MARK: Final = "DM-ERROR "
+"""A line on stderr that starts so ends in one JSON object: the typed error that ended the process."""
+
+EXIT_FINISHED, EXIT_ERROR, EXIT_TERMINATED = 0, 2, 143
+
+_TAIL_BYTES: Final = 1 << 16
+
+
+@dataclass
+class RelayProcess:
+    """A running or ended relay. `log_path` takes its stdout and stderr, appended."""
+
+    log_path: Path
+    _process: subprocess.Popen[bytes] = field(repr=False)
+
+    @classmethod
+    def start(cls, spec: RelaySpec, env: Mapping[str, str], log_path: Path) -> RelayProcess:
+        """`env` is the whole environment of the child and holds the secrets that the spec names.
+
+        The spec file lies beside the log, readable by its owner only, and is removed by the child once read.
+        """
+        log_path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix="relay-", suffix=".json", dir=log_path.parent)
+        os.close(descriptor)
+        spec.write(Path(name))
+        output = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "airflow_provider_dm.engine.relay", name],
+                env=_importing_us(env),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        finally:
+            os.close(output)
+        return cls(log_path, process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def exit_code(self) -> int | None:
+        """None while it runs; negative: the number of the signal that killed it."""
+        return self._process.poll()
+
+    def wait(self, timeout_seconds: float | None = None) -> int | None:
+        """The exit code, or None when it still runs after that time."""
+        try:
+            return self._process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def stop(self, grace_seconds: float = 10.0) -> int:
+        """Ask it to end at a safe point, kill it when it takes longer; the exit code. Nothing is lost either way."""
+        if self.alive():
+            self._process.terminate()
+        code = self.wait(grace_seconds)
+        if code is None:
+            self._process.kill()
+            code = self._process.wait()
+        return code
+
+    def kill(self) -> None:
+        """kill -9, and wait for it."""
+        self._process.kill()
+        self._process.wait()
+
+    def error(self) -> dict[str, Any] | None:
+        """The typed error in its log (as `errors.describe` makes it), if it ended with one."""
+        return last_error(self.log_path)
+
+
+def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment, with this checkout on the path where the package is not installed."""
+    root = Path(__file__).parents[3]
+    if root.name in ("site-packages", "dist-packages"):
+        return dict(env)
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), env.get("PYTHONPATH"))))}
+
+
+def last_error(log_path: Path) -> dict[str, Any] | None:
+    """The last DM-ERROR line of a log file; None without one."""
+    try:
+        with open(log_path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return None
+    for line in reversed(lines):
+        if line.startswith(ERROR_MARK):
+            found: dict[str, Any] = json.loads(line.removeprefix(ERROR_MARK))
+            return found
+    return None

@@ -1,0 +1,244 @@
+"""Asking a server for its binlog: register as a replica, COM_BINLOG_DUMP, and what it says instead of events.
+
+The login and the session are PyMySQL's (TLS and every authentication plugin included); from the dump on, the socket is
+ours: one `recv_into` a large buffer at a time. The server is asked for heartbeats, so that silence means a dead peer,
+and for checksums, so that every event proves itself. MariaDB is asked for everything that it writes (capability 4,
+ANNOTATE_ROWS), as the relay file has to equal the upstream's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import pymysql
+
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.relay.packets import PacketsBroken, ReceiveBuffer
+
+HEARTBEAT_SECONDS: Final = 5.0
+SILENCE_SECONDS: Final = 10.0
+"""Twice the heartbeat: then the peer is gone, whatever TCP believes."""
+
+TICK_SECONDS: Final = 0.25
+"""How long one receive waits, so that the caller can look after its clock."""
+
+MAX_POSITION: Final = 0xFFFF_FFFF
+"""COM_BINLOG_DUMP has 32 bits for the position."""
+
+_REGISTER, _DUMP = 0x15, 0x12
+_SEND_ANNOTATE: Final = 0x02  # MariaDB only: MySQL gave this bit to another meaning
+_OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
+_READ_ERROR: Final = 1236
+_DENIED: Final = frozenset({1044, 1045, 1142, 1227, 3118})
+_PASSING: Final = frozenset({1053, 1077, 1158, 1159, 1160, 1161, 1317, 1927, 1040, 1203, 1205})
+
+
+@dataclass(eq=False)
+class StreamLost(DmError):
+    """The connection to the upstream ended."""
+
+    reason: str
+
+    code: ClassVar[str] = "DM-4020"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "the connection to the upstream was lost: {reason}."
+    hint: ClassVar[str] = "It is made again by itself."
+
+
+@dataclass(eq=False)
+class ReplicaIdTaken(DmError):
+    """Another replica uses our server id."""
+
+    server_id: int
+
+    code: ClassVar[str] = "DM-4021"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "another replica of this upstream uses the server id {server_id}."
+    hint: ClassVar[str] = "Leave server-id out of source.yaml, or give every replica its own."
+
+
+@dataclass(eq=False)
+class BinlogPurged(DmError):
+    """The upstream no longer has the file that is needed."""
+
+    needed: str
+    available: str
+
+    code: ClassVar[str] = "DM-4022"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the upstream has purged {needed}; it still has {available}."
+    hint: ClassVar[str] = (
+        "Nothing is skipped by itself: migrate the affected tasks in full again, with a new relay-dir."
+    )
+
+
+@dataclass(eq=False)
+class UpstreamLostTail(DmError):
+    """The upstream's file ends before what the relay log already holds, or holds other bytes there."""
+
+    needed: str
+    found: str
+
+    code: ClassVar[str] = "DM-4023"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the upstream's binlog differs from what was pulled: {needed} is needed, {found}."
+    hint: ClassVar[str] = (
+        "The upstream lost or rewrote the end of its binlog (crash with sync_binlog other than 1, RESET MASTER, a "
+        "restored server); the target may hold rows that the upstream has not. Migrate in full again."
+    )
+
+
+@dataclass(eq=False)
+class DumpRefused(DmError):
+    """The upstream ends the dump for a reason that trying again does not change."""
+
+    number: int
+    reason: str
+
+    code: ClassVar[str] = "DM-4024"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the upstream refuses to send its binlog (error {number}): {reason}."
+
+
+@dataclass(frozen=True)
+class DumpRequest:
+    """From `position` (bytes) of `file` on, as replica `server_id`."""
+
+    file: str
+    position: int
+    server_id: int
+    replica_uuid: str
+
+
+@dataclass
+class DumpStream:
+    """A connection that sends events. Close it with `close`; it is good for nothing else any more."""
+
+    connection: Connection
+    request: DumpRequest
+    buffer: ReceiveBuffer = field(default_factory=ReceiveBuffer)
+    heard_at: float = field(default_factory=time.monotonic)
+
+    def receive(self) -> bool:
+        """Wait up to TICK_SECONDS for bytes; whether some came. Raises StreamLost."""
+        try:
+            count = _socket_of(self.connection).recv_into(self.buffer.free())
+        except TimeoutError:
+            silent = time.monotonic() - self.heard_at
+            if silent > SILENCE_SECONDS:
+                raise StreamLost(f"neither events nor heartbeats for {silent:.0f} seconds") from None
+            return False
+        except OSError as error:
+            raise StreamLost(error.strerror or str(error)) from error
+        if count == 0:
+            raise StreamLost("the upstream closed it")
+        self.buffer.received(count)
+        self.heard_at = time.monotonic()
+        return True
+
+    def event(self) -> memoryview | None:
+        """The next whole event, or None when more has to be received. Raises what the upstream says instead."""
+        payload = self.buffer.whole_packet()
+        if payload is None:
+            return None
+        if not payload or payload[0] != _OK:
+            raise _refusal(bytes(payload), self.request)
+        return payload[1:]
+
+    def close(self) -> None:
+        """Without a farewell: the server is in the middle of a sentence."""
+        with contextlib.suppress(OSError):
+            _socket_of(self.connection).close()
+
+
+def open_dump(connection: Connection, flavour: Flavour, request: DumpRequest) -> DumpStream:
+    """Turn a logged-in connection into a stream. Raises StreamLost, AccessDenied, DumpRefused and its kin."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET {', '.join(_session(flavour, request))}")
+    except pymysql.err.MySQLError as error:
+        raise StreamLost(str(error)) from error
+    stream = DumpStream(connection, request)
+    sock = _socket_of(connection)
+    sock.settimeout(TICK_SECONDS)
+    _send(sock, _registration(request))
+    while stream.event() is None:
+        stream.receive()
+    _send(sock, _dump(flavour, request))
+    return stream
+
+
+def _session(flavour: Flavour, request: DumpRequest) -> list[str]:
+    heartbeat = int(HEARTBEAT_SECONDS * 1e9)
+    names = [("heartbeat_period", str(heartbeat)), ("binlog_checksum", "'CRC32'")]
+    settings = [f"@{prefix}_{name} = {value}" for name, value in names for prefix in ("master", "source")]
+    if flavour is Flavour.MARIADB:
+        return [*settings, "@mariadb_slave_capability = 4"]
+    return [*settings, *(f"@{prefix}_uuid = '{request.replica_uuid}'" for prefix in ("slave", "replica"))]
+
+
+def _registration(request: DumpRequest) -> bytes:
+    host = socket.gethostname().encode("ascii", "replace")[:60]
+    return (
+        struct.pack("<BIB", _REGISTER, request.server_id, len(host))
+        + host
+        + struct.pack("<BBHII", 0, 0, 0, 0, 0)  # user, password, port, rank, master id
+    )
+
+
+def _dump(flavour: Flavour, request: DumpRequest) -> bytes:
+    flags = _SEND_ANNOTATE if flavour is Flavour.MARIADB else 0
+    return struct.pack("<BIHI", _DUMP, request.position, flags, request.server_id) + request.file.encode("ascii")
+
+
+def _send(sock: socket.socket, payload: bytes) -> None:
+    try:
+        sock.sendall(len(payload).to_bytes(3, "little") + b"\0" + payload)
+    except OSError as error:
+        raise StreamLost(error.strerror or str(error)) from error
+
+
+def _socket_of(connection: Connection) -> socket.socket:
+    """PyMySQL has no public way to its socket, and no way to read events at speed."""
+    sock = connection._sock  # type: ignore[attr-defined]
+    if not isinstance(sock, socket.socket):
+        raise StreamLost("the connection is closed")
+    return sock
+
+
+def _refusal(payload: bytes, request: DumpRequest) -> DmError:
+    if payload[:1] == bytes([_EOF]):
+        return StreamLost("the upstream ended the stream")
+    if payload[:1] != bytes([_ERROR]) or len(payload) < 3:
+        return PacketsBroken(f"a packet starts with {payload[:1].hex() or 'nothing'}")
+    number = int.from_bytes(payload[1:3], "little")
+    reason = re.sub(r"^#.{5}", "", payload[3:].decode("utf-8", "replace")).rstrip(".")
+    if number in _DENIED:
+        return AccessDenied("the upstream", reason)
+    if number in _PASSING:
+        return StreamLost(reason)
+    if number != _READ_ERROR:
+        return DumpRefused(number, reason)
+    return _read_error(reason, request)
+
+
+def _read_error(reason: str, request: DumpRequest) -> DmError:
+    """Error 1236 has many causes and one number; only its text tells them apart."""
+    said, needed = reason.lower(), f"{request.file}:{request.position}"
+    if "same server_uuid/server_id" in said or "same server_id" in said:
+        return ReplicaIdTaken(request.server_id)
+    if "could not find first log file" in said or "purged" in said:
+        return BinlogPurged(needed, f"not that ({reason})")
+    if "position > file size" in said or "impossible position" in said:
+        return UpstreamLostTail(needed, reason)
+    return DumpRefused(_READ_ERROR, reason)

@@ -1,0 +1,138 @@
+"""The pull loop of one connection: events from the stream into the writer, until it is told to stop.
+
+Plain events go in runs, one write each; everything else goes one by one through `decide.judge`. After a reconnect the
+stream starts before the end of the file; what the file holds already is compared, not trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import assert_never
+from zlib import crc32
+
+from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
+from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE
+from airflow_provider_dm.engine.binlog.format import BinlogFormat
+from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader
+from airflow_provider_dm.engine.relay.decide import Append, Compare, Create, Drop, Stand, Turn, header_of, judge
+from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
+from airflow_provider_dm.engine.relay.kinds import ACTIONS, carried_set
+from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
+from airflow_provider_dm.engine.relay.protocol import DumpStream, UpstreamLostTail
+from airflow_provider_dm.engine.relay.writer import RelayWriter
+
+
+@dataclass
+class Puller:
+    """One stream and one writer. `cursor`: the upstream's position of the next event, in the writer's file."""
+
+    stream: DumpStream
+    writer: RelayWriter
+    cursor: int
+    checksums: bool = field(init=False, default=True)
+    _format_known: bool = field(init=False, default=False)
+
+    def run(self, tick: Callable[[], bool]) -> None:
+        """Pull until `tick` (called after every receive, at least four times a second) says no.
+
+        Raises what the stream, the decision or the disk says.
+        """
+        while tick():
+            if self.stream.receive():
+                self._drain()
+
+    def _drain(self) -> None:
+        """Everything that the receive buffer holds whole."""
+        while True:
+            if self._format_known and self.cursor == self.writer.size:
+                self._take_run()
+            event = self.stream.event()
+            if event is None:
+                return
+            self._one(event)
+
+    def _take_run(self) -> None:
+        run = self.stream.buffer.take_run(self.cursor, ACTIONS, checksums=self.checksums)
+        if not run.pieces:
+            return
+        self.writer.append(run.pieces)
+        self.cursor = run.cursor
+        if run.gtid_heads:
+            self.writer.tracker.saw(run.gtid_heads)
+            self.writer.begun = run.begun
+
+    def _one(self, event: memoryview) -> None:
+        header = header_of(event)
+        body = self._checked_body(event, header)
+        match judge(header, body, Stand(self.writer.file, self.cursor, self.writer.size)):
+            case Drop():
+                if header.code == FORMAT_DESCRIPTION:
+                    self._read_format(event)
+            case Turn(file, position):
+                self._turn(Turn(file, position))
+            case Create():
+                self._read_format(event)
+                self.writer.create(bytes(event))
+                self.cursor += header.size
+            case Append():
+                begun = self.cursor
+                self.writer.append([event])
+                self._advance(event, header, body, begun)
+            case Compare():
+                self._compare(event, header, body)
+            case other:
+                assert_never(other)
+
+    def _checked_body(self, event: memoryview, header: EventHeader) -> bytes:
+        """What follows the header, without checksum. Raises ChecksumMismatch.
+
+        A fake rotate comes before the format is known, with or without a checksum: it is judged by the bytes.
+        """
+        right = crc32(event) == CRC_RESIDUE
+        unsure = header.code == ROTATE and header.log_position == 0
+        if not right and not unsure and self._must_have_checksum(event, header):
+            stored = int.from_bytes(event[-CHECKSUM_SIZE:], "little")
+            computed = crc32(event[:-CHECKSUM_SIZE])
+            raise ChecksumMismatch(f"{self.writer.file}:{self.cursor}", stored, computed)
+        has_checksum = right if unsure else self.checksums
+        # The bodies of large events are not looked at: not copied either.
+        if carried_set(header.code) is None and header.code != ROTATE:
+            return b""
+        return bytes(event[HEADER_SIZE : len(event) - (CHECKSUM_SIZE if has_checksum else 0)])
+
+    def _must_have_checksum(self, event: memoryview, header: EventHeader) -> bool:
+        """A format description always has one, except where the server changes its fields for a start behind it: then
+        the old checksum stays when the file has none otherwise."""
+        if header.code == FORMAT_DESCRIPTION:
+            return header.log_position != 0 or event[-CHECKSUM_SIZE - 1] != 0
+        return self.checksums
+
+    def _read_format(self, event: memoryview) -> None:
+        self.checksums = BinlogFormat.parse(bytes(event), f"{self.writer.file}:{self.cursor}").checksum
+        self._format_known = True
+
+    def _turn(self, turn: Turn) -> None:
+        if turn.file == self.writer.file:
+            self.cursor = turn.position
+            return
+        if self.cursor < self.writer.size:
+            held = f"{self.writer.file}:{self.writer.size}"
+            raise UpstreamLostTail(held, f"the upstream goes on with {turn.file} after {self.cursor}")
+        self.writer.turn_to(turn.file)
+        self.cursor, self._format_known, self.checksums = turn.position, False, True
+
+    def _compare(self, event: memoryview, header: EventHeader, body: bytes) -> None:
+        if not self.writer.holds(self.cursor, event):
+            raise UpstreamLostTail(f"{self.writer.file}:{self.cursor}", "other bytes are there")
+        if header.code == FORMAT_DESCRIPTION:
+            self._read_format(event)
+        self._advance(event, header, body, self.cursor)
+
+    def _advance(self, event: memoryview, header: EventHeader, body: bytes, begun: int) -> None:
+        self.cursor += header.size
+        if ACTIONS[header.code] == GTID:
+            self.writer.tracker.saw([bytes(event[:HEAD_SIZE])])
+            self.writer.begun = begun
+        elif (stated := carried_set(header.code)) is not None:
+            self.writer.tracker.restart(stated(body, f"{self.writer.file}:{begun}"))

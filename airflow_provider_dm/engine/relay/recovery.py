@@ -1,0 +1,159 @@
+"""What a relay file is worth after any death: cut at the last transaction boundary behind which nothing is certain.
+
+The file is the truth. `relay.meta` only saves time: what it vouches for was forced to disk, so verification starts
+there. Every event behind is checked (length, CRC32); the file is cut in front of the first one that is not whole, and
+then back to the last boundary, found by the same scan that the sync planner uses. A file without a whole format
+description holds nothing and is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+from airflow_provider_dm.engine.binlog.boundary import Stretch, read_format, scan
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION
+from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
+from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, EventHeader
+from airflow_provider_dm.engine.binlog.window import Window
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
+from airflow_provider_dm.engine.relay.durable import disk_error, sync_folder
+from airflow_provider_dm.engine.relay.kinds import ACTIONS
+from airflow_provider_dm.engine.relay.meta import RelayMeta
+from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """The last file of a sub-directory, ending at a transaction boundary."""
+
+    file: BinlogFile
+    size: int
+    begun: int
+    """Where its last transaction begins: pulling again from there compares what is held with the upstream."""
+    gtid_set: GtidSet
+
+
+@dataclass(frozen=True)
+class _Verified:
+    end: int
+    """Up to here every event is whole and proves itself."""
+    begins: tuple[int, int]
+    """Where the last transaction but one begins, and the last one; the start of the check where there is none."""
+
+
+def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Recovered | None:
+    """For the writer, under its lock; None when the sub-directory holds no file.
+
+    Raises RelayDiskFailed, and UnsupportedFormat for a file that no known server wrote.
+    """
+    folder = directory.folder(sub_dir)
+    for leftover in folder.glob(".*.new"):
+        leftover.unlink()
+    while files := directory.files(sub_dir):
+        found = _recover_file(files[-1], flavour, RelayMeta.read(folder))
+        if found is not None:
+            return found
+        log.warning("%s has no whole format description: removed", files[-1].path)
+        files[-1].path.unlink()
+        sync_folder(folder)
+    return None
+
+
+def boundary_after(path: Path, start: int) -> int:
+    """The last transaction boundary at or behind `start`, which is one itself. Raises UnsupportedFormat."""
+    return _scanned(path, start).end
+
+
+def _scanned(path: Path, start: int) -> Stretch:
+    size = path.stat().st_size
+    with Window(str(path), size) as window:
+        log_format = read_format(window, path.name)
+        if log_format is None:
+            return Stretch(start, start)
+        try:
+            return scan(window, start, cut=size + 1, log_format=log_format, name=path.name, apply=False)
+        except MalformedEvent:  # nothing behind `start` is complete
+            return Stretch(start, start)
+
+
+def _recover_file(held: RelayFile, flavour: Flavour, hint: RelayMeta | None) -> Recovered | None:
+    first = _first_event(held.path)
+    if first is None:
+        return None
+    checksums = BinlogFormat.parse(first, str(held.path)).checksum
+    start, known = BINLOG_HEADER_SIZE + len(first), GtidSet.empty(flavour)
+    if hint is not None and _vouches(hint, held, start, checksums=checksums):
+        start, known = hint.binlog_pos, GtidSet.parse(hint.binlog_gtid, flavour)
+    verified = _verify(held.path, start, checksums=checksums)
+    _cut(held, verified.end)
+    stretch = _scanned(held.path, start)
+    _cut(held, stretch.end)
+    begun = max((begin for begin in verified.begins if begin < stretch.end), default=start)
+    gtid_set = GtidSet.parse(stretch.trail.added_to(str(known), flavour), flavour)
+    return Recovered(held.file, stretch.end, begun, gtid_set)
+
+
+def _vouches(hint: RelayMeta, held: RelayFile, first_end: int, *, checksums: bool) -> bool:
+    """Whether relay.meta speaks of this file and of a place in it where an event begins, or the file ends."""
+    if hint.binlog_name != str(held.file) or not first_end <= hint.binlog_pos <= held.size:
+        return False
+    at_end = hint.binlog_pos == held.size
+    return at_end or _verify(held.path, hint.binlog_pos, checksums=checksums, most=1).end > hint.binlog_pos
+
+
+def _first_event(path: Path) -> bytes | None:
+    """The format description: magic right, whole, CRC right; else None."""
+    with open(path, "rb") as file:
+        magic, head = file.read(len(MAGIC)), file.read(HEADER_SIZE)
+        if magic != MAGIC or len(head) < HEADER_SIZE:
+            return None
+        header = EventHeader.parse(head)
+        event = head + file.read(min(header.size, 1 << 16) - HEADER_SIZE) if header.size > HEADER_SIZE else head
+    whole = header.code == FORMAT_DESCRIPTION and len(event) == header.size and crc32(event) == CRC_RESIDUE
+    return event if whole else None
+
+
+def _verify(path: Path, start: int, *, checksums: bool, most: int | None = None) -> _Verified:
+    """Walk from `start` over events (`most` of them) that are whole and, where there are checksums, right."""
+    at, begins, left = start, (start, start), most if most is not None else -1
+    with open(path, "rb") as file:
+        end = os.fstat(file.fileno()).st_size
+        if end <= start:
+            return _Verified(end, begins)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+            while end - at >= HEADER_SIZE and left != 0:
+                size = int.from_bytes(view[at + 9 : at + 13], "little")
+                if size < HEADER_SIZE or at + size > end or (checksums and not _right(view, at, size)):
+                    break
+                if ACTIONS[view[at + 4]] == GTID:
+                    begins = (begins[1], at)
+                at, left = at + size, left - 1
+    return _Verified(at, begins)
+
+
+def _right(view: memoryview, at: int, size: int) -> bool:
+    with view[at : at + size] as event:
+        return crc32(event) == CRC_RESIDUE
+
+
+def _cut(held: RelayFile, size: int) -> None:
+    try:
+        with open(held.path, "r+b") as file:
+            now = os.fstat(file.fileno()).st_size
+            if size < now:
+                log.warning("%s: %d bytes behind %d are not a whole transaction, cut off", held.path, now - size, size)
+                os.ftruncate(file.fileno(), size)
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise disk_error(held.path, error) from error

@@ -1,0 +1,31 @@
+"""What one relay process is asked to do, as a JSON file without secrets (see config.job)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.strict import Strict
+
+
+class RelaySpec(Strict):
+    """One source's relay. `source.relay_dir` is the directory itself, for this source alone."""
+
+    source: SourceSpec
+    meta_url: SecretRef
+    launcher_pid: int | None = None
+    """The relay ends when this process is gone; None: it lives on its own."""
+    until: Literal["stopped", "caught-up"] = "stopped"
+    """caught-up: end when everything is here that the upstream had written when the relay started."""
+
+    @classmethod
+    def read(cls, path: Path) -> RelaySpec:
+        return cls.model_validate_json(path.read_text(encoding="utf-8"))
+
+    def write(self, path: Path) -> None:
+        """Readable by its owner only."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(self.model_dump_json(indent=2))

@@ -1,0 +1,206 @@
+"""The file that grows: bytes in, in order; on disk at least every second; never published before they are checked.
+
+The size of the file is its published offset: only whole, verified events are written, each batch with one write call,
+so a reader in another process may take every byte that it sees. A torn end exists only after a death in the middle of
+a write; recovery cuts it off, and readers stop in front of it. A new file appears whole (magic and format description)
+under its name, after its predecessor is on disk for good: the existence of a successor means "finished".
+
+An fsync that failed is never tried again: the kernel may have dropped the pages. The writer ends, recovery verifies.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.format import MAGIC
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.durable import disk_error, write_all, write_durably
+from airflow_provider_dm.engine.relay.gtid_tracker import GtidTracker
+from airflow_provider_dm.engine.relay.meta import RelayMeta
+from airflow_provider_dm.engine.relay.recovery import Recovered, boundary_after
+
+log = logging.getLogger(__name__)
+
+SYNC_SECONDS: Final = 1.0
+SCAN_LIMIT: Final = 64 << 20
+"""A transaction longer than this is taken as incomplete in the status until the next one begins."""
+
+
+@dataclass
+class RelayWriter:
+    """The writer of one sub-directory, under its lock. `size` is 0 while the file does not exist yet."""
+
+    directory: RelayDirectory
+    sub_dir: SubDir
+    flavour: Flavour
+    file: BinlogFile
+    size: int = 0
+    begun: int = BINLOG_HEADER_SIZE
+    """Where the last transaction begins: everything before it is complete."""
+    tracker: GtidTracker = field(init=False)
+    _descriptor: int = -1
+    _dirty: bool = False
+    _syncer: _Syncer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tracker = GtidTracker(self.flavour)
+        self._syncer = _Syncer()
+
+    @classmethod
+    def resume(cls, directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour, found: Recovered) -> RelayWriter:
+        """Go on at the end of a recovered file. Raises RelayDiskFailed."""
+        writer = cls(directory, sub_dir, flavour, found.file, found.size, found.begun)
+        writer.tracker.restart(found.gtid_set)
+        writer._open()
+        writer._dirty = True  # what the last writer left in the page cache is not on disk yet
+        return writer
+
+    @property
+    def folder(self) -> Path:
+        return self.directory.folder(self.sub_dir)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / str(self.file)
+
+    def create(self, event: bytes) -> None:
+        """The file begins: magic and format description, durable and under its name in one step."""
+        write_durably(self.path, MAGIC + event)
+        self._open()
+        self.size, self.begun, self._dirty = BINLOG_HEADER_SIZE + len(event), BINLOG_HEADER_SIZE, True
+
+    def _open(self) -> None:
+        try:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise disk_error(self.path, error) from error
+        self._syncer.watch(self._descriptor)
+
+    def append(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Verified events that follow `size`. Raises RelayDiskFull or RelayDiskFailed; then the file was cut back."""
+        self._syncer.check(self.path)
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        try:
+            write_all(self._descriptor, data)
+        except OSError as error:
+            self._cut_back()
+            raise disk_error(self.path, error) from error
+        self.size += len(data)
+        self._syncer.dirty = self._dirty = True
+
+    def _cut_back(self) -> None:
+        """A write that stopped half-way: back to the last transaction boundary, which needs no space."""
+        try:
+            os.ftruncate(self._descriptor, self.size)
+            boundary = boundary_after(self.path, self.begun)
+            os.ftruncate(self._descriptor, boundary)
+            if boundary < self.size:
+                self.tracker.forget_open()
+            self.size = boundary
+        except (OSError, DmError) as error:
+            log.warning("%s could not be cut back (%s); the next start does it", self.path, error)
+
+    def holds(self, position: int, event: memoryview) -> bool:
+        """Whether the file has exactly these bytes at `position`."""
+        return os.pread(self._descriptor, len(event), position) == event
+
+    def turn_to(self, file: BinlogFile) -> None:
+        """This file is finished; the next one appears with its format description."""
+        if self.size:
+            self.save()
+            self._syncer.unwatch()
+            os.close(self._descriptor)
+        self.file, self.size, self.begun, self._descriptor = file, 0, BINLOG_HEADER_SIZE, -1
+
+    def save(self) -> Location:
+        """Force the data to disk, then say so in relay.meta, up to the last transaction boundary.
+
+        Raises RelayDiskFull or RelayDiskFailed.
+        """
+        here = self.location()
+        if self._dirty:
+            self._syncer.sync_now(self.path)
+            self._dirty = False
+            boundary = boundary_after(self.path, self.begun)
+            RelayMeta(here.file, boundary, here.gtid_set).write(self.folder)
+        return here
+
+    def location(self) -> Location:
+        """Where the log ends, with the set of complete transactions."""
+        return Location(str(self.file), max(self.size, BINLOG_HEADER_SIZE), str(self._gtid_set()), self.sub_dir.suffix)
+
+    def _gtid_set(self) -> GtidSet:
+        if not self.size or self.size - self.begun > SCAN_LIMIT:
+            return self.tracker.complete(boundary=not self.size)
+        return self.tracker.complete(boundary=boundary_after(self.path, self.begun) == self.size)
+
+    def close(self) -> None:
+        """Save what can be saved. Raises as `save` does."""
+        try:
+            if self.size:
+                self.save()
+        finally:
+            self._syncer.end()
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+
+class _Syncer:
+    """A thread that forces the open file to disk every second, so that pulling does not wait for the disk."""
+
+    def __init__(self) -> None:
+        self.dirty = False
+        self._descriptor = -1
+        self._failed: OSError | None = None
+        self._busy = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="relay-fsync", daemon=True)
+        self._thread.start()
+
+    def _loop(self) -> None:
+        while not self._ended.wait(SYNC_SECONDS):
+            with self._busy:
+                if self.dirty and self._descriptor >= 0 and self._failed is None:
+                    self.dirty = False
+                    self._sync()
+
+    def _sync(self) -> None:
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            self._failed = error
+
+    def watch(self, descriptor: int) -> None:
+        with self._busy:
+            self._descriptor, self.dirty = descriptor, False
+
+    def unwatch(self) -> None:
+        self.watch(-1)
+
+    def sync_now(self, path: Path) -> None:
+        """Raises RelayDiskFailed, also for a failure of the thread."""
+        with self._busy:
+            if self._failed is None:
+                self.dirty = False
+                self._sync()
+        self.check(path)
+
+    def check(self, path: Path) -> None:
+        if self._failed is not None:
+            raise disk_error(path, self._failed) from self._failed
+
+    def end(self) -> None:
+        self._ended.set()
+        self.unwatch()
+        self._thread.join()

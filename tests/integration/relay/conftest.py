@@ -1,0 +1,168 @@
+"""Relays as real processes on real servers, with a metadata DB of their own."""
+
+import os
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+from testbed import Server
+
+META_VARIABLE, PASSWORD_VARIABLE = "DM_TEST_META_URL", "DM_TEST_PASSWORD"
+FINISH_SECONDS = 60
+
+
+@dataclass
+class RelayKit:
+    """Relays of one source into one directory. Everything started here is ended by the fixture."""
+
+    server: Server
+    folder: Path
+    store: MetaStore
+    meta_url: str
+    first_file: str
+    """Where the source's binlog stood when the test began: other tests' files before it are left alone."""
+    source_id: str = "relayed"
+    started: list[RelayProcess] = field(default_factory=list)
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "relay"
+
+    @property
+    def endpoint(self) -> EndpointSpec:
+        server = self.server
+        return EndpointSpec(name=self.source_id, host=server.host, port=server.port, user=server.user)
+
+    def start(self, until: str = "stopped", endpoint: EndpointSpec | None = None, **config: object) -> RelayProcess:
+        options = {"source_id": self.source_id, "relay_binlog_name": self.first_file, **config}
+        source = SourceSpec(
+            config=SourceConfig.model_validate(options), endpoint=endpoint or self.endpoint, relay_dir=str(self.root)
+        )
+        spec = RelaySpec.model_validate(
+            {"source": source, "meta_url": SecretRef(env=META_VARIABLE), "launcher_pid": os.getpid(), "until": until}
+        )
+        environment = {**os.environ, META_VARIABLE: self.meta_url, PASSWORD_VARIABLE: "secret"}
+        process = RelayProcess.start(spec, environment, self.folder / "relay.log")
+        self.started.append(process)
+        return process
+
+    def catch_up(self, endpoint: EndpointSpec | None = None, **config: object) -> None:
+        """A relay that ends when it has everything."""
+        process = self.start("caught-up", endpoint, **config)
+        assert process.wait(FINISH_SECONDS) == 0, self.log()
+
+    def fails_with(self, endpoint: EndpointSpec | None = None, **config: object) -> dict[str, str]:
+        """The typed error of a relay that cannot work."""
+        process = self.start("caught-up", endpoint, **config)
+        assert process.wait(FINISH_SECONDS) == 2, self.log()
+        error = process.error()
+        assert error is not None
+        return error
+
+    def log(self) -> str:
+        return (self.folder / "relay.log").read_text()
+
+    def status(self) -> RelayStatus:
+        status = self.store.relay_status(self.source_id)
+        assert status is not None
+        return status
+
+    def upstream(self) -> Location:
+        with connected(Endpoint("test", self.server.host, self.server.port, self.server.user)) as connection:
+            return current_location(connection)
+
+    def differences(self) -> list[str]:
+        """Files that are not byte for byte what the server has on its disk. Empty is good.
+
+        The bit "in use" in the format description of the server's open file says only that; the dump clears it.
+        """
+        files = RelayReader(self.root).files(Location(self.first_file, 4))
+        assert files
+        found = []
+        for file in files:
+            ours, theirs = Path(file.path).read_bytes(), bytearray((self.server.datadir / file.name).read_bytes())
+            theirs[21] &= 0xFE
+            if ours != theirs:
+                found.append(f"{file.name}: {len(ours)} bytes here, {len(theirs)} there")
+        return found
+
+    def kill_dump_connections(self) -> int:
+        rows = self.server.sql("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'")
+        for (connection,) in rows:
+            with suppress(pymysql.err.MySQLError):  # it is gone already
+                self.server.sql(f"KILL {connection}")
+        return len(rows)
+
+
+@pytest.fixture
+def kit(source: Server, tmp_path: Path) -> Iterator[RelayKit]:
+    url = f"sqlite:///{tmp_path}/meta.db"
+    migrate(url)
+    source.sql("FLUSH BINARY LOGS")
+    with MetaStore.open(url) as store:
+        kit = RelayKit(source, tmp_path, store, url, "")
+        kit.first_file = kit.upstream().file
+        yield kit
+        for process in kit.started:
+            if process.alive():
+                process.kill()
+
+
+@contextmanager
+def load_on(server: Server, schema: str, *, seed: int) -> Iterator[None]:
+    """Small and large transactions, DDL and rotations, until the block ends."""
+    ended = threading.Event()
+    server.sql(f"CREATE TABLE IF NOT EXISTS `{schema}`.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGBLOB)")
+
+    def write(number: int) -> None:
+        chance = random.Random(seed * 100 + number)
+        while not ended.is_set():
+            try:
+                with server.connect(database=schema, autocommit=False) as connection:
+                    _write_some(connection, chance, ended)
+            except pymysql.err.MySQLError:
+                ended.wait(0.1)  # the test restarts the server
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def _write_some(
+    connection: "pymysql.connections.Connection[pymysql.cursors.Cursor]", chance: random.Random, ended: threading.Event
+) -> None:
+    cursor = connection.cursor()
+    while not ended.is_set():
+        for _ in range(chance.choice([1, 1, 1, 5, 50])):
+            cursor.execute("INSERT INTO t (v) VALUES (REPEAT('x', %s))", (chance.choice([1, 50, 3000, 200_000]),))
+        cursor.execute("DELETE FROM t WHERE id %% 7 = %s LIMIT 3", (chance.randrange(7),))
+        connection.commit()
+        match chance.randrange(60):
+            case 0:
+                cursor.execute("FLUSH BINARY LOGS")
+            case 1:
+                cursor.execute(f"CREATE TABLE IF NOT EXISTS t{chance.randrange(5)} (id INT)")

@@ -1,0 +1,136 @@
+"""Relays are told, refused and ended."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
+from tests.integration.relay.conftest import RelayKit, load_on
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_second_writer_is_refused(kit: RelayKit) -> None:
+    kit.start()
+    wait_for(lambda: kit.store.relay_status(kit.source_id) is not None)
+    error = kit.fails_with()
+    assert error["ErrCode"] == "DM-4005"
+    assert kit.started[0].alive()
+
+
+def test_it_obeys_the_desired_stage(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source)
+    relay = kit.start()
+    wait_for(lambda: kit.store.relay_status(kit.source_id) is not None and kit.status().caught_up)
+    kit.store.set_relay_desired(kit.source_id, Stage.PAUSED)
+    wait_for(lambda: kit.status().stage is Stage.PAUSED)
+    source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
+    time.sleep(3)
+    assert not kit.status().caught_up
+    kit.store.set_relay_desired(kit.source_id, Stage.RUNNING)
+    wait_for(lambda: kit.status().caught_up)
+    kit.store.set_relay_desired(kit.source_id, Stage.STOPPED)
+    assert relay.wait(20) == 0
+    assert kit.status().stage is Stage.STOPPED
+    assert kit.differences() == []
+
+
+def test_it_dies_with_its_launcher(kit: RelayKit, tmp_path: Path) -> None:
+    launcher = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        real, os.getpid = os.getpid, lambda: launcher.pid
+        try:
+            relay = kit.start()
+        finally:
+            os.getpid = real
+        wait_for(lambda: kit.store.relay_status(kit.source_id) is not None)
+    finally:
+        launcher.kill()
+        launcher.wait()
+    assert relay.wait(10) == 143
+
+
+def test_a_purged_upstream_is_named_with_what_it_still_has(kit: RelayKit, source: Server) -> None:
+    source.sql("FLUSH BINARY LOGS; FLUSH BINARY LOGS")
+    last = kit.upstream().file
+
+    def purged() -> bool:
+        kit.kill_dump_connections()  # a server does not purge what it is still sending, also to a dead relay
+        source.sql(f"PURGE BINARY LOGS TO '{last}'")
+        return bool(source.sql("SHOW BINARY LOGS")[0][0] == last)
+
+    wait_for(purged)
+    error = kit.fails_with()
+    assert error["ErrCode"] == "DM-4022"
+    assert kit.first_file in error["Message"]
+    assert last in error["Message"]
+    status = kit.status()
+    assert (status.stage, (status.error or {})["ErrCode"]) == (Stage.PAUSED, "DM-4022")
+
+
+def test_another_server_behind_the_same_address_is_refused(kit: RelayKit) -> None:
+    kit.root.mkdir()
+    kit.catch_up()
+    (folder,) = (path for path in kit.root.iterdir() if path.is_dir())
+    folder.rename(kit.root / "0-1.000001")
+    assert kit.fails_with()["ErrCode"] == "DM-4030"
+    assert str(RelayDirectory(kit.root).latest()) == "0-1.000001"
+
+
+def test_an_upstream_that_was_reset_is_noticed(kit: RelayKit, source: Server, start_own: StartServers) -> None:
+    (own,) = start_own(ServerSpec("reset", source.flavour))
+    kit.server, kit.first_file = own, "mysql-bin.000001"
+    own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT); INSERT INTO d.t VALUES (1)")
+    kit.catch_up()
+    held = [path.read_bytes() for path in kit.root.glob("*/mysql-bin.*")]
+    own.sql("RESET MASTER" if own.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS")
+    assert kit.fails_with()["ErrCode"] == "DM-4023"  # its file is shorter now
+    own.sql("; ".join(f"INSERT INTO d.t VALUES ({number})" for number in range(50)))
+    assert kit.fails_with()["ErrCode"] in ("DM-4023", "DM-4024")  # it is long enough, and other bytes are in it
+    assert [path.read_bytes() for path in kit.root.glob("*/mysql-bin.*")] == held
+
+
+def test_wrong_password(kit: RelayKit) -> None:
+    endpoint = kit.endpoint.model_copy(update={"user": "nobody"})
+    assert kit.fails_with(endpoint=endpoint)["ErrCode"] == "DM-2002"
+
+
+def test_nobody_at_the_address(kit: RelayKit) -> None:
+    error = kit.fails_with(endpoint=kit.endpoint.model_copy(update={"port": 1}))
+    assert error["ErrCode"] == "DM-2001"
+
+
+def test_a_start_by_gtid_is_not_there_yet(kit: RelayKit) -> None:
+    assert kit.fails_with(enable_gtid=True, relay_binlog_gtid="0-1-1")["ErrCode"] == "DM-1900"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_disk_leaves_whole_transactions(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+    kit.root.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", kit.root], check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        with load_on(source, fresh_schema(source), seed=3):
+            relay = kit.start()
+            assert relay.wait(60) == 2
+            error = relay.error()
+        assert error is not None
+        assert error["ErrCode"] == "DM-4003"
+        subprocess.run(["mount", "-o", "remount,size=500m", kit.root], check=True)
+        kit.catch_up()
+        assert kit.differences() == []
+    finally:
+        subprocess.run(["umount", kit.root], check=False)

@@ -1,0 +1,141 @@
+"""The relay's files are the upstream's, whatever is killed when."""
+
+import os
+import random
+import time
+from pathlib import Path
+
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.directory import INDEX
+from airflow_provider_dm.engine.relay.meta import RelayMeta
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
+from tests.integration.relay.conftest import RelayKit, load_on
+
+ROUNDS = int(os.environ.get("DM_RELAY_ROUNDS", "8"))
+
+
+def test_files_equal_the_upstreams_under_load_and_kills(
+    kit: RelayKit, source: Server, fresh_schema: FreshSchema
+) -> None:
+    schema, chance = fresh_schema(source), random.Random(7)
+    with load_on(source, schema, seed=1):
+        relay = kit.start()
+        for round_number in range(ROUNDS):
+            time.sleep(chance.uniform(0.8, 2.0))
+            if round_number % 2:
+                kit.kill_dump_connections()
+                assert relay.alive(), kit.log()
+            else:
+                relay.kill()
+                relay = kit.start()
+        relay.kill()
+    kit.catch_up()
+    assert kit.differences() == []
+    upstream, status = kit.upstream(), kit.status()
+    assert status.relay is not None
+    assert (status.relay.file, status.relay.position) == (upstream.file, upstream.position)
+    assert status.relay.gtid_set == upstream.gtid_set
+    assert (status.stage, status.caught_up, status.error) == (Stage.FINISHED, True, None)
+
+
+def test_the_directory_is_laid_out_as_dm_does(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+    source.sql(f"CREATE TABLE `{fresh_schema(source)}`.t (id INT)")
+    kit.catch_up()
+    uuid = "0-" + str(source.server_id) if source.flavour == "mariadb" else source.sql("SELECT @@server_uuid")[0][0]
+    assert (kit.root / INDEX).read_text() == f"{uuid}.000001\n"
+    upstream = kit.upstream()
+    written = RelayMeta.read(kit.root / f"{uuid}.000001")
+    assert written == RelayMeta(upstream.file, upstream.position, upstream.gtid_set)
+    assert RelayReader(kit.root).suffix_of(uuid) == 1
+    (file,) = RelayReader(kit.root).files(Location(kit.first_file, 4))
+    assert (file.name, file.size, file.last) == (upstream.file, upstream.position, True)
+    assert Path(file.path) == kit.root / f"{uuid}.000001" / upstream.file
+
+
+def test_large_events_arrive_whole(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source)
+    source.sql(f"CREATE TABLE `{schema}`.t (v LONGBLOB)")
+    for size in ((1 << 24) - 200, 1 << 24, 40_000_000):
+        source.sql(f"INSERT INTO `{schema}`.t VALUES (REPEAT('x', {size}))")
+    kit.catch_up()
+    assert kit.differences() == []
+
+
+def test_a_source_without_checksums_and_one_that_changes_its_mind(
+    kit: RelayKit, source: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(source)
+    source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
+    relay = kit.start()
+    try:
+        for value in ("NONE", "CRC32", "NONE"):
+            source.sql(f"SET GLOBAL binlog_checksum = '{value}'; INSERT INTO `{schema}`.t VALUES (1)")
+        time.sleep(1)
+        relay.kill()
+        source.sql(f"INSERT INTO `{schema}`.t VALUES (2)")
+        kit.catch_up()
+    finally:
+        source.sql("SET GLOBAL binlog_checksum = 'CRC32'")
+    kit.catch_up()
+    assert kit.differences() == []
+
+
+def test_the_upstream_restarts_and_crashes(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source)
+    with load_on(source, schema, seed=2):
+        relay = kit.start()
+        time.sleep(2)
+        source.restart()
+        time.sleep(1.5)
+        source.kill()
+        time.sleep(0.5)
+        source.start()
+        time.sleep(1)
+        assert relay.alive(), kit.log()
+    assert relay.stop() == 143
+    kit.catch_up()
+    assert kit.differences() == []
+
+
+def test_a_relay_without_a_start_begins_with_the_current_file(
+    kit: RelayKit, source: Server, fresh_schema: FreshSchema
+) -> None:
+    source.sql(f"CREATE TABLE `{fresh_schema(source)}`.t (id INT); FLUSH BINARY LOGS")
+    kit.first_file = kit.upstream().file
+    kit.catch_up(relay_binlog_name="")
+    assert kit.differences() == []
+
+
+def test_tls_and_caching_sha2(kit: RelayKit, source: Server) -> None:
+    """MySQL makes its own certificates; MariaDB 10.11 has none unless somebody does."""
+    plugin = "caching_sha2_password" if source.flavour == "mysql" else ""
+    source.create_user("relay_tls", "secret", privileges="REPLICATION SLAVE, REPLICATION CLIENT", plugin=plugin)
+    tls = source.flavour == "mysql"
+    endpoint = kit.endpoint.model_copy(update={"user": "relay_tls", "use_tls": tls})
+    endpoint = endpoint.model_validate({**endpoint.model_dump(), "password": {"env": "DM_TEST_PASSWORD"}})
+    kit.catch_up(endpoint=endpoint)
+    assert kit.differences() == []
+    source.sql("DROP USER relay_tls")
+
+
+def test_tagged_transactions_are_counted(start_own: StartServers, tmp_path: Path) -> None:
+    from airflow_provider_dm.engine.meta.migrate import migrate
+    from airflow_provider_dm.engine.meta.store import MetaStore
+
+    (server,) = start_own(ServerSpec("tagged", "mysql"))
+    url = f"sqlite:///{tmp_path}/meta.db"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        kit = RelayKit(server, tmp_path, store, url, "mysql-bin.000001")
+        server.sql("CREATE DATABASE d; SET gtid_next = 'AUTOMATIC:blue'; CREATE TABLE d.t (id INT)")
+        server.sql("SET gtid_next = 'AUTOMATIC:green'; INSERT INTO d.t VALUES (1); FLUSH BINARY LOGS")
+        server.sql("SET gtid_next = 'AUTOMATIC:blue'; INSERT INTO d.t VALUES (2)")
+        kit.catch_up()
+        relay = kit.status().relay
+        assert relay is not None
+        assert ":blue:1-2:green:1" in relay.gtid_set
+        assert relay.gtid_set == kit.upstream().gtid_set
+        assert kit.differences() == []

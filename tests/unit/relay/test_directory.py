@@ -1,0 +1,156 @@
+"""The relay directory: what its names mean, and what is made of it after any death."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.directory import (
+    INDEX,
+    InvalidSubDir,
+    RelayDirectory,
+    RelayDirectoryUnusable,
+    SubDir,
+    format_index,
+    parse_index,
+)
+from airflow_provider_dm.engine.relay.lock import RelayLocked, sole_writer
+from airflow_provider_dm.engine.relay.meta import META, RelayMeta
+from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader, RelayStartsTooLate
+
+UUID = "9f2c1e55-0000-11ee-8c90-0242ac120002"
+
+sub_dirs = st.builds(SubDir, st.sampled_from([UUID, "0-1", "0-4294967295"]), st.integers(1, 999_999))
+
+
+@given(sub_dirs)
+def test_a_sub_directory_survives_being_written(sub_dir: SubDir) -> None:
+    assert SubDir.parse(str(sub_dir)) == sub_dir
+
+
+@pytest.mark.parametrize("text", ["", "..", "../..", f"{UUID}", f"{UUID}.1", f"{UUID}.000000", "a/b.000001", ".000001"])
+def test_a_path_is_no_sub_directory(text: str) -> None:
+    with pytest.raises(InvalidSubDir):
+        SubDir.parse(text)
+
+
+@given(st.lists(st.sampled_from([UUID, "0-1"]), min_size=1, max_size=5), st.integers(1, 50), st.data())
+def test_a_torn_index_is_no_index(servers: list[str], first: int, data: st.DataObject) -> None:
+    lines = [SubDir(server, first + index) for index, server in enumerate(servers)]
+    text = format_index(lines)
+    assert parse_index(text) == tuple(lines)
+    torn = parse_index(text[: data.draw(st.integers(0, len(text) - 1))])
+    assert torn is None or torn == tuple(lines[: len(torn)])  # a cut between two lines leaves a shorter index
+
+
+def test_suffixes_rise_by_one() -> None:
+    assert parse_index(f"{UUID}.000001\n{UUID}.000003\n") is None
+
+
+def made(root: Path, *files: str) -> RelayDirectory:
+    for name in files:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\xfebin")
+    return RelayDirectory(root)
+
+
+def test_a_new_sub_directory_gets_the_next_number(tmp_path: Path) -> None:
+    directory = RelayDirectory(tmp_path)
+    assert directory.add("0-1") == SubDir("0-1", 1)
+    assert directory.add(UUID) == SubDir(UUID, 2)
+    assert (tmp_path / INDEX).read_text() == f"0-1.000001\n{UUID}.000002\n"
+    assert directory.latest() == SubDir(UUID, 2)
+
+
+@pytest.mark.parametrize("index", [None, "", "garbage", f"{UUID}.0000", "\0\0\0\0\0\0\0\0"])
+def test_a_lost_index_is_rebuilt_from_the_files(tmp_path: Path, index: str | None) -> None:
+    directory = made(tmp_path, "0-1.000001/mysql-bin.000001", f"{UUID}.000002/mysql-bin.000001")
+    if index is not None:
+        (tmp_path / INDEX).write_text(index)
+    assert directory.sub_dirs() == (SubDir("0-1", 1), SubDir(UUID, 2))
+    directory.repair_index()
+    assert parse_index((tmp_path / INDEX).read_text()) == directory.sub_dirs()
+
+
+def test_dying_between_folder_and_index_line_leaves_no_sub_directory(tmp_path: Path) -> None:
+    directory = made(tmp_path, "0-1.000001/mysql-bin.000001")
+    directory.repair_index()
+    (tmp_path / f"{UUID}.000002").mkdir()
+    assert directory.sub_dirs() == (SubDir("0-1", 1),)
+    assert directory.add(UUID) == SubDir(UUID, 2)
+
+
+def test_two_sub_directories_of_one_number_are_refused(tmp_path: Path) -> None:
+    directory = made(tmp_path, "0-1.000001/mysql-bin.000001", "0-2.000001/mysql-bin.000001")
+    with pytest.raises(RelayDirectoryUnusable):
+        directory.sub_dirs()
+
+
+def test_links_and_foreign_files_are_not_seen(tmp_path: Path) -> None:
+    directory = made(tmp_path, "0-1.000001/mysql-bin.000002", "0-1.000001/mysql-bin.000010", "0-1.000001/notes.txt")
+    folder = tmp_path / "0-1.000001"
+    (folder / "mysql-bin.000011").symlink_to("/etc/passwd")
+    (folder / ".mysql-bin.000012.new").write_bytes(b"half")
+    assert [str(one.file) for one in directory.files(SubDir("0-1", 1))] == ["mysql-bin.000002", "mysql-bin.000010"]
+
+
+@given(st.integers(4, 2**63 - 1), st.sampled_from(["", "0-1-42", f"{UUID}:1-3:7"]))
+def test_relay_meta_survives_being_written(position: int, gtid_set: str) -> None:
+    meta = RelayMeta("mysql-bin.000010", position, gtid_set)
+    assert RelayMeta.parse(meta.format()) == meta
+
+
+@given(st.integers(0, 200))
+def test_a_torn_relay_meta_is_none(cut: int) -> None:
+    text = RelayMeta("mysql-bin.000010", 63083620, f"{UUID}:1-3328").format()
+    assert RelayMeta.parse(text[:cut]) is None or text[:cut].strip() == text.strip()
+
+
+def test_a_relay_meta_that_names_a_path_is_none(tmp_path: Path) -> None:
+    (tmp_path / META).write_text('binlog-name = "../../etc/x.000001"\nbinlog-pos = 4\nbinlog-gtid = ""\n')
+    assert RelayMeta.read(tmp_path) is None
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    with sole_writer(tmp_path):
+        with pytest.raises(RelayLocked, match="process"):
+            with sole_writer(tmp_path):
+                pass
+    with sole_writer(tmp_path):
+        pass
+
+
+# The reader
+
+
+def test_a_reader_gets_everything_from_its_file_on(tmp_path: Path) -> None:
+    made(tmp_path, *(f"0-1.000001/mysql-bin.{number:06d}" for number in (1, 2, 3)), f"{UUID}.000002/bin.000001")
+    files = RelayReader(tmp_path).files(Location("mysql-bin.000002", 4))
+    assert [(one.suffix, one.name, one.last) for one in files] == [
+        (1, "mysql-bin.000002", False),
+        (1, "mysql-bin.000003", False),
+        (2, "bin.000001", True),
+    ]
+
+
+def test_a_reader_ahead_of_the_relay_gets_nothing_yet(tmp_path: Path) -> None:
+    made(tmp_path, "0-1.000001/mysql-bin.000001")
+    assert RelayReader(tmp_path).files(Location("mysql-bin.000002", 4)) == []
+    assert RelayReader(tmp_path / "none").files(Location("mysql-bin.000002", 4)) == []
+
+
+def test_what_is_missing_is_an_error(tmp_path: Path) -> None:
+    made(tmp_path, "0-1.000001/mysql-bin.000002", "0-1.000001/mysql-bin.000004")
+    with pytest.raises(RelayStartsTooLate, match=r"mysql-bin\.000002"):
+        RelayReader(tmp_path).files(Location("mysql-bin.000001", 4))
+    with pytest.raises(RelayFileGone, match=r"mysql-bin\.000003"):
+        RelayReader(tmp_path).files(Location("mysql-bin.000002", 4))
+
+
+def test_the_newest_sub_directory_of_a_server(tmp_path: Path) -> None:
+    made(tmp_path, "0-1.000001/b.000001", f"{UUID}.000002/b.000001", "0-1.000003/b.000001")
+    assert RelayReader(tmp_path).suffix_of("0-1") == 3
+    assert RelayReader(tmp_path).suffix_of("0-9") is None

@@ -1,0 +1,113 @@
+"""The receive buffer: whatever way bytes arrive, the same events come out, and nothing unchecked."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.relay.kinds import ACTIONS
+from airflow_provider_dm.engine.relay.packets import EventTooLarge, PacketsBroken, ReceiveBuffer
+from tests.unit.relay.events import begin, commit, filler, packets, streamed
+
+
+def transaction(start: int, size: int) -> list[bytes]:
+    events = [begin(1, start)]
+    for make in (lambda at: filler(size, at), commit):
+        events.append(make(start + sum(map(len, events))))
+    return events
+
+
+def fed(buffer: ReceiveBuffer, data: bytes, most: int = 1 << 30) -> int:
+    """Put into the buffer what one receive would take; how much that was."""
+    room = buffer.free()
+    count = min(len(room), len(data), most)
+    room[:count] = data[:count]
+    buffer.received(count)
+    return count
+
+
+def all_of(buffer: ReceiveBuffer, data: bytes, pieces: list[int], *, runs: bool) -> bytes:
+    out, cursor, turn = b"", 4, 0
+    while data:
+        data = data[fed(buffer, data, pieces[turn % len(pieces)]) :]
+        turn += 1
+        while True:
+            if runs:
+                run = buffer.take_run(cursor, ACTIONS, checksums=True)
+                out, cursor = out + b"".join(run.pieces), run.cursor
+            payload = buffer.whole_packet()
+            if payload is None:
+                break
+            out, cursor = out + bytes(payload[1:]), cursor + len(payload) - 1
+    return out
+
+
+@given(
+    st.lists(st.integers(0, 3000), min_size=1, max_size=20),
+    st.lists(st.integers(1, 2000), min_size=1, max_size=5),
+    st.booleans(),
+)
+def test_events_survive_every_way_of_arriving(sizes: list[int], pieces: list[int], runs: bool) -> None:
+    events: list[bytes] = []
+    for size in sizes:
+        events += transaction(4 + sum(map(len, events)), size)
+    buffer = ReceiveBuffer(capacity=1024)
+    assert all_of(buffer, streamed(*events), pieces, runs=runs) == b"".join(events)
+
+
+def test_a_run_stops_at_a_wrong_checksum() -> None:
+    good, bad = begin(1, 4), bytearray(filler(50, 4 + len(begin(1, 4))))
+    bad[30] ^= 1
+    buffer = ReceiveBuffer()
+    fed(buffer, streamed(good, bytes(bad)))
+    run = buffer.take_run(4, ACTIONS, checksums=True)
+    assert b"".join(run.pieces) == good
+    assert run.cursor == 4 + len(good)
+    assert run.begun == 4
+
+
+def test_a_run_stops_at_a_hole() -> None:
+    first, later = begin(1, 4), filler(50, 5000)
+    buffer = ReceiveBuffer()
+    fed(buffer, streamed(first, later))
+    assert b"".join(buffer.take_run(4, ACTIONS, checksums=True).pieces) == first
+
+
+@pytest.mark.parametrize("size", [(1 << 24) - 30, (1 << 24) - 25, (1 << 24) - 24, (1 << 24) + 5, 40_000_000])
+def test_an_event_of_16_mib_and_more_is_whole(size: int) -> None:
+    event = filler(size, 4)
+    buffer = ReceiveBuffer()
+    data = streamed(event, commit(4 + len(event)))
+    found, at = [], 0
+    while at < len(data):
+        at += fed(buffer, data[at : at + (1 << 20)])
+        while (payload := buffer.whole_packet()) is not None:
+            found.append(bytes(payload[1:]))
+    assert found == [event, commit(4 + len(event))]
+    buffer.free()
+    assert len(buffer.view) == buffer.capacity  # the room for the large event is given back
+
+
+def test_an_event_beyond_the_limit_is_refused_before_it_is_received() -> None:
+    buffer = ReceiveBuffer(event_limit=17_000_000)
+    fed(buffer, streamed(filler(20_000_000, 4)))
+    with pytest.raises(EventTooLarge):
+        buffer.whole_packet()
+
+
+def swallow(buffer: ReceiveBuffer, data: bytes) -> None:
+    while data:
+        data = data[fed(buffer, data) :]
+        buffer.whole_packet()
+
+
+def test_endless_fragments_are_refused() -> None:
+    fragments = b"".join(b"\xff\xff\xff" + bytes([sequence]) + b"\0" * 0xFFFFFF for sequence in range(3))
+    with pytest.raises(EventTooLarge):
+        swallow(ReceiveBuffer(event_limit=1 << 20), fragments)
+
+
+def test_a_lost_fragment_is_noticed() -> None:
+    data = bytearray(packets(b"\0" + filler(1 << 24, 4)))
+    data[4 + 0xFFFFFF + 3] = 9
+    with pytest.raises(PacketsBroken):
+        swallow(ReceiveBuffer(), bytes(data))

@@ -1,0 +1,25 @@
+"""What a launcher sees of a relay process, and that the process is small."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from airflow_provider_dm.engine.relay.process import ERROR_MARK, last_error
+
+HEAVY = ("airflow", "numba", "numpy", "pandas", "pyarrow", "pyspark")
+
+
+def test_a_relay_imports_nothing_heavy() -> None:
+    code = "import sys, airflow_provider_dm.engine.relay.__main__; print([m for m in sys.argv[1:] if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code, *HEAVY], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_last_error_of_a_log(tmp_path: Path) -> None:
+    log = tmp_path / "relay.log"
+    assert last_error(log) is None
+    log.write_text(
+        f'{ERROR_MARK}{{"ErrCode": "DM-1"}}\nsomething\n{ERROR_MARK}{json.dumps({"ErrCode": "DM-2"})}\nmore\n'
+    )
+    assert last_error(log) == {"ErrCode": "DM-2"}
