@@ -1,0 +1,133 @@
+"""One Spark app of `dmctl run`, watched to its end: progress shown, relays looked after, Ctrl-C obeyed.
+
+An app that died without a word, or of something that may pass, is started again a few times, as all progress is in the
+target. Of any other error a person has to know.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from airflow_provider_dm.cli.inputs import Inputs
+from airflow_provider_dm.cli.interrupts import Interrupted, Interrupts
+from airflow_provider_dm.cli.output import Output
+from airflow_provider_dm.engine.config.job import HolderSpec
+from airflow_provider_dm.engine.errors import DmError, Reaction, reaction_of
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.launch.job import App, Upstream, build_job
+from airflow_provider_dm.launch.relays import Relays
+from airflow_provider_dm.launch.spark_command import SparkSettings
+from airflow_provider_dm.launch.submit import Finished, SparkApp, Stopped
+from airflow_provider_dm.launch.workdir import TaskDir
+
+ATTEMPTS: Final = 3
+PAUSE_SECONDS: Final = 3.0
+RECOVERED_SECONDS: Final = 600.0
+"""An app that ran so long before it died gets all its attempts again."""
+ORDERLY_SECONDS: Final = 60.0
+"""How long an interrupted app may take to finish its epoch."""
+FAILED_SECONDS: Final = 10.0
+"""The same for an app whose relay has failed: it may be waiting for what will not come."""
+LOOK_EVERY_SECONDS: Final = 0.2
+PROGRESS_EVERY_SECONDS: Final = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Everything that the apps of one `dmctl run` have in common."""
+
+    inputs: Inputs
+    upstreams: Sequence[Upstream]
+    directory: TaskDir
+    meta_url: Secret = field(repr=False)
+    store: MetaStore
+    holder: HolderSpec
+    settings: SparkSettings
+    relays: Relays
+    output: Output
+    interrupts: Interrupts
+
+
+def run_app(shop: Workshop, app: App, until: str) -> dict[str, Any]:
+    """Run one app to its end and give its result.
+
+    Raises Interrupted, what a relay died of, or what `SparkApp.outcome` raises.
+    """
+    attempt = 1
+    while True:
+        began = time.monotonic()
+        try:
+            return _attempt(shop, app, until)
+        except DmError as error:
+            if reaction_of(error) is not Reaction.RETRY:
+                raise
+            if shop.interrupts.requested():
+                raise Interrupted(f"task {shop.inputs.task.name}") from error
+            attempt = 1 if time.monotonic() - began > RECOVERED_SECONDS else attempt + 1
+            if attempt > ATTEMPTS:
+                raise
+            log.warning("%s is started again: %s", app, error)
+            shop.interrupts.wait(PAUSE_SECONDS)
+
+
+def _attempt(shop: Workshop, app: App, until: str) -> dict[str, Any]:
+    if shop.interrupts.requested():
+        raise Interrupted(f"task {shop.inputs.task.name}")
+    job = build_job(
+        app=app,
+        task=shop.inputs.task,
+        upstreams=shop.upstreams,
+        target=shop.inputs.target,
+        meta_url=shop.meta_url,
+        holder=shop.holder,
+        until=until,
+        ship_ranges=not shop.settings.is_local,
+    )
+    running = SparkApp.start(job, run_dir=shop.directory.run(job.spec.run_id), settings=shop.settings)
+    try:
+        _watch(shop, running)
+        match running.outcome(shop.store):
+            case Finished(result):
+                return result
+            case Stopped():
+                raise Interrupted(f"task {shop.inputs.task.name}")
+    finally:
+        running.stop(0 if shop.interrupts.requested() else FAILED_SECONDS)  # it runs here only if a relay has failed
+
+
+def _watch(shop: Workshop, running: SparkApp) -> None:
+    """Until the app has ended by itself or because it was asked to. Raises what a relay died of."""
+    spec = running.job.spec
+    asked_at: float | None = None
+    ask_again_at = 0.0
+    while running.poll() is None:
+        if shop.relays.error is not None:
+            raise shop.relays.error
+        if shop.interrupts.requested() and asked_at is None:
+            shop.output.say("stopping: the current piece of work is finished first; Ctrl-C again ends it now")
+            running.ask_to_stop()
+            asked_at = time.monotonic()
+        if asked_at is not None and (shop.interrupts.insisted() or time.monotonic() - asked_at > ORDERLY_SECONDS):
+            running.stop(0)
+            return
+        if time.monotonic() >= ask_again_at:
+            ask_again_at = time.monotonic() + PROGRESS_EVERY_SECONDS
+            _show_progress(shop, spec.run_id, spec.app)
+        time.sleep(LOOK_EVERY_SECONDS) if asked_at else shop.interrupts.wait(LOOK_EVERY_SECONDS)
+
+
+def _show_progress(shop: Workshop, run_id: str, app: App) -> None:
+    try:
+        run = shop.store.get_run(run_id)
+    except DmError as error:  # a metadata DB that does not answer stops nobody: the fence is in the target
+        log.debug("no progress to show: %s", error)
+        return
+    if run is not None and run.progress:
+        shop.output.progress(app, run.progress)

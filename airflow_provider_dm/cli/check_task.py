@@ -1,0 +1,75 @@
+"""The precheck as dmctl shows it: `check-task`, and the first phase of `run`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_dm.cli.inputs import Inputs, add_source_arguments, read_inputs
+from airflow_provider_dm.cli.output import Exit, Output
+from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport
+from airflow_provider_dm.engine.precheck.run import run_precheck
+
+HELP = "check that a task can run: logins, grants, binlog settings, tables on both sides; changes nothing"
+
+
+def add_verbs(verbs: Verbs) -> None:
+    parser = verbs.add("check-task", check_task, HELP)
+    parser.add_argument("task", metavar="TASK.yaml", type=Path)
+    add_source_arguments(parser)
+
+
+def check_task(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Prints every check; exit code 5 when one failed."""
+    report = _checked(read_inputs(arguments.task, arguments.sources or [], arguments.password_env))
+    try:
+        report.require_passed()
+    except PrecheckFailed as error:
+        show(report.failures, output)
+        output.failure(error, to_json(report))
+        return Exit.PRECHECK
+    output.answer(to_json(report) | {"msg": "check pass!!!"}, f"{report}\ncheck pass!!!")
+    return Exit.DONE
+
+
+def require_precheck(inputs: Inputs, output: Output) -> None:
+    """Show what is worth a warning or is wrong. Raises PrecheckFailed."""
+    report = _checked(inputs)
+    show((*report.warnings, *report.failures), output)
+    report.require_passed()
+
+
+def show(results: tuple[CheckResult, ...], output: Output) -> None:
+    """Each with its remedy, a line each."""
+    for result in results:
+        output.say(str(result))
+
+
+def to_json(report: PrecheckReport) -> dict[str, Any]:
+    """As DM's check-task has it: `results`, each with id, name, state and what to do, and a `summary`."""
+    results = [
+        {
+            "id": number,
+            "name": one.name,
+            "source": one.where,
+            "state": one.state.value,
+            "errorMsg": one.message,
+            "instruction": one.remedy,
+        }
+        for number, one in enumerate(report.results)
+    ]
+    failed, warned = len(report.failures), len(report.warnings)
+    summary = {
+        "passed": report.passed,
+        "total": len(results),
+        "successful": len(results) - failed - warned,
+        "failed": failed,
+        "warning": warned,
+    }
+    return {"results": results, "summary": summary}
+
+
+def _checked(inputs: Inputs) -> PrecheckReport:
+    return run_precheck(inputs.task, list(zip(inputs.sources, inputs.source_endpoints, strict=True)), inputs.target)

@@ -1,0 +1,176 @@
+"""What the user gave, as values: task.yaml, source.yaml files, and passwords from wherever they are.
+
+A password comes from, in this order: `--password-env NAME=VARIABLE`, the file (`password`, `password-env`,
+`password-file`), the variable `DM_PASSWORD_<NAME>`. NAME is a source-id, or `target`. Nothing here is ever printed
+but names of variables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.config.database import DatabaseConfig
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.launch.job import Upstream
+from airflow_provider_dm.launch.relays import relay_directory
+from airflow_provider_dm.launch.workdir import TaskDir
+
+TARGET: Final = "target"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class SourceFilesDiffer(DmError):
+    """The source files given are not those that the task names."""
+
+    task: str
+    missing: str
+    unused: str
+
+    code: ClassVar[str] = "DM-1310"
+    what: ClassVar[str] = "task {task}: no --source file for {missing}; files not used by the task: {unused}."
+    hint: ClassVar[str] = "Give one source.yaml for each of the task's mysql-instances."
+
+
+@dataclass(eq=False)
+class LoginMissing(DmError):
+    """The file leaves the login to an Airflow connection, which this command does not read."""
+
+    name: str
+    key: str
+
+    code: ClassVar[str] = "DM-1311"
+    what: ClassVar[str] = "{name}: the file has no `{key}`, and dmctl does not read Airflow connections."
+    hint: ClassVar[str] = "Add it to the file, or run the task by the Airflow operators."
+
+
+@dataclass(eq=False)
+class PasswordVariableUnset(DmError):
+    """--password-env names a variable that is not set, or is not NAME=VARIABLE."""
+
+    argument: str
+    reason: str
+
+    code: ClassVar[str] = "DM-1312"
+    what: ClassVar[str] = "--password-env {argument}: {reason}."
+    hint: ClassVar[str] = "Write it as SOURCE-ID=VARIABLE (or target=VARIABLE) and export the variable."
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A task with its sources and target, ready to log in."""
+
+    task: TaskConfig
+    sources: tuple[SourceConfig, ...]
+    source_endpoints: tuple[Endpoint, ...]
+    target: Endpoint
+
+    def upstreams(self, directory: TaskDir) -> tuple[Upstream, ...]:
+        """The sources with their relay directories."""
+        pairs = zip(self.sources, self.source_endpoints, strict=True)
+        return tuple(Upstream(config, endpoint, relay_directory(config, directory)) for config, endpoint in pairs)
+
+
+def add_source_arguments(parser: argparse.ArgumentParser) -> None:
+    """The files of the sources, and where passwords are that no file holds."""
+    files = "one for each source of the task"
+    parser.add_argument("--source", "-s", metavar="SOURCE.yaml", type=Path, action="append", dest="sources", help=files)
+    where = "the password of source NAME (or `target`) is in this environment variable; may be repeated"
+    parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[], help=where)
+
+
+def read_inputs(
+    task_file: Path,
+    source_files: Sequence[Path],
+    password_variables: Sequence[str] = (),
+    environ: Mapping[str, str] = os.environ,
+) -> Inputs:
+    """Everything that a task needs, in the order of its mysql-instances.
+
+    Raises ConfigError, NotSupportedYet, SourceFilesDiffer, LoginMissing, PasswordVariableUnset, PasswordUnreadable.
+    """
+    task = load_task(task_file)
+    found = [load_source(file) for file in source_files]
+    sources = _in_order(task, found)
+    task.require_supported()
+    for source in sources:
+        source.require_supported()
+    for file, database in (
+        (task_file, task.target_database),
+        *zip(source_files, (s.from_ for s in found), strict=True),
+    ):
+        _warn_of_open_password(file, database)
+    named = named_variables(password_variables, environ)
+    endpoints = tuple(source_endpoint(source, named, environ) for source in sources)
+    if task.target_database is None:
+        raise LoginMissing(f"task {task.name}", "target-database")
+    return Inputs(task, sources, endpoints, _endpoint(task.target_database, TARGET, named, environ))
+
+
+def source_endpoint(source: SourceConfig, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:
+    """How to log in to a source. Raises LoginMissing, PasswordUnreadable."""
+    if source.from_ is None:
+        raise LoginMissing(f"source {source.source_id}", "from")
+    return _endpoint(source.from_, source.source_id, named, environ)
+
+
+def named_variables(arguments: Sequence[str], environ: Mapping[str, str]) -> dict[str, Secret]:
+    """`NAME=VARIABLE` arguments as NAME -> password. Raises PasswordVariableUnset."""
+    named = {}
+    for argument in arguments:
+        name, equals, variable = argument.partition("=")
+        if not (name and equals and variable):
+            raise PasswordVariableUnset(argument, "it is not NAME=VARIABLE")
+        if variable not in environ:
+            raise PasswordVariableUnset(argument, f"the variable {variable} is not set")
+        named[name] = Secret(environ[variable])
+    return named
+
+
+def default_variable(name: str) -> str:
+    """
+    >>> default_variable("mysql-replica-01")
+    'DM_PASSWORD_MYSQL_REPLICA_01'
+    """
+    return "DM_PASSWORD_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def _endpoint(database: DatabaseConfig, name: str, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:
+    plain = database.password.get_secret_value() if database.password else ""
+    if name not in named and (plain or database.password_env or database.password_file):
+        return database.endpoint(name, environ)
+    password = named.get(name) or Secret(environ.get(default_variable(name), ""))
+    return replace(database.model_copy(update=_NO_PASSWORD).endpoint(name, environ), password=password)
+
+
+_NO_PASSWORD: Final = {"password": None, "password_env": None, "password_file": None}
+
+
+def _in_order(task: TaskConfig, found: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:
+    by_id = {source.source_id: source for source in found}
+    missing = [name for name in task.source_ids if name not in by_id]
+    unused = [source.source_id for source in found if source.source_id not in task.source_ids]
+    if missing or unused or len(by_id) != len(found):
+        raise SourceFilesDiffer(task.name, ", ".join(missing) or "(none)", ", ".join(unused) or "(none)")
+    return tuple(by_id[name] for name in task.source_ids)
+
+
+def _warn_of_open_password(file: Path, database: DatabaseConfig | None) -> None:
+    """A password in a file that others can read is worth a word."""
+    if database is None or database.password is None or not database.password.get_secret_value():
+        return
+    if stat.S_IMODE(file.stat().st_mode) & 0o077:
+        log.warning("%s holds a password and is readable by others; chmod 600 it, or use password-env", file)

@@ -1,0 +1,45 @@
+"""DM's verbs that this release does not have: each says so, and what to use instead."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Final, NoReturn
+
+from airflow_provider_dm.cli.output import Output
+from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.errors import NotSupportedYet
+
+_RUN_IT: Final = "Run the task by `dmctl run` or by the Airflow operators, and end it there."
+
+LATER: Final[Mapping[str, str]] = {
+    "pause-relay": "Use stop-relay and start-relay: a relay continues where it was.",
+    "resume-relay": "Use start-relay: a relay continues where it was.",
+    "purge-relay": "Private relay logs are removed when `dmctl run` is done; remove shared ones by hand.",
+    "start-task": _RUN_IT,
+    "pause-task": _RUN_IT,
+    "resume-task": _RUN_IT,
+    "stop-task": _RUN_IT,
+    "operate-source": "Give the source files to each command.",
+    "shard-ddl-lock": "Shard DDL is not coordinated yet: a DDL stops the task.",
+    "binlog": "A binlog event cannot be skipped or replaced yet.",
+    "binlog-schema": "The schema of a task cannot be changed by hand yet.",
+    "handle-error": "A binlog event cannot be skipped or replaced yet.",
+    "validation": "`dmctl run` compares all rows when it ends caught up.",
+    "config": "Configuration is in your files.",
+    "transfer-source": "Sources are not bound to workers here.",
+    "list-member": "There are no members: every run is a process of its own.",
+    "encrypt": "Use `password-env`, `password-file` or an Airflow connection.",
+    "decrypt": "Use `password-env`, `password-file` or an Airflow connection.",
+}
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Known to the parser; `main` lets any arguments pass to `refuse`."""
+    for name, instead in LATER.items():
+        verbs.add(name, refuse, f"not yet. {instead}")
+
+
+def refuse(arguments: argparse.Namespace, _output: Output) -> NoReturn:
+    """Raises NotSupportedYet."""
+    raise NotSupportedYet(f"dmctl {arguments.verb}", "command line", LATER[arguments.verb])

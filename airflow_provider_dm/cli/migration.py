@@ -1,0 +1,276 @@
+"""The phases of `dmctl run`, and when a run counts as verified.
+
+    precheck           nothing is touched before it passes
+    full migration     task-mode full and all, until the target says that every source is loaded
+    incremental sync   task-mode incremental and all, until caught up, a location, or forever
+    verify             by default when the run ends caught up: every row of source and target
+
+Rows that differ after a catch-up mean one of two things. If a source was written to since the location that was synced,
+the comparison was unfair: sync again and compare again, a few rounds. If no source moved, rows are really missing or
+wrong, and that is the answer. A source that never rests cannot be verified this way, which is said as such.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, ClassVar, Final, assert_never
+
+import pymysql
+
+from airflow_provider_dm.cli.app_phase import Workshop, run_app
+from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, read_subtask
+from airflow_provider_dm.engine.verify.verification import DataDiffers
+from airflow_provider_dm.launch.job import UNTIL_CAUGHT_UP
+from airflow_provider_dm.launch.submit import SparkAppFailed
+
+ROUNDS: Final = 4
+"""Comparisons of sources that move, before we say that they do not rest."""
+TABLES_NAMED: Final = 5
+
+_NO_SUCH_DATABASE_OR_TABLE: Final = frozenset({1049, 1146})
+
+
+@dataclass(eq=False)
+class RowsDiffer(DmError):
+    """Source and target were compared at rest and are not equal."""
+
+    tables: str
+
+    code: ClassVar[str] = "DM-9040"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "source and target differ although no source was written to since: {tables}."
+    hint: ClassVar[str] = "Did somebody else write to the target? Compare these tables, and report it if not."
+
+
+@dataclass(eq=False)
+class SourcesNotQuiet(DmError):
+    """Rows differ, and the sources were written to during every comparison."""
+
+    rounds: int
+    moved: str
+
+    code: ClassVar[str] = "DM-9041"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "no comparison could be finished between two writes to the source, {rounds} were tried: {moved}."
+    )
+    hint: ClassVar[str] = "All that was written is synced. Run it again while the sources rest, or use --no-verify."
+
+
+class Phase(Enum):
+    """A step of a run; its name is a key of `seconds` in the answer."""
+
+    PRECHECK = "precheck"
+    FULL_MIGRATION = "full_migration"
+    INCREMENTAL_SYNC = "incremental_sync"
+    VERIFY = "verify"
+
+
+def phases(mode: TaskMode, *, until: str, verify: bool, loaded: bool) -> tuple[Phase, ...]:
+    """What is left to do behind the precheck. `loaded`: the target holds the full migration of every source already."""
+    full = (Phase.FULL_MIGRATION,) if mode is not TaskMode.INCREMENTAL and not loaded else ()
+    sync = (Phase.INCREMENTAL_SYNC,) if mode is not TaskMode.FULL else ()
+    compare = (Phase.VERIFY,) if verify and (until == UNTIL_CAUGHT_UP or mode is TaskMode.FULL) else ()
+    return (*full, *sync, *compare)
+
+
+# The verdict
+
+
+@dataclass(frozen=True)
+class Equal:
+    """Every row of every table."""
+
+
+@dataclass(frozen=True)
+class Unfair:
+    """Not equal, but these sources (name -> "from A to B") were written to in the meantime."""
+
+    moved: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Different:
+    """Not equal, at rest."""
+
+    tables: tuple[str, ...]
+
+
+Verdict = Equal | Unfair | Different
+
+
+def judge(result: Mapping[str, Any], *, synced: Mapping[str, Location], now: Mapping[str, Location]) -> Verdict:
+    """What a comparison means. `synced`: what the target held before it; `now`: where the sources are after it."""
+    if result.get("verified"):
+        return Equal()
+    moved = {
+        source: f"from {synced.get(source, 'an unknown place')} to {end}"
+        for source, end in now.items()
+        # Upstream does not know in which relay sub-directory its files lie.
+        if source not in synced or not reached(synced[source], replace(end, suffix=synced[source].suffix))
+    }
+    return Unfair(moved) if moved else Different(differing_tables(result))
+
+
+def differing_tables(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """The first few tables that a comparison found unequal, as text."""
+    names = [
+        f"{table['target']} ({table['source_rows']} rows in the sources, {table['target_rows']} in the target)"
+        for table in result.get("tables", ())
+        if not table["equal"]
+    ]
+    more = [f"and {len(names) - TABLES_NAMED} more"] if len(names) > TABLES_NAMED else []
+    return (*names[:TABLES_NAMED], *more)
+
+
+# The run
+
+
+@dataclass
+class Summary:
+    """What a run has done so far."""
+
+    rows: int = 0
+    changes_applied: int = 0
+    verified: bool | None = None
+    """None: not compared."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    locations: dict[str, Location] = field(default_factory=dict)
+
+    def to_json(self, task: TaskConfig) -> dict[str, Any]:
+        return {
+            "task": task.name,
+            "verified": self.verified,
+            "rows": self.rows,
+            "changes_applied": self.changes_applied,
+            "seconds": {phase: round(spent, 2) for phase, spent in self.seconds.items()},
+            "sources": {source: {"location": str(location)} for source, location in self.locations.items()},
+        }
+
+
+def migrate(shop: Workshop, summary: Summary, *, until: str, verify: bool) -> None:
+    """All phases behind the precheck, `summary` filled along the way.
+
+    Raises RowsDiffer, SourcesNotQuiet, and all that `run_app` raises.
+    """
+    task, target = shop.inputs.task, shop.inputs.target
+    for phase in phases(task.task_mode, until=until, verify=verify, loaded=_loaded(task, _subtasks(target, task))):
+        match phase:
+            case Phase.FULL_MIGRATION:
+                summary.rows = int(_run(shop, summary, phase, UNTIL_CAUGHT_UP).get("rows", 0))
+            case Phase.INCREMENTAL_SYNC:
+                _sync(shop, summary, until)
+            case Phase.VERIFY:
+                _verify(shop, summary, until)
+            case Phase.PRECHECK:
+                continue
+            case _:
+                assert_never(phase)
+
+
+def _verify(shop: Workshop, summary: Summary, until: str) -> None:
+    task = shop.inputs.task
+    can_sync = task.task_mode is not TaskMode.FULL
+    if not can_sync:  # what was copied is what the sources were when the copy began
+        begun = _subtasks(shop.inputs.target, task)
+        summary.locations = {one.source: one.start for one in begun if one.start is not None}
+    moved: Mapping[str, str] = {}
+    for round_number in range(1, ROUNDS + 1):
+        result = _compare(shop, summary, until)
+        summary.rows = int(result.get("rows", summary.rows))
+        match judge(result, synced=summary.locations, now=_ends_of(shop)):
+            case Equal():
+                summary.verified = True
+                return
+            case Different(tables):
+                summary.verified = False
+                raise RowsDiffer(", ".join(tables))
+            case Unfair(moved):
+                if not can_sync or round_number == ROUNDS:
+                    break
+                for source, how in moved.items():
+                    shop.output.say(f"source {source} was written to during the comparison ({how}): syncing again")
+                _sync(shop, summary, until)
+    summary.verified = False
+    raise SourcesNotQuiet(round_number, "; ".join(f"{source} went {how}" for source, how in moved.items()))
+
+
+def _compare(shop: Workshop, summary: Summary, until: str) -> Mapping[str, Any]:
+    """The result of a comparison, whatever it is: the app calls a difference an error, here it has to be judged."""
+    try:
+        return _run(shop, summary, Phase.VERIFY, until)
+    except SparkAppFailed as failed:
+        run = shop.store.get_run(failed.run_id)
+        if failed.reported["ErrCode"] != DataDiffers.code or run is None or run.result is None:
+            raise
+        return run.result
+
+
+def _sync(shop: Workshop, summary: Summary, until: str) -> None:
+    result = _run(shop, summary, Phase.INCREMENTAL_SYNC, until)
+    summary.changes_applied += int(result.get("changes_applied", 0))
+    for source, stand in result.get("sources", {}).items():
+        if location := _location(stand.get("location")):
+            summary.locations[source] = location
+
+
+def _run(shop: Workshop, summary: Summary, phase: Phase, until: str) -> dict[str, Any]:
+    shop.output.say(f"{phase.value} …")
+    began = time.monotonic()
+    try:
+        match phase:
+            case Phase.FULL_MIGRATION:
+                return run_app(shop, "full_migration", until)
+            case Phase.INCREMENTAL_SYNC:
+                return run_app(shop, "incremental_sync", until)
+            case Phase.VERIFY | Phase.PRECHECK:
+                return run_app(shop, "verify", until)
+            case _:
+                assert_never(phase)
+    finally:
+        shop.output.settle()
+        spent = time.monotonic() - began
+        summary.seconds[phase.value] = summary.seconds.get(phase.value, 0.0) + spent
+
+
+def _ends_of(shop: Workshop) -> dict[str, Location]:
+    """Where each source's binlog ends now."""
+    return {upstream.source_id: _end_of(upstream.endpoint) for upstream in shop.upstreams}
+
+
+def _end_of(endpoint: Endpoint) -> Location:
+    with connected(endpoint) as connection:
+        return current_location(connection)
+
+
+def _subtasks(target: Endpoint, task: TaskConfig) -> list[Subtask]:
+    """What the target knows of the task; nothing when it has never seen one of our tasks."""
+    with connected(target) as connection:
+        try:
+            found = [read_subtask(connection, task.meta_schema, task.name, source) for source in task.source_ids]
+        except pymysql.err.MySQLError as error:
+            if error.args and error.args[0] in _NO_SUCH_DATABASE_OR_TABLE:
+                return []
+            raise
+    return [subtask for subtask in found if subtask is not None]
+
+
+def _loaded(task: TaskConfig, subtasks: Sequence[Subtask]) -> bool:
+    """Whether the full migration of every source is complete."""
+    return {subtask.source for subtask in subtasks if subtask.unit == UNIT_SYNC} == set(task.source_ids)
+
+
+def _location(value: object) -> Location | None:
+    """A location as an app's result has it: an object or FILE:POSITION."""
+    if isinstance(value, dict):
+        return Location.from_json(value)
+    return Location.parse(value) if isinstance(value, str) and value else None

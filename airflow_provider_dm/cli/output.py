@@ -1,0 +1,143 @@
+"""What dmctl prints, and how it ends.
+
+Answers go to stdout: with --json exactly one JSON object in DM's shape (`result`, `msg`, then the rest), else text.
+Progress, warnings and errors for people go to stderr, so that stdout can be piped.
+
+Exit codes:
+
+    0    done
+    1    failed: a typed error (or a bug, with its traceback)
+    2    the command line is wrong
+    3    another run has taken the task over
+    4    everything ran, and source and target differ
+    5    the precheck found something that has to be changed first
+    130  interrupted; the same command continues
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+from airflow_provider_dm.engine.errors import DmError, Reaction, describe
+from airflow_provider_dm.launch.relays import RelayFailed
+from airflow_provider_dm.launch.submit import SparkAppFailed
+
+LINE_EVERY_SECONDS: Final = 5.0
+"""Progress as lines, where stderr is no terminal."""
+
+
+class Exit(IntEnum):
+    """See the module."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    TAKEN_OVER = 3
+    DIFFERENT = 4
+    PRECHECK = 5
+    INTERRUPTED = 130
+
+
+class Output:
+    """Where a command prints. `as_json`: the answer is for a program."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self._people = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._status: Status | None = None
+        self._line_at = 0.0
+
+    def say(self, text: str) -> None:
+        """A line for people, on stderr."""
+        self._people.print(text, markup=False)
+
+    def progress(self, phase: str, progress: Mapping[str, Any]) -> None:
+        """Where a phase stands: one line that changes on a terminal, a line now and then elsewhere."""
+        text = f"{phase}: {_short(progress)}"
+        if self._people.is_terminal:
+            if self._status is None:
+                self._status = self._people.status("")
+                self._status.start()
+            self._status.update(escape(text))
+        elif time.monotonic() >= self._line_at:
+            self._line_at = time.monotonic() + LINE_EVERY_SECONDS
+            self.say(f"  {text}")
+
+    def settle(self) -> None:
+        """The phase is over: nothing changes on the terminal any more."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def answer(self, body: Mapping[str, Any], text: str) -> None:
+        """The one answer of a command that succeeded: `body` for a program, `text` for people."""
+        if self.as_json:
+            print(json.dumps({"result": True, "msg": "", **body}, default=str), flush=True)
+        else:
+            print(text, flush=True)
+
+    def failure(self, error: DmError, body: Mapping[str, Any] | None = None) -> None:
+        """A typed error: as DM's error object, or as one paragraph."""
+        described = reported_error(error)
+        line = f"[{described['ErrCode']} {described['ErrScope']}] {described['Message']}"
+        if self.as_json:
+            print(
+                json.dumps({"result": False, "msg": line, "error": described, **(body or {})}, default=str), flush=True
+            )
+        self.say(f"error {line}")
+
+
+def reported_error(error: DmError) -> dict[str, Any]:
+    """As `describe`; an error that an app or a relay reported is shown as itself, not as our report of it."""
+    return error.reported if isinstance(error, SparkAppFailed | RelayFailed) else describe(error)
+
+
+def exit_code_of(error: DmError) -> Exit:
+    """How the process ends after this error."""
+    return Exit.TAKEN_OVER if error.reaction is Reaction.FENCED else Exit.FAILED
+
+
+def dm_answer(body: Mapping[str, Any]) -> str:
+    """An answer whose text form is the JSON itself, indented as dmctl of DM prints it."""
+    return json.dumps({"result": True, "msg": "", **body}, indent=4, default=str)
+
+
+def log_to_stderr(*, verbose: bool) -> None:
+    """Warnings of the engine (all of its log with --verbose) go where people read."""
+    import logging
+
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(levelname)s %(name)s: %(message)s" if verbose else "%(levelname)s: %(message)s",
+        force=True,
+    )
+
+
+def _short(progress: Mapping[str, Any], prefix: str = "") -> str:
+    """The numbers and words of nested progress, in one line."""
+    parts = []
+    for key, value in progress.items():
+        match value:
+            case Mapping():
+                parts.append(_short(value, prefix if key == "sources" else f"{prefix}{key} "))
+            case "" | None:
+                continue
+            case bool() | str():
+                parts.append(f"{prefix}{key} {value}")
+            case int():
+                parts.append(f"{prefix}{key} {value:,}")
+            case float():
+                parts.append(f"{prefix}{key} {value:,.1f}")
+            case _:
+                continue
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,37 @@
+"""How a verb joins the command line: one small helper, so that all verbs look alike."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from airflow_provider_dm.cli.output import Exit, Output
+
+Command = Callable[[argparse.Namespace, Output], Exit]
+
+
+class Subparsers(Protocol):
+    """What `ArgumentParser.add_subparsers` returns, as far as it is used here."""
+
+    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser: ...
+
+
+@dataclass(frozen=True)
+class Verbs:
+    """Where verbs are added; `shared` holds the options that all of them have."""
+
+    subparsers: Subparsers
+    shared: argparse.ArgumentParser
+
+    def add(self, name: str, command: Command, description: str) -> argparse.ArgumentParser:
+        """A new verb; the caller adds its arguments."""
+        parser = self.subparsers.add_parser(name, parents=[self.shared], help=description, description=description)
+        parser.set_defaults(command=command)
+        return parser
+
+    def below(self, name: str, description: str, metavar: str) -> Verbs:
+        """A verb that has verbs of its own."""
+        parser = self.subparsers.add_parser(name, help=description, description=description)
+        return Verbs(parser.add_subparsers(dest="action", required=True, metavar=metavar), self.shared)

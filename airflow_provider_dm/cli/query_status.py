@@ -1,0 +1,188 @@
+"""`query-status`: what the metadata DB knows, in the shape that DM's dmctl prints.
+
+    query-status              every task with its status and sources
+    query-status TASK         the task's subtasks, source by source
+    query-status -s SOURCE    the source's relay and all its subtasks
+
+DM's "worker" is the host of the process that works; a status whose heartbeat is old is shown as Stopped, since nobody
+is left to say so.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli.output import Exit, Output, dm_answer
+from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.meta.model import RelayStatus, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+
+HELP = "show tasks, subtasks and relays as the metadata DB knows them"
+SILENT_SECONDS: Final = 30.0
+"""A heartbeat comes every few seconds; who is silent for so long is gone."""
+
+Json = dict[str, Any]
+
+
+def add_verbs(verbs: Verbs) -> None:
+    parser = verbs.add("query-status", query_status, HELP)
+    parser.add_argument("task", metavar="TASK", nargs="?")
+    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", default=[], dest="sources")
+    meta_url.add_arguments(parser)
+
+
+def query_status(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Prints JSON with and without --json, as DM does."""
+    store, _ = meta_url.open_store(arguments)
+    with store:
+        if arguments.task or arguments.sources:
+            body = {"sources": _sources(store, arguments.task, arguments.sources)}
+        else:
+            body = {"tasks": _tasks(store)}
+    output.answer(body, dm_answer(body))
+    return Exit.DONE
+
+
+# Reading
+
+
+def _tasks(store: MetaStore) -> list[Json]:
+    answer = []
+    for task, group in groupby(store.list_subtasks(), key=lambda subtask: subtask.task):
+        subtasks = list(group)
+        relays = [store.relay_status(subtask.source) for subtask in subtasks]
+        status = task_status(subtasks, [relay for relay in relays if relay is not None], _last_run(store, task))
+        answer.append({"taskName": task, "taskStatus": status, "sources": [one.source for one in subtasks]})
+    return answer
+
+
+def _sources(store: MetaStore, task: str | None, sources: Sequence[str]) -> list[Json]:
+    subtasks = [one for one in store.list_subtasks(task=task) if not sources or one.source in sources]
+    names = list(sources) or list(dict.fromkeys(one.source for one in subtasks))
+    return [
+        source_status(
+            name,
+            store.relay_status(name),
+            [(one, _last_run(store, one.task)) for one in subtasks if one.source == name],
+        )
+        for name in names
+    ]
+
+
+def _last_run(store: MetaStore, task: str) -> Run | None:
+    return next(iter(store.list_runs(task=task)), None)
+
+
+# Shaping
+
+
+def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus], last_run: Run | None) -> str:
+    """One word, or DM's sentence about what is wrong."""
+    known = list(subtasks)
+    stages = {subtask_stage(one, last_run) for one in known}
+    if Stage.PAUSED in stages and last_run is not None and last_run.error:
+        return "Error - Some error occurred in subtask. Please run `query-status [task-name]` to get more details."
+    if any(one.unit is Unit.SYNC for one in known) and stages == {Stage.RUNNING}:
+        for relay in relays:
+            if (stage := relay_stage(relay)) is not Stage.RUNNING:
+                return f"Error - Relay status is {stage.value}. Please run `query-status [task-name]` for details."
+    for stage in (Stage.PAUSED, Stage.NEW, Stage.FINISHED, Stage.STOPPED):
+        if stages == {stage} or (stage is Stage.PAUSED and stage in stages):
+            return stage.value
+    return Stage.RUNNING.value
+
+
+def source_status(source: str, relay: RelayStatus | None, subtasks: Sequence[tuple[SubtaskStatus, Run | None]]) -> Json:
+    """One element of `sources`."""
+    return {
+        "result": True,
+        "msg": "" if subtasks else "no sub task started",
+        "sourceStatus": {
+            "source": source,
+            "worker": relay.host if relay else "",
+            "result": None,
+            "relayStatus": relay_json(relay) if relay else None,
+        },
+        "subTaskStatus": [subtask_json(subtask, run, relay) for subtask, run in subtasks],
+    }
+
+
+def relay_json(relay: RelayStatus) -> Json:
+    """DM's relayStatus."""
+    return {
+        "masterBinlog": binlog(relay.master),
+        "masterBinlogGtid": relay.master.gtid_set if relay.master else "",
+        "relaySubDir": relay.sub_dir,
+        "relayBinlog": binlog(relay.relay),
+        "relayBinlogGtid": relay.relay.gtid_set if relay.relay else "",
+        "relayCatchUpMaster": relay.caught_up,
+        "stage": relay_stage(relay).value,
+        "result": _result(relay.error),
+    }
+
+
+def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> Json:
+    """DM's subTaskStatus, as far as it is known."""
+    stage = subtask_stage(subtask, run)
+    status: Json = {
+        "name": subtask.task,
+        "stage": stage.value,
+        "unit": subtask.unit.value.capitalize(),
+        "result": _result(run.error if run is not None and stage is Stage.PAUSED else None),
+        "unresolvedDDLLockID": "",
+    }
+    match subtask.unit:
+        case Unit.SYNC:
+            status["sync"] = _sync_json(subtask, relay)
+        case Unit.DUMP | Unit.LOAD:
+            status[subtask.unit.value] = dict(run.progress) if run is not None else {}
+        case Unit.PRECHECK | Unit.RELAY | Unit.VERIFY:
+            pass
+    return status
+
+
+def _sync_json(subtask: SubtaskStatus, relay: RelayStatus | None) -> Json:
+    master = relay.master if relay else None
+    applied = subtask.applied
+    return {
+        "masterBinlog": binlog(master),
+        "masterBinlogGtid": master.gtid_set if master else "",
+        "syncerBinlog": binlog(applied),
+        "syncerBinlogGtid": applied.gtid_set if applied else "",
+        "blockingDDLs": [],
+        "unresolvedGroups": [],
+        "synced": applied is not None
+        and master is not None
+        and (applied.file, applied.position) == (master.file, master.position),
+        "binlogType": "local",
+    }
+
+
+def relay_stage(relay: RelayStatus) -> Stage:
+    """What it says, unless it has stopped saying anything."""
+    silent = (relay.heartbeat_age_seconds or 0.0) > SILENT_SECONDS
+    return Stage.STOPPED if relay.stage is Stage.RUNNING and silent else relay.stage
+
+
+def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
+    """What it says, unless the run that would say more is silent."""
+    silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
+    return Stage.STOPPED if subtask.stage is Stage.RUNNING and silent else subtask.stage
+
+
+def binlog(location: Location | None) -> str:
+    """As DM writes a position.
+
+    >>> binlog(Location("mysql-bin.000005", 916))
+    '(mysql-bin.000005, 916)'
+    """
+    return f"({location.file}, {location.position})" if location else ""
+
+
+def _result(error: Json | None) -> Json | None:
+    return {"isCanceled": False, "errors": [error]} if error else None

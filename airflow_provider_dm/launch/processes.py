@@ -1,0 +1,58 @@
+"""Ending everything that one spark-submit started.
+
+spark-submit becomes a JVM, the JVM starts the Python driver, and Spark's worker daemon moves itself into a process
+group of its own. A kill of the JVM leaves the driver running (seen: still ticking 30 s later), a kill of the group
+leaves the workers. What they share is the session, which we gave them; so the session is what is ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+_SESSION_FIELD = 3
+"""Of /proc/<pid>/stat, counted behind the command's closing parenthesis: state, ppid, pgrp, session."""
+
+
+def session_members(session: int) -> list[int]:
+    """The pids of a session, zombies left out. Empty where there is no /proc."""
+    members = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError, ValueError):
+            fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+            if int(fields[_SESSION_FIELD]) == session and fields[0] != b"Z":
+                members.append(int(entry.name))
+    return members
+
+
+def python_drivers(session: int, script: Path) -> list[int]:
+    """The processes of a session that run `script` themselves; the JVM has its path among the arguments too."""
+    found = []
+    for pid in session_members(session):
+        with suppress(OSError):
+            argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if os.fsencode(script) in argv[1:3] and not argv[0].endswith(b"java"):
+                found.append(pid)
+    return found
+
+
+def ask_to_end(session: int, script: Path) -> None:
+    """SIGTERM to the driver alone, so that its JVM lives until the epoch is done; to the group while there is none."""
+    drivers = python_drivers(session, script)
+    for pid in drivers:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    if not drivers:
+        with suppress(ProcessLookupError):
+            os.killpg(session, signal.SIGTERM)
+
+
+def end_now(session: int) -> None:
+    """SIGKILL to every process of the session, in whatever group."""
+    with suppress(ProcessLookupError):
+        os.killpg(session, signal.SIGKILL)
+    for pid in session_members(session):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,284 @@
+"""A living relay process for every source, for as long as an app runs.
+
+An app reads binlogs from relay directories only, so each source needs a relay that writes one. A source with
+`enable-relay: true` has a directory of its own, shared by its tasks: if some relay (`dmctl start-relay`, an operator)
+already writes it, ours steps back and looks again later. Every other source gets a private directory below the task.
+
+A relay reconnects by itself; it ends only when a person has to look (exit code 2, typed error), or when it dies. Deaths
+are answered by a restart, with growing pauses. A private directory is removed when the work is finished
+(`forget_private`), as the next run can start at its checkpoint; after a stop or a failure it stays, because upstream
+may have purged by then what it holds.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import shutil
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Final, Self
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.relay.lock import RelayLocked
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.launch.job import Upstream, source_spec
+from airflow_provider_dm.launch.secrets import SecretEnvironment
+from airflow_provider_dm.launch.submit import ERROR_LINE
+from airflow_provider_dm.launch.workdir import TaskDir, private_directory, quoted, shared_relay
+
+LOOK_EVERY_SECONDS: Final = 0.5
+STOP_SECONDS: Final = 5.0
+FIRST_PAUSE_SECONDS: Final = 0.5
+LONGEST_PAUSE_SECONDS: Final = 30.0
+STEADY_SECONDS: Final = 60.0
+"""A relay that lived so long has recovered: its earlier deaths are forgotten."""
+DEATHS_ALLOWED: Final = 8
+"""In a row. With the pauses in between, about a minute of a machine that cannot keep a process alive."""
+
+_TYPED_ERROR: Final = 2
+_TAIL_BYTES: Final = 16384
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class RelayFailed(DmError):
+    """The relay of a source ended with a typed error. `reported` is that error as `errors.describe` writes it."""
+
+    source: str
+    reported: dict[str, Any]
+
+    code: ClassVar[str] = "DM-9030"
+    what: ClassVar[str] = (
+        "the relay of source {source} stopped: [{reported[ErrCode]} {reported[ErrScope]}] {reported[Message]}"
+    )
+
+
+@dataclass(eq=False)
+class RelayKeepsDying(DmError):
+    """The relay of a source dies whenever it is started."""
+
+    source: str
+    deaths: int
+    exit_code: int
+    log_path: str
+    tail: str
+
+    code: ClassVar[str] = "DM-9031"
+    what: ClassVar[str] = (
+        "the relay of source {source} died {deaths} times in a row, last with exit code {exit_code}. "
+        "The end of its log ({log_path}):\n{tail}\n"
+    )
+
+
+@dataclass(eq=False)
+class RelayStopped(DmError):
+    """Somebody asked the relay to stop while it was needed."""
+
+    source: str
+
+    code: ClassVar[str] = "DM-9032"
+    what: ClassVar[str] = "the relay of source {source} was stopped on request."
+    hint: ClassVar[str] = "Run the same command again to continue."
+
+
+# Where relay logs lie
+
+
+def relay_directory(config: SourceConfig, task: TaskDir) -> Path:
+    """The relay directory that a task reads: the source's own one with `enable-relay`, else a private one."""
+    return own_relay_directory(config, task.root) if config.enable_relay else task.private_relay(config.source_id)
+
+
+def own_relay_directory(config: SourceConfig, root: Path) -> Path:
+    """The relay directory that belongs to a source: `relay-dir`, else a place below the work directory's root."""
+    return Path(config.relay_dir).expanduser().absolute() if config.relay_dir else shared_relay(root, config.source_id)
+
+
+def forget_private(upstreams: Sequence[Upstream]) -> None:
+    """Remove the private relay directories: the work is finished and their relays have ended."""
+    for upstream in upstreams:
+        if not upstream.config.enable_relay:
+            shutil.rmtree(upstream.relay_dir, ignore_errors=True)
+
+
+# What to do when a relay has ended
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Start it again after a pause."""
+
+    after_seconds: float
+
+
+@dataclass(frozen=True)
+class StandBack:
+    """Another relay writes this directory; it may end one day."""
+
+    look_again_after_seconds: float
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """It would end again: a person has to look."""
+
+    error: DmError
+
+
+def after_end(
+    source: str, *, exit_code: int, reported: Mapping[str, Any] | None, deaths: int, log_path: Path, tail: str
+) -> Restart | StandBack | GiveUp:
+    """What to do about a relay that ended; `deaths` in a row, this one included."""
+    if reported is not None and reported.get("ErrCode") == RelayLocked.code:
+        return StandBack(LONGEST_PAUSE_SECONDS)
+    if exit_code == 0:
+        return GiveUp(RelayStopped(source))
+    if exit_code == _TYPED_ERROR and reported is not None:
+        return GiveUp(RelayFailed(source, dict(reported)))
+    if deaths > DEATHS_ALLOWED:
+        return GiveUp(RelayKeepsDying(source, deaths, exit_code, str(log_path), tail))
+    return Restart(min(FIRST_PAUSE_SECONDS * 2 ** (deaths - 1), LONGEST_PAUSE_SECONDS))
+
+
+# Keeping them alive
+
+
+@dataclass
+class _Kept:
+    """One source's relay: the process, or when to start it."""
+
+    upstream: Upstream
+    spec: RelaySpec
+    secrets: SecretEnvironment
+    log_path: Path
+    process: RelayProcess | None = None
+    started_at: float = 0.0
+    start_at: float = 0.0
+    log_from: int = 0
+    """Size of the log when it was started: what is before was written by its predecessors."""
+    deaths: int = 0
+
+
+class Relays:
+    """Starts a relay for each source and restarts those that die, until the `with` block ends.
+
+    `error` is what made one of them impossible; the owner of the block looks at it while it waits.
+    """
+
+    def __init__(self, upstreams: Sequence[Upstream], *, meta_url: Secret, log_dir: Path) -> None:
+        self.error: DmError | None = None
+        self._kept = [_keep(upstream, meta_url, log_dir) for upstream in upstreams]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="relays", daemon=True)
+
+    def __enter__(self) -> Self:
+        for kept in self._kept:
+            _start(kept)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        for kept in self._kept:
+            if kept.process is not None:
+                kept.process.stop(STOP_SECONDS)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(LOOK_EVERY_SECONDS):
+            for kept in self._kept:
+                try:
+                    self._look_after(kept)
+                except DmError as error:
+                    self._give_up(error)
+            if self.error is not None:
+                return
+
+    def _look_after(self, kept: _Kept) -> None:
+        now = time.monotonic()
+        if kept.process is None:
+            if now >= kept.start_at:
+                _start(kept)
+            return
+        if kept.process.alive():
+            return
+        lived = now - kept.started_at
+        deaths = 1 if lived >= STEADY_SECONDS else kept.deaths + 1
+        tail = _tail(kept.log_path, kept.log_from)
+        decision = after_end(
+            kept.upstream.source_id,
+            exit_code=kept.process.exit_code() or 0,
+            reported=_reported(tail),
+            deaths=deaths,
+            log_path=kept.log_path,
+            tail=kept.secrets.masked(tail),
+        )
+        kept.process = None
+        source = kept.upstream.source_id
+        match decision:
+            case Restart(pause):
+                log.warning("the relay of %s ended after %.1f s, %d in a row; restarting", source, lived, deaths)
+                kept.deaths, kept.start_at = deaths, now + pause * random.uniform(0.8, 1.2)
+            case StandBack(pause):
+                log.info("another relay serves %s", source)
+                kept.deaths, kept.start_at = 0, now + pause
+            case GiveUp(error):
+                self._give_up(error)
+
+    def _give_up(self, error: DmError) -> None:
+        if self.error is None:
+            self.error = error
+
+
+def _keep(upstream: Upstream, meta_url: Secret, log_dir: Path) -> _Kept:
+    secrets = SecretEnvironment()
+    spec = RelaySpec(
+        source=source_spec(upstream, secrets),
+        meta_url=secrets.reference("META", "meta", meta_url),
+        launcher_pid=os.getpid(),
+        until="stopped",
+    )
+    return _Kept(upstream, spec, secrets, log_dir / f"relay-{quoted(upstream.source_id)}.log")
+
+
+def _start(kept: _Kept) -> None:
+    if not kept.upstream.config.relay_dir:  # a directory that the user named keeps the mode that the user gave it
+        private_directory(kept.upstream.relay_dir)
+    kept.log_from = kept.log_path.stat().st_size if kept.log_path.exists() else 0
+    kept.process = RelayProcess.start(kept.spec, {**os.environ, **kept.secrets.variables}, kept.log_path)
+    kept.started_at = time.monotonic()
+
+
+def _tail(path: Path, start: int) -> str:
+    """The end of a log file, from `start` at the earliest; empty when there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(start, path.stat().st_size - _TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _reported(tail: str) -> dict[str, Any] | None:
+    """The typed error that the process named last, if it named one."""
+    for line in reversed(tail.splitlines()):
+        if line.startswith(ERROR_LINE):
+            try:
+                found = json.loads(line.removeprefix(ERROR_LINE))
+            except ValueError:
+                return None
+            return found if isinstance(found, dict) else None
+    return None

@@ -1,0 +1,71 @@
+"""Passwords on their way into a child process: by environment variable, never by argv, conf or file.
+
+A reference is the variable's name. Names are derived from what the secret belongs to, so that a job file read later
+names the same variables, and cannot collide: a source may be called "target", and `a-b` is not `a_b`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import unquote
+
+from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+
+Role = Literal["SOURCE", "TARGET", "META"]
+
+
+@dataclass
+class SecretEnvironment:
+    """The variables that a child needs, collected while its job is described. Its repr shows names only."""
+
+    variables: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def reference(self, role: Role, name: str, secret: Secret) -> SecretRef:
+        """Remember the secret; what is returned may be written anywhere."""
+        variable = variable_name(role, name)
+        self.variables[variable] = secret.reveal()
+        return SecretRef(env=variable)
+
+    def endpoint(self, role: Role, endpoint: Endpoint) -> EndpointSpec:
+        """The endpoint with its password remembered here and referred to there."""
+        password = self.reference(role, endpoint.name, endpoint.password) if endpoint.password.reveal() else None
+        tls = endpoint.tls
+        return EndpointSpec(
+            name=endpoint.name,
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user,
+            password=password,
+            tls_ca=tls.ca if tls else None,
+            tls_cert=tls.cert if tls else None,
+            tls_key=tls.key if tls else None,
+            use_tls=tls is not None,
+            session=dict(endpoint.session),
+        )
+
+    def masked(self, text: str) -> str:
+        """`text` without the secrets' values. Those under four characters would mask half of every line."""
+        for value in self.variables.values():
+            for secret in (value, *_passwords_in(value)):
+                if len(secret) >= 4:
+                    text = text.replace(secret, "******")
+        return text
+
+
+def _passwords_in(value: str) -> tuple[str, ...]:
+    """A database URL's password, as written and as meant."""
+    match = re.match(r"[\w+]+://[^/@:]*:(?P<password>[^/@]*)@", value)
+    return (match["password"], unquote(match["password"])) if match else ()
+
+
+def variable_name(role: Role, name: str) -> str:
+    """
+    >>> variable_name("SOURCE", "mysql-replica-01")
+    'DM_SECRET_SOURCE_MYSQL_REPLICA_01_4612476D'
+    """
+    readable = re.sub(r"[^A-Z0-9]", "_", name.upper())[:40]
+    return f"DM_SECRET_{role}_{readable}_{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}"

@@ -1,0 +1,273 @@
+"""One Spark app as a child process: started, listened to, stopped, and its end read.
+
+What the app did is in its run row in the metadata DB; what it is, is its process. The exit code says where to look:
+
+    0     finished: the run row has the result
+    2     stopped by a typed error: the run row has it, and stderr has a line `DM-ERROR {json}`
+    3     fenced: somebody newer has taken the task over
+    143   ended on request (SIGTERM), progress saved
+    else  died: the end of its log is all there is
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, ClassVar, Final, Protocol
+
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.launch.job import Job
+from airflow_provider_dm.launch.preflight import preflight
+from airflow_provider_dm.launch.processes import ask_to_end, end_now
+from airflow_provider_dm.launch.spark_command import SparkSettings, app_script, spark_submit_command
+
+STOP_SECONDS: Final = 3.0
+"""From SIGTERM to SIGKILL. Airflow's supervisor gives a task five seconds in all."""
+TAIL_LINES: Final = 40
+
+_ON_REQUEST: Final = frozenset({143, -15, 130, -2})
+_FOR_EVER_SECONDS: Final = 1e9
+ERROR_LINE: Final = "DM-ERROR "
+"""Opens the line on which an app prints its typed error as JSON."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class SparkAppFailed(DmError):
+    """The app ended with a typed error. `reported` is that error as `errors.describe` writes it."""
+
+    app: str
+    run_id: str
+    reported: dict[str, Any]
+
+    code: ClassVar[str] = "DM-9020"
+    what: ClassVar[str] = "{app} stopped: [{reported[ErrCode]} {reported[ErrScope]}] {reported[Message]}"
+
+
+@dataclass(eq=False)
+class TaskTakenOver(DmError):
+    """A newer run holds the generation; this one can write nothing any more."""
+
+    app: str
+    run_id: str
+
+    code: ClassVar[str] = "DM-9021"
+    reaction: ClassVar[Reaction] = Reaction.FENCED
+    what: ClassVar[str] = "{app} (run {run_id}) ended because another run has taken the task over."
+    hint: ClassVar[str] = "Nothing was written twice. Only one run of a task can be active."
+
+
+@dataclass(eq=False)
+class SparkAppDied(DmError):
+    """The app ended without saying why: killed, out of memory, or Spark itself failed."""
+
+    app: str
+    exit_code: int
+    log_path: str
+    tail: str
+
+    code: ClassVar[str] = "DM-9022"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "{app} died with exit code {exit_code}. The end of its log ({log_path}):\n{tail}\n"
+    hint: ClassVar[str] = "Run it again: it continues from what is committed in the target."
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The app did all it was asked to; `result` as its run row has it."""
+
+    result: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The app ended because it was asked to; it can be continued."""
+
+
+Outcome = Finished | Stopped
+
+
+class RunRow(Protocol):
+    """What is read of a run."""
+
+    @property
+    def result(self) -> dict[str, Any] | None: ...
+
+    @property
+    def error(self) -> dict[str, Any] | None: ...
+
+
+class Runs(Protocol):
+    """The part of MetaStore that is needed here."""
+
+    def get_run(self, run_id: str) -> RunRow | None: ...
+
+
+class SparkApp:
+    """A running app. Made by `start`; ended by itself or by `stop`."""
+
+    def __init__(self, job: Job, process: subprocess.Popen[bytes], script: Path, pump: _LogPump) -> None:
+        self.job = job
+        self._process = process
+        self._script = script
+        self._pump = pump
+        self._ending = threading.RLock()  # a signal handler may call `stop` inside `stop`
+
+    @classmethod
+    def start(
+        cls,
+        job: Job,
+        *,
+        run_dir: Path,
+        settings: SparkSettings | None = None,
+        script: Path | None = None,
+        on_line: Callable[[str], None] | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> SparkApp:
+        """Check the machine, write the job file and start spark-submit in a session of its own.
+
+        Every line that the app prints goes to `run_dir/app.log` and to `on_line` (called in another thread; secrets
+        are masked). `script` runs instead of the app's own. Raises what preflight raises, or SparkAppMissing.
+        """
+        ready = preflight(environ)
+        job_file = run_dir / "job.json"
+        job.spec.write(job_file)
+        command = spark_submit_command(
+            job.spec,
+            script=script or app_script(job.spec.app),
+            job_file=job_file,
+            settings=settings or SparkSettings(),
+            java_home=ready.java.home,
+            python_path=environ.get("PYTHONPATH", ""),
+        )
+        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, ready.pyspark_version)
+        process = subprocess.Popen(
+            command.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=run_dir,
+            env={**environ, **command.environment, **job.secrets.variables},
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        pump = _LogPump(process.stdout, run_dir / "app.log", job.secrets.masked, on_line)
+        pump.start()
+        return cls(job, process, command.script, pump)
+
+    @property
+    def pid(self) -> int:
+        """Of spark-submit, which is also the id of the session."""
+        return self._process.pid
+
+    @property
+    def log_path(self) -> Path:
+        return self._pump.path
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self._process.poll()
+
+    def wait(self, timeout_seconds: float | None = None) -> int | None:
+        """Wait for the end; None when it still runs after the timeout. Nothing of the session is left when it ended."""
+        try:
+            # Without a timeout Popen holds its lock while it waits, and a signal handler's `stop` would see nothing.
+            code = self._process.wait(_FOR_EVER_SECONDS if timeout_seconds is None else timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        end_now(self.pid)  # a driver or worker that outlived the JVM must not write on
+        self._pump.join(STOP_SECONDS)
+        return code
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM: the app finishes its epoch, saves its progress and exits 143. Returns at once; may be repeated."""
+        if self.poll() is None:
+            ask_to_end(self.pid, self._script)
+
+    def stop(self, grace_seconds: float = STOP_SECONDS) -> None:
+        """`ask_to_stop`, wait at most `grace_seconds`, then SIGKILL to the whole session. Idempotent, thread-safe."""
+        with self._ending:
+            self.ask_to_stop()
+            deadline = time.monotonic() + grace_seconds
+            while self.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            end_now(self.pid)
+            self.wait(STOP_SECONDS)
+
+    def outcome(self, runs: Runs) -> Outcome:
+        """What the ended app did. Waits for the end.
+
+        Raises SparkAppFailed, TaskTakenOver or SparkAppDied.
+        """
+        spec, code = self.job.spec, self.wait()
+        match code:
+            case 0:  # finished
+                run = runs.get_run(spec.run_id)
+                return Finished(dict(run.result) if run is not None and run.result else {})
+            case 3:  # fenced
+                raise TaskTakenOver(spec.app, spec.run_id)
+            case 2 if (reported := self._reported(runs)) is not None:
+                raise SparkAppFailed(spec.app, spec.run_id, reported)
+            case int() if code in _ON_REQUEST:
+                return Stopped()
+            case _:
+                raise SparkAppDied(spec.app, code or 0, str(self.log_path), self._pump.tail())
+
+    def _reported(self, runs: Runs) -> dict[str, Any] | None:
+        """The app's own error. The metadata DB may be what failed; then stderr has it."""
+        try:
+            run = runs.get_run(self.job.spec.run_id)
+        except DmError:
+            run = None
+        return dict(run.error) if run is not None and run.error else self._pump.reported
+
+
+class _LogPump(threading.Thread):
+    """Reads the app's output line by line until it closes, so that a full pipe never blocks the app."""
+
+    def __init__(
+        self, stream: IO[bytes], path: Path, masked: Callable[[str], str], on_line: Callable[[str], None] | None
+    ) -> None:
+        super().__init__(name=f"log of {path.parent.name}", daemon=True)
+        self.path = path
+        self.reported: dict[str, Any] | None = None
+        self._stream = stream
+        self._masked = masked
+        self._on_line = on_line
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+
+    def run(self) -> None:
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file, self._stream:
+            for raw in self._stream:
+                line = self._masked(raw.decode("utf-8", "replace").rstrip("\r\n"))
+                file.write(line + "\n")
+                file.flush()
+                self._tail.append(line)
+                self._notice(line)
+
+    def tail(self) -> str:
+        return "\n".join(self._tail)
+
+    def _notice(self, line: str) -> None:
+        if line.startswith(ERROR_LINE):
+            try:
+                self.reported = json.loads(line.removeprefix(ERROR_LINE))
+            except ValueError:
+                log.debug("not JSON: %s", line)
+        if self._on_line is not None:
+            try:
+                self._on_line(line)
+            except Exception:
+                # A listener that fails must not stop the reading: the app would block on a full pipe.
+                log.exception("the log listener failed and gets no further lines")
+                self._on_line = None

@@ -1,0 +1,147 @@
+"""Where runs keep their files: job files, logs, private relay directories, dmctl's own metadata DB.
+
+    <root>/meta.db                         metadata DB of dmctl, when no other is named
+    <root>/relay/<source-id>/              relay log of a source with `enable-relay: true` and no `relay-dir`
+    <root>/tasks/<task>/lock               held by the one process on this host that runs the task
+    <root>/tasks/<task>/relay/<source-id>/ private relay log of a source with `enable-relay: false`
+    <root>/tasks/<task>/runs/<run-id>/     job.json, app.log, engine.zip
+
+Everything below the root is readable by its owner only: relay logs hold rows, and log files what a server said. The
+root is the one that the caller names, else DM_WORK_DIR, else XDG's state directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+from urllib.parse import quote
+
+from airflow_provider_dm.engine.errors import DmError
+
+RUNS_KEPT: Final = 10
+"""Finished runs whose files stay, newest first."""
+
+
+@dataclass(eq=False)
+class WorkDirNotPrivate(DmError):
+    """The directory is somebody else's, or no directory."""
+
+    path: str
+    reason: str
+
+    code: ClassVar[str] = "DM-9010"
+    what: ClassVar[str] = "{path} cannot be the work directory: {reason}."
+    hint: ClassVar[str] = "Name another one by --work-dir or DM_WORK_DIR."
+
+
+@dataclass(eq=False)
+class TaskRunsAlready(DmError):
+    """Another process on this host runs this task from the same work directory."""
+
+    task: str
+    held_by: str
+
+    code: ClassVar[str] = "DM-9011"
+    what: ClassVar[str] = "task {task} is already being run here by {held_by}."
+    hint: ClassVar[str] = "Wait for it or stop it; a stopped task continues where it was."
+
+
+def work_root(given: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
+    """The root of all work directories, absolute; not created."""
+    if given:
+        return Path(given).expanduser().absolute()
+    if configured := environ.get("DM_WORK_DIR"):
+        return Path(configured).expanduser().absolute()
+    state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".local" / "state")
+    return Path(state).absolute() / "airflow-provider-dm"
+
+
+def private_directory(path: Path) -> Path:
+    """`path` as a directory that only we can read, made when it is missing (parents too).
+
+    Raises WorkDirNotPrivate when it belongs to another user, is a link, or cannot be made.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise WorkDirNotPrivate(str(path), error.strerror or str(error)) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise WorkDirNotPrivate(str(path), "it is a link")
+    if found.st_uid != os.geteuid():
+        raise WorkDirNotPrivate(str(path), f"it belongs to the user with id {found.st_uid}")
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        path.chmod(0o700)
+    return path
+
+
+@dataclass(frozen=True)
+class TaskDir:
+    """The directory of one task. Its name is the task's, quoted, so that no task name leads out of the root."""
+
+    root: Path
+    task: str
+
+    @classmethod
+    def of(cls, task: str, root: Path) -> TaskDir:
+        """Made where it is missing. Raises WorkDirNotPrivate."""
+        # The root may be shared with others (a given /tmp): its mode stays, what is below is private.
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(root / "tasks")
+        here = cls(root, task)
+        private_directory(here.path)
+        return here
+
+    @property
+    def path(self) -> Path:
+        return self.root / "tasks" / quoted(self.task)
+
+    def run(self, run_id: str) -> Path:
+        """The directory of one run, made private. Raises WorkDirNotPrivate."""
+        private_directory(self.path / "runs")
+        return private_directory(self.path / "runs" / quoted(run_id))
+
+    def private_relay(self, source_id: str) -> Path:
+        """Where the relay log of a source without a relay of its own lies; not created."""
+        return self.path / "relay" / quoted(source_id)
+
+    def forget_old_runs(self, kept: int = RUNS_KEPT) -> None:
+        """Remove the files of all runs but the newest `kept`."""
+        runs = [run for run in (self.path / "runs").glob("*") if run.is_dir()]
+        runs.sort(key=lambda run: run.stat().st_mtime, reverse=True)
+        for run in runs[kept:]:
+            shutil.rmtree(run, ignore_errors=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the task for this process; the kernel lets go when the process dies. Raises TaskRunsAlready."""
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(descriptor, 64, 0).decode("ascii", "replace").strip() or "another process"
+                raise TaskRunsAlready(self.task, holder) from None
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()}\n".encode("ascii"), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def shared_relay(root: Path, source_id: str) -> Path:
+    """Where the relay log of a source with `enable-relay: true` lies when its configuration names no `relay-dir`."""
+    return root / "relay" / quoted(source_id)
+
+
+def quoted(name: str) -> str:
+    """A name as one path component that stays where it is put: no separator, not `.` or `..`."""
+    safe = quote(name, safe="")
+    return safe if safe.strip(".") else safe.replace(".", "%2E")

@@ -1,0 +1,103 @@
+"""Relays kept alive against real servers: killed, shared, refused, stopped on request."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.launch.job import Upstream
+from airflow_provider_dm.launch.relays import RelayFailed, Relays, RelayStopped, relay_directory
+from airflow_provider_dm.launch.workdir import TaskDir
+from testbed import Server
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Secret:
+    found = Secret(f"sqlite:///{tmp_path / 'meta.db'}")
+    migrate(found)
+    return found
+
+
+def upstream(server: Server, work: Path, *, enable_relay: bool = False, password: str = "") -> Upstream:
+    config = SourceConfig.model_validate({"source-id": "one", "enable-relay": enable_relay})
+    endpoint = Endpoint("one", server.host, server.port, server.user, Secret(password))
+    return Upstream(config, endpoint, relay_directory(config, TaskDir.of("shop", work)))
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.1)
+
+
+def caught_up(store: MetaStore) -> RelayStatus | None:
+    status = store.relay_status("one")
+    return status if status is not None and status.stage is Stage.RUNNING and status.caught_up else None
+
+
+def test_a_killed_relay_comes_back_and_ends_with_the_block(source: Server, tmp_path: Path, url: Secret) -> None:
+    with MetaStore.open(url) as store:
+        with Relays([upstream(source, tmp_path)], meta_url=url, log_dir=tmp_path) as relays:
+            eventually(lambda: caught_up(store) is not None)
+            first = caught_up(store)
+            assert first is not None
+            assert first.pid is not None
+
+            os.kill(first.pid, signal.SIGKILL)
+
+            eventually(lambda: (now := caught_up(store)) is not None and now.pid != first.pid)
+            assert relays.error is None
+            second = caught_up(store)
+            assert second is not None
+            assert second.pid is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(second.pid, 0)
+
+
+def test_a_shared_directory_is_left_to_the_relay_that_has_it(
+    mariadb_source: Server, tmp_path: Path, url: Secret
+) -> None:
+    shared = upstream(mariadb_source, tmp_path, enable_relay=True)
+    with MetaStore.open(url) as store, Relays([shared], meta_url=url, log_dir=tmp_path / "a"):
+        eventually(lambda: caught_up(store) is not None)
+        owner = caught_up(store)
+        assert owner is not None
+        with Relays([shared], meta_url=url, log_dir=tmp_path / "b") as second:
+            eventually(lambda: "DM-4005" in (tmp_path / "b" / "relay-one.log").read_text())
+            time.sleep(1.5)
+
+            assert second.error is None
+            assert (now := caught_up(store)) is not None
+            assert now.pid == owner.pid
+
+
+def test_a_refused_login_is_an_error_and_not_a_loop(mariadb_source: Server, tmp_path: Path, url: Secret) -> None:
+    wrong = upstream(mariadb_source, tmp_path, password="wrong-password")
+
+    with Relays([wrong], meta_url=url, log_dir=tmp_path) as relays:
+        eventually(lambda: relays.error is not None)
+
+    assert isinstance(relays.error, RelayFailed)
+    assert relays.error.reported["ErrCode"] == "DM-2002"
+    assert "wrong-password" not in (tmp_path / "relay-one.log").read_text()
+
+
+def test_a_relay_that_was_told_to_stop_stays_stopped(mariadb_source: Server, tmp_path: Path, url: Secret) -> None:
+    with MetaStore.open(url) as store:
+        with Relays([upstream(mariadb_source, tmp_path)], meta_url=url, log_dir=tmp_path) as relays:
+            eventually(lambda: caught_up(store) is not None)
+
+            store.set_relay_desired("one", Stage.STOPPED)
+
+            eventually(lambda: relays.error is not None)
+
+    assert isinstance(relays.error, RelayStopped)

@@ -1,0 +1,107 @@
+"""Files and passwords into values: where a password comes from, and what is said when something does not fit."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.cli.inputs import (
+    LoginMissing,
+    PasswordVariableUnset,
+    SourceFilesDiffer,
+    default_variable,
+    read_inputs,
+)
+from airflow_provider_dm.engine.errors import NotSupportedYet
+
+TASK = """\
+name: shop
+task-mode: all
+target-database: {host: 127.0.0.1, port: 4000, user: dm, password: from-file}
+mysql-instances:
+- {source-id: one}
+- {source-id: two}
+"""
+
+
+def write(folder: Path, name: str, text: str, mode: int = 0o600) -> Path:
+    path = folder / name
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def source(folder: Path, name: str, login: str = "{host: 127.0.0.1, user: dm}") -> Path:
+    return write(folder, f"{name}.yaml", f"source-id: {name}\nfrom: {login}\n")
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    return write(tmp_path, "task.yaml", TASK)
+
+
+def test_sources_come_in_the_tasks_order_with_their_passwords(task: Path, tmp_path: Path) -> None:
+    files = [source(tmp_path, "two"), source(tmp_path, "one", "{host: h, user: dm, password: plain}")]
+    environ = {"DM_PASSWORD_TWO": "by-default", "MINE": "by-option"}
+
+    inputs = read_inputs(task, files, ["target=MINE"], environ)
+
+    assert [config.source_id for config in inputs.sources] == ["one", "two"]
+    assert [endpoint.password.reveal() for endpoint in inputs.source_endpoints] == ["plain", "by-default"]
+    assert inputs.target.password.reveal() == "by-option"
+
+
+def test_the_option_wins_over_the_file(task: Path, tmp_path: Path) -> None:
+    files = [source(tmp_path, "two"), source(tmp_path, "one", "{host: h, user: dm, password: plain}")]
+
+    inputs = read_inputs(task, files, ["one=MINE"], {"MINE": "by-option", "DM_PASSWORD_ONE": "by-default"})
+
+    assert inputs.source_endpoints[0].password.reveal() == "by-option"
+
+
+@pytest.mark.parametrize("argument", ["one", "one=", "=X", "one=UNSET"])
+def test_a_password_variable_that_is_not_there_is_named(argument: str, task: Path, tmp_path: Path) -> None:
+    with pytest.raises(PasswordVariableUnset, match="SOURCE-ID=VARIABLE"):
+        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")], [argument], {})
+
+
+def test_the_files_have_to_be_those_of_the_task(task: Path, tmp_path: Path) -> None:
+    with pytest.raises(SourceFilesDiffer, match=r"no --source file for two; files not used by the task: three"):
+        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "three")], (), {})
+
+
+def test_a_file_given_twice_is_no_second_source(task: Path, tmp_path: Path) -> None:
+    one = source(tmp_path, "one")
+
+    with pytest.raises(SourceFilesDiffer):
+        read_inputs(task, [one, one, source(tmp_path, "two")], (), {})
+
+
+def test_a_login_by_airflow_connection_cannot_be_used_here(task: Path, tmp_path: Path) -> None:
+    without = write(tmp_path, "two.yaml", "source-id: two\n")
+
+    with pytest.raises(LoginMissing, match="source two: the file has no `from`"):
+        read_inputs(task, [source(tmp_path, "one"), without], (), {})
+
+
+def test_what_is_not_there_yet_is_said_before_anything_is_connected(tmp_path: Path) -> None:
+    task = write(tmp_path, "task.yaml", TASK.replace("task-mode: all", "task-mode: all\nshard-mode: optimistic"))
+
+    with pytest.raises(NotSupportedYet, match="optimistic"):
+        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")], (), {})
+
+
+def test_a_readable_file_with_a_password_is_worth_a_warning_that_does_not_show_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = write(tmp_path, "task.yaml", TASK, mode=0o644)
+
+    with caplog.at_level(logging.WARNING):
+        read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "two")], (), {})
+
+    assert "readable by others" in caplog.text
+    assert "from-file" not in caplog.text
+
+
+def test_the_default_variable_is_the_name_in_capitals() -> None:
+    assert default_variable("mysql-replica.01") == "DM_PASSWORD_MYSQL_REPLICA_01"

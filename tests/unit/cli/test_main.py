@@ -1,0 +1,111 @@
+"""The command line in this process: verbs, answers, exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.cli.later import LATER
+from airflow_provider_dm.cli.main import main, parser
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+
+
+def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    (line,) = capsys.readouterr().out.splitlines()
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_every_verb_has_a_help_that_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("run", "check-task", "query-status", "start-relay", "stop-relay"):
+        with pytest.raises(SystemExit) as ended:
+            parser().parse_args([verb, "--help"])
+        assert ended.value.code == 0
+        assert "--json" in capsys.readouterr().out
+
+
+def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--help"])
+
+    assert "4 source and target differ" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("verb", sorted(LATER))
+def test_a_verb_of_dm_that_is_missing_says_so_with_any_arguments(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "task", "-s", "mysql-replica-01", "--filename=x"]) == 1
+
+    said = capsys.readouterr().err
+    assert f"error [DM-1900 internal] dmctl {verb} is not supported yet" in said
+
+
+def test_an_error_is_json_when_json_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-task", "gone.yaml", "--json"]) == 1
+
+    said = answer(capsys)
+    assert said["result"] is False
+    assert "gone.yaml" in str(said["msg"])
+
+
+def test_the_own_metadata_db_is_made_by_itself_and_private(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query-status", "--work-dir", str(tmp_path / "work"), "--json"]) == 0
+
+    assert answer(capsys) == {"result": True, "msg": "", "tasks": []}
+    assert (tmp_path / "work" / "meta.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_named_metadata_db_is_not_migrated_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["--meta-url", f"sqlite:///{tmp_path / 'named.db'}"]
+
+    assert main(["query-status", *named]) == 1
+    assert "dmctl meta migrate" in capsys.readouterr().err
+    assert main(["meta", "check", *named]) == 1
+    assert main(["meta", "migrate", *named]) == 0
+    assert main(["meta", "check", *named]) == 0
+    assert main(["query-status", *named]) == 0
+
+
+def test_query_status_reads_what_relays_and_tasks_have_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+    here = Location("mysql-bin.000005", 916)
+    with MetaStore.open(url) as store:
+        store.put_relay_status(RelayStatus("one", Stage.RUNNING, here, here, "uuid.000001", caught_up=True, host="h"))
+        store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.FINISHED, needed=here, applied=here)
+
+    assert main(["query-status", "shop", "--meta-url", url, "--json"]) == 0
+
+    (source,) = answer(capsys)["sources"]
+    assert source["sourceStatus"]["relayStatus"]["relayBinlog"] == "(mysql-bin.000005, 916)"
+    assert source["subTaskStatus"][0]["sync"]["synced"] is True
+
+    assert main(["query-status", "--meta-url", url, "--json"]) == 0
+    assert answer(capsys)["tasks"] == [{"taskName": "shop", "taskStatus": "Finished", "sources": ["one"]}]
+
+
+def test_stop_relay_is_written_where_the_relay_looks(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+
+    assert main(["stop-relay", "-s", "one", "-s", "two", "--meta-url", url]) == 0
+
+    with MetaStore.open(url) as store:
+        assert [store.relay_desired(source) for source in ("one", "two")] == [Stage.STOPPED, Stage.STOPPED]
+
+
+def test_the_command_line_imports_neither_airflow_nor_spark() -> None:
+    code = (
+        "import sys, airflow_provider_dm.cli.main\n"
+        "print([name for name in ('airflow', 'pyspark', 'numba', 'pyarrow') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}
+    )
+
+    assert done.stdout.strip() == "[]"

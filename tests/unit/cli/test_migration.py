@@ -1,0 +1,72 @@
+"""Which phases a run has, and what a comparison means."""
+
+import pytest
+
+from airflow_provider_dm.cli.migration import Different, Equal, Phase, Unfair, judge, phases
+from airflow_provider_dm.engine.config.task import TaskMode
+from airflow_provider_dm.engine.mysql.location import Location
+
+FULL, SYNC, VERIFY = Phase.FULL_MIGRATION, Phase.INCREMENTAL_SYNC, Phase.VERIFY
+
+
+@pytest.mark.parametrize(
+    ("mode", "until", "verify", "loaded", "expected"),
+    [
+        (TaskMode.ALL, "caught-up", True, False, (FULL, SYNC, VERIFY)),
+        (TaskMode.ALL, "caught-up", True, True, (SYNC, VERIFY)),
+        (TaskMode.ALL, "caught-up", False, False, (FULL, SYNC)),
+        (TaskMode.ALL, "forever", True, False, (FULL, SYNC)),
+        (TaskMode.ALL, "mysql-bin.000002:4", True, False, (FULL, SYNC)),
+        (TaskMode.FULL, "caught-up", True, False, (FULL, VERIFY)),
+        (TaskMode.FULL, "caught-up", True, True, (VERIFY,)),
+        (TaskMode.INCREMENTAL, "caught-up", True, False, (SYNC, VERIFY)),
+        (TaskMode.INCREMENTAL, "forever", True, True, (SYNC,)),
+    ],
+)
+def test_a_run_has_the_phases_that_are_left(
+    mode: TaskMode, until: str, verify: bool, loaded: bool, expected: tuple[Phase, ...]
+) -> None:
+    assert phases(mode, until=until, verify=verify, loaded=loaded) == expected
+
+
+def at(position: int, *, file: str = "mysql-bin.000002", suffix: int = 1) -> Location:
+    return Location(file, position, suffix=suffix)
+
+
+TABLES = [
+    {"target": "a.t", "equal": False, "source_rows": 3, "target_rows": 2},
+    {"target": "a.u", "equal": True, "source_rows": 1, "target_rows": 1},
+]
+DIFFERING = {"verified": False, "rows": 3, "tables": TABLES}
+
+
+def test_equal_rows_are_verified_wherever_the_source_went() -> None:
+    assert judge({"verified": True}, synced={"one": at(4)}, now={"one": at(900)}) == Equal()
+
+
+def test_a_source_that_moved_makes_a_difference_unfair() -> None:
+    verdict = judge(DIFFERING, synced={"one": at(4), "two": at(50)}, now={"one": at(4), "two": at(90)})
+
+    assert verdict == Unfair({"two": "from mysql-bin.000002:50 to mysql-bin.000002:90"})
+
+
+def test_sources_at_rest_make_a_difference_real_and_name_the_tables() -> None:
+    assert judge(DIFFERING, synced={"one": at(4)}, now={"one": at(4)}) == Different(
+        ("a.t (3 rows in the sources, 2 in the target)",)
+    )
+
+
+def test_a_relay_that_failed_over_does_not_make_a_source_look_at_rest() -> None:
+    verdict = judge(DIFFERING, synced={"one": at(4, suffix=2)}, now={"one": at(90)})
+
+    assert isinstance(verdict, Unfair)
+
+
+def test_many_differing_tables_are_counted() -> None:
+    tables = [{"target": f"t{number}", "equal": False, "source_rows": 1, "target_rows": 0} for number in range(8)]
+
+    verdict = judge({"verified": False, "tables": tables}, synced={}, now={})
+
+    assert isinstance(verdict, Different)
+    assert len(verdict.tables) == 6
+    assert verdict.tables[-1] == "and 3 more"

@@ -1,0 +1,62 @@
+"""What is printed where."""
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, reported_error
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.launch.submit import SparkAppFailed, TaskTakenOver
+
+REPORTED = {"ErrCode": "DM-5002", "ErrClass": "SchemaMismatch", "ErrScope": "upstream", "Message": "columns differ."}
+
+
+@dataclass(eq=False)
+class Broken(DmError):
+    """An error of this test."""
+
+    thing: str
+
+    code: ClassVar[str] = "DM-0001"
+    what: ClassVar[str] = "{thing} is broken."
+    hint: ClassVar[str] = "Mend it."
+
+
+def test_an_answer_is_one_json_object_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=True).answer({"verified": True}, "for people")
+
+    assert json.loads(capsys.readouterr().out) == {"result": True, "msg": "", "verified": True}
+
+
+def test_an_error_is_a_paragraph_on_stderr_and_an_object_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=True).failure(Broken("[the] thing"), {"rows": 3})
+
+    said = capsys.readouterr()
+    assert said.err == "error [DM-0001 internal] [the] thing is broken. Mend it.\n"
+    found = json.loads(said.out)
+    assert (found["result"], found["rows"], found["error"]["ErrCode"]) == (False, 3, "DM-0001")
+
+
+def test_without_json_an_error_leaves_stdout_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=False).failure(Broken("it"))
+
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output(as_json=True)
+    for rows in (1, 2, 30_000):
+        output.progress("full_migration", {"sources": {"one": {"unit": "load", "rows": rows, "note": ""}}, "lag": 1.25})
+
+    assert capsys.readouterr().err == "  full_migration: one unit load, one rows 1, lag 1.2\n"
+
+
+def test_an_apps_error_is_shown_as_itself() -> None:
+    assert reported_error(SparkAppFailed("incremental_sync", "r", REPORTED)) == REPORTED
+
+
+def test_only_a_run_that_was_taken_over_says_so_by_its_exit_code() -> None:
+    assert exit_code_of(TaskTakenOver("incremental_sync", "r")) is Exit.TAKEN_OVER
+    assert exit_code_of(Broken("it")) is Exit.FAILED

@@ -1,0 +1,90 @@
+"""query-status prints what DM's dmctl prints."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_provider_dm.cli.query_status import source_status, task_status
+from airflow_provider_dm.engine.meta.model import Holder, RelayStatus, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.mysql.location import Location
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+GTIDS = "09bec856-ba95-11ea-850a-58f2b4af5188:1-28"
+
+
+def relay(**changes: Any) -> RelayStatus:
+    known: dict[str, Any] = {
+        "source": "mysql-replica-01",
+        "stage": Stage.RUNNING,
+        "master": Location("mysql-bin.000005", 916, GTIDS),
+        "relay": Location("mysql-bin.000005", 4, GTIDS),
+        "sub_dir": "09bec856-ba95-11ea-850a-58f2b4af5188.000001",
+        "host": "worker2",
+        "heartbeat_age_seconds": 1.0,
+    }
+    return RelayStatus(**{**known, **changes})
+
+
+def subtask(unit: Unit = Unit.SYNC, stage: Stage = Stage.RUNNING, applied: Location | None = None) -> SubtaskStatus:
+    return SubtaskStatus("test", "mysql-replica-01", unit, stage, None, applied, NOW, 0.0)
+
+
+def run(*, age: float = 1.0, error: dict[str, Any] | None = None) -> Run:
+    holder = Holder("dmctl", "1", "host")
+    return Run("r", "test", "incremental_sync", holder, Stage.RUNNING, False, NOW, NOW, age, error=error)
+
+
+def test_a_source_without_tasks_is_printed_as_the_seed_prints_it() -> None:
+    assert source_status("mysql-replica-01", relay(), []) == {
+        "result": True,
+        "msg": "no sub task started",
+        "sourceStatus": {
+            "source": "mysql-replica-01",
+            "worker": "worker2",
+            "result": None,
+            "relayStatus": {
+                "masterBinlog": "(mysql-bin.000005, 916)",
+                "masterBinlogGtid": GTIDS,
+                "relaySubDir": "09bec856-ba95-11ea-850a-58f2b4af5188.000001",
+                "relayBinlog": "(mysql-bin.000005, 4)",
+                "relayBinlogGtid": GTIDS,
+                "relayCatchUpMaster": False,
+                "stage": "Running",
+                "result": None,
+            },
+        },
+        "subTaskStatus": [],
+    }
+
+
+def test_a_syncing_subtask_shows_where_it_is_and_that_it_is_synced() -> None:
+    at_end = subtask(applied=Location("mysql-bin.000005", 916, GTIDS))
+
+    (shown,) = source_status("mysql-replica-01", relay(), [(at_end, run())])["subTaskStatus"]
+
+    assert (shown["name"], shown["stage"], shown["unit"]) == ("test", "Running", "Sync")
+    assert shown["sync"]["syncerBinlog"] == shown["sync"]["masterBinlog"] == "(mysql-bin.000005, 916)"
+    assert shown["sync"]["synced"] is True
+
+
+def test_a_paused_subtask_shows_its_error() -> None:
+    error = {"ErrCode": "DM-5002", "ErrScope": "upstream", "Message": "columns differ."}
+
+    (shown,) = source_status("s", None, [(subtask(stage=Stage.PAUSED), run(error=error))])["subTaskStatus"]
+
+    assert shown["result"] == {"isCanceled": False, "errors": [error]}
+
+
+def test_who_is_silent_is_shown_as_stopped() -> None:
+    silent = source_status("s", relay(heartbeat_age_seconds=999.0), [(subtask(), run(age=999.0))])
+
+    assert silent["sourceStatus"]["relayStatus"]["stage"] == "Stopped"
+    assert silent["subTaskStatus"][0]["stage"] == "Stopped"
+
+
+def test_the_task_status_is_dms_sentence() -> None:
+    failed = run(error={"ErrCode": "DM-1"})
+
+    assert task_status([subtask()], [relay()], run()) == "Running"
+    assert task_status([subtask(stage=Stage.FINISHED)], [relay()], run()) == "Finished"
+    assert task_status([subtask(stage=Stage.PAUSED)], [], failed).startswith("Error - Some error occurred in subtask")
+    assert task_status([subtask()], [relay(stage=Stage.PAUSED)], run()).startswith("Error - Relay status is Paused")

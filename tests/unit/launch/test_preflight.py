@@ -1,0 +1,185 @@
+"""What is wrong with a machine is said before Spark is started, with the command that repairs it."""
+
+import base64
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.launch.preflight import (
+    JavaMissing,
+    JavaTooOld,
+    PySparkMissing,
+    PySparkMixed,
+    check_pyspark,
+    find_java,
+    java_major,
+)
+
+CLIENT_VERSION_FILE = '__version__: str = "4.2.0"\n'
+
+
+def fake_java(home: Path, banner: str) -> Path:
+    """A `java` that prints `banner`, as an old installation would."""
+    binary = home / "bin" / "java"
+    binary.parent.mkdir(parents=True)
+    binary.write_text(f"#!/bin/sh\necho '{banner}' >&2\n")
+    binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
+    return home
+
+
+def install(site: Path, name: str, version: str, files: dict[str, str]) -> None:
+    """Write a package as an installer does: files, then RECORD with their hashes. Existing files are overwritten."""
+    lines = []
+    for path, content in files.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(content)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()).rstrip(b"=").decode()
+        lines.append(f"{path},sha256={digest},{len(content)}")
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "RECORD").write_text("\n".join([*lines, f"{info.name}/METADATA,,", f"{info.name}/RECORD,,"]))
+
+
+def pyspark_files(version: str) -> dict[str, str]:
+    return {"pyspark/version.py": f'__version__: str = "{version}"\n', "pyspark/worker.py": f"# {version}\n"}
+
+
+# Java
+
+
+@pytest.mark.parametrize(
+    ("banner", "major"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_392"', 8),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('openjdk version "25-ea" 2025-09-16', 25),
+        ("Error: could not find libjava.so", None),
+    ],
+)
+def test_the_major_version_is_read_from_the_banner(banner: str, major: int | None) -> None:
+    assert java_major(banner) == major
+
+
+def test_this_machines_java_runs() -> None:
+    java = find_java(os.environ)
+
+    assert java.major >= 17
+    assert (java.home / "bin" / "java").is_file()
+
+
+def test_no_java_anywhere_names_the_remedy() -> None:
+    with pytest.raises(JavaMissing, match=r"apt-get install openjdk-17-jre-headless") as raised:
+        find_java({"PATH": "/nowhere"})
+
+    assert "PATH" in raised.value.looked_at
+
+
+def test_a_java_home_that_holds_no_java_is_passed_over(tmp_path: Path) -> None:
+    newer = fake_java(tmp_path / "jdk21", 'openjdk version "21.0.1"')
+
+    java = find_java({"JAVA_HOME": str(tmp_path / "gone"), "PATH": str(newer / "bin")})
+
+    assert (java.home, java.major, java.found_by) == (newer, 21, "PATH")
+
+
+def test_an_old_java_home_gives_way_to_a_new_one_on_the_path(tmp_path: Path) -> None:
+    old = fake_java(tmp_path / "jdk8", 'java version "1.8.0_392"')
+    new = fake_java(tmp_path / "jdk17", 'openjdk version "17.0.2"')
+
+    assert find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")}).home == new
+
+
+def test_only_old_javas_are_named_with_their_versions(tmp_path: Path) -> None:
+    old = fake_java(tmp_path / "jdk11", 'openjdk version "11.0.2"')
+
+    with pytest.raises(JavaTooOld, match=r"Java 11 \(JAVA_HOME: .*jdk11/bin/java\)"):
+        find_java({"JAVA_HOME": str(old), "PATH": "/nowhere"})
+
+
+# pyspark
+
+
+def test_the_installed_pyspark_is_one_pyspark_and_is_not_imported() -> None:
+    code = (
+        "import sys\n"
+        "from airflow_provider_dm.launch.preflight import check_pyspark\n"
+        "print(check_pyspark(), 'pyspark' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+    version, imported = done.stdout.split()
+    assert version.startswith("4.")
+    assert imported == "False"
+
+
+def test_a_pure_pyspark_passes(tmp_path: Path) -> None:
+    install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
+
+    assert check_pyspark([str(tmp_path)]) == "4.3.0"
+
+
+def test_the_client_installed_over_pyspark_is_seen(tmp_path: Path) -> None:
+    install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
+    install(tmp_path, "pyspark-client", "4.2.0", pyspark_files("4.2.0"))
+
+    with pytest.raises(PySparkMixed, match=r"pip install --no-deps --force-reinstall pyspark==4\.3\.0") as raised:
+        check_pyspark([str(tmp_path)])
+
+    assert (raised.value.client, raised.value.differing, raised.value.checked) == ("4.2.0", 2, 2)
+    assert raised.value.example == "pyspark/version.py"
+
+
+def test_pyspark_installed_over_the_client_passes(tmp_path: Path) -> None:
+    install(tmp_path, "pyspark-client", "4.2.0", pyspark_files("4.2.0"))
+    install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
+
+    assert check_pyspark([str(tmp_path)]) == "4.3.0"
+
+
+def test_what_the_uninstalled_client_took_along_is_missed(tmp_path: Path) -> None:
+    install(tmp_path, "pyspark", "4.3.0", pyspark_files("4.3.0"))
+    (tmp_path / "pyspark" / "worker.py").unlink()
+
+    with pytest.raises(PySparkMixed, match=r"1 of 2 files .*pyspark/worker\.py; pyspark-client: not installed"):
+        check_pyspark([str(tmp_path)])
+
+
+def test_the_client_alone_cannot_start_spark(tmp_path: Path) -> None:
+    install(tmp_path, "pyspark-client", "4.2.0", pyspark_files("4.2.0"))
+
+    with pytest.raises(PySparkMissing, match=r"pyspark-client: 4\.2\.0"):
+        check_pyspark([str(tmp_path)])
+
+
+def test_a_real_pyspark_overwritten_in_one_file_is_seen(tmp_path: Path) -> None:
+    """The real distribution, copied as an installer lays it out, and one file of the client put over it."""
+    import importlib.metadata as metadata
+
+    real = metadata.distribution("pyspark")
+    site = Path(str(real.locate_file("")))
+    shutil.copytree(
+        site / "pyspark", tmp_path / "pyspark", ignore=shutil.ignore_patterns("jars", "*.pyc", "bin", "*.zip")
+    )
+    info = f"pyspark-{real.version}.dist-info"
+    shutil.copytree(site / info, tmp_path / info)
+    assert check_pyspark([str(tmp_path)]) == real.version
+
+    (tmp_path / "pyspark" / "version.py").unlink()
+    (tmp_path / "pyspark" / "version.py").write_text(CLIENT_VERSION_FILE)
+
+    with pytest.raises(PySparkMixed, match=f"1 of [0-9]+ files of pyspark {real.version}"):
+        check_pyspark([str(tmp_path)])

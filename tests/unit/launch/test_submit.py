@@ -1,0 +1,188 @@
+"""Real spark-submits of small scripts: what they say, how they end, and that nothing of them stays behind."""
+
+import os
+import signal
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.launch.job import Job
+from airflow_provider_dm.launch.preflight import JavaMissing
+from airflow_provider_dm.launch.processes import python_drivers, session_members
+from airflow_provider_dm.launch.submit import Finished, SparkApp, SparkAppDied, SparkAppFailed, Stopped, TaskTakenOver
+
+from .conftest import SOURCE_PASSWORD
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+
+# What an app does at least: a session, a job that starts Python workers.
+WITH_WORKERS = """
+import os, signal, sys, time
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+assert spark.sparkContext.parallelize([1, 2, 3, 4], 2).map(lambda n: n + 1).sum() == 14
+"""
+TICK_FOR_EVER = "print('ticking', flush=True)\nwhile True: time.sleep(0.05)\n"
+
+
+@dataclass
+class Row:
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+
+class NoRuns:
+    """A metadata DB that knows nothing of the run."""
+
+    def get_run(self, run_id: str) -> Row | None:
+        return None
+
+
+class OneRun:
+    def __init__(self, row: Row) -> None:
+        self.row = row
+
+    def get_run(self, run_id: str) -> Row | None:
+        return self.row
+
+
+Launch = Callable[[str], SparkApp]
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def launch(job: Job, tmp_path: Path, lines: list[str], request: pytest.FixtureRequest) -> Launch:
+    def start(code: str) -> SparkApp:
+        script = tmp_path / "app.py"
+        script.write_text(code)
+        app = SparkApp.start(job, run_dir=tmp_path, script=script, on_line=lines.append)
+        request.addfinalizer(app.stop)
+        return app
+
+    return start
+
+
+def wait_for_line(lines: list[str], text: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not any(text in line for line in lines):
+        assert time.monotonic() < deadline, "\n".join(lines)
+        time.sleep(0.05)
+
+
+def nothing_left(app: SparkApp) -> bool:
+    deadline = time.monotonic() + 5
+    while session_members(app.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return session_members(app.pid) == []
+
+
+def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch, lines: list[str]) -> None:
+    app = launch(f"{WITH_WORKERS}print('argv', sys.argv[1:], os.environ[{SECRET_OF_ONE!r}])\n")
+
+    assert app.outcome(OneRun(Row(result={"rows": 4}))) == Finished({"rows": 4})
+    assert nothing_left(app)
+    (said,) = [line for line in lines if line.startswith("argv")]
+    assert "job.json" in said
+    assert said.endswith("******")
+    assert SOURCE_PASSWORD not in app.log_path.read_text()
+    assert stat.S_IMODE(app.log_path.stat().st_mode) == 0o600
+
+
+def test_no_process_of_an_app_shows_a_secret_in_its_arguments(launch: Launch, lines: list[str]) -> None:
+    app = launch(WITH_WORKERS + TICK_FOR_EVER)
+    wait_for_line(lines, "ticking")
+
+    for pid in session_members(app.pid):
+        assert SOURCE_PASSWORD.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_a_stop_lets_the_driver_save_its_progress(launch: Launch, lines: list[str]) -> None:
+    save = """
+def save(*_):
+    # The JVM must still be there: an epoch in flight is finished before the app ends.
+    assert spark.sparkContext.parallelize([1, 2], 2).map(lambda n: n + 1).sum() == 5
+    print('saved', flush=True)
+    sys.exit(143)
+signal.signal(signal.SIGTERM, save)
+"""
+    app = launch(WITH_WORKERS + save + TICK_FOR_EVER)
+    wait_for_line(lines, "ticking")
+
+    app.stop(grace_seconds=20)
+
+    assert app.outcome(NoRuns()) == Stopped()
+    assert "saved" in lines
+    assert nothing_left(app)
+
+
+def test_a_driver_that_does_not_listen_is_killed_with_its_jvm_and_workers(launch: Launch, lines: list[str]) -> None:
+    app = launch(f"{WITH_WORKERS}signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{TICK_FOR_EVER}")
+    wait_for_line(lines, "ticking")
+    assert len(session_members(app.pid)) >= 3  # JVM, driver, worker daemon
+
+    began = time.monotonic()
+    app.stop()
+
+    assert time.monotonic() - began < 6
+    assert nothing_left(app)
+
+
+def test_a_driver_whose_jvm_was_killed_does_not_tick_on(launch: Launch, lines: list[str]) -> None:
+    app = launch(WITH_WORKERS + TICK_FOR_EVER)
+    wait_for_line(lines, "ticking")
+
+    os.kill(app.pid, signal.SIGKILL)
+
+    with pytest.raises(SparkAppDied, match="exit code -9"):
+        app.outcome(NoRuns())
+    assert nothing_left(app)
+
+
+def test_a_killed_driver_is_reported_with_the_end_of_its_log(launch: Launch, lines: list[str], tmp_path: Path) -> None:
+    app = launch(WITH_WORKERS + TICK_FOR_EVER)
+    wait_for_line(lines, "ticking")
+    (driver,) = python_drivers(app.pid, tmp_path / "app.py")
+
+    os.kill(driver, signal.SIGKILL)
+
+    with pytest.raises(SparkAppDied, match="ticking"):
+        app.outcome(NoRuns())
+
+
+def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
+    reported = {"ErrCode": "DM-5002", "ErrScope": "upstream", "Message": "columns differ."}
+    failed = launch("import sys; sys.exit(2)")
+    with pytest.raises(SparkAppFailed, match=r"\[DM-5002 upstream\] columns differ\.") as raised:
+        failed.outcome(OneRun(Row(error=reported)))
+    assert raised.value.reported == reported
+
+    fenced = launch("import sys; sys.exit(3)")
+    with pytest.raises(TaskTakenOver):
+        fenced.outcome(NoRuns())
+
+
+def test_an_error_that_could_not_be_stored_is_read_from_the_log(launch: Launch) -> None:
+    line = 'DM-ERROR {"ErrCode": "DM-8001", "ErrScope": "internal", "Message": "metadata DB is gone."}'
+    app = launch(f"import sys\nprint({line!r}, file=sys.stderr)\nsys.exit(2)")
+
+    with pytest.raises(SparkAppFailed, match=r"DM-8001 internal\] metadata DB is gone\."):
+        app.outcome(NoRuns())
+
+
+def test_without_java_nothing_is_started(job: Job, tmp_path: Path) -> None:
+    with pytest.raises(JavaMissing):
+        SparkApp.start(job, run_dir=tmp_path, environ={"PATH": "/nowhere"})
+
+    assert not (tmp_path / "job.json").exists()
+
+
+SECRET_OF_ONE = "DM_SECRET_SOURCE_ONE_7692C3AD"
