@@ -85,6 +85,14 @@ class InvariantBroken(DmError):
     hint: ClassVar[str] = "Nothing was written after this point; please report it with the log of this run."
 
 
+def reaction_of(error: DmError) -> Reaction:
+    """As the error says; one that only passes on what a child process said (`reported`), as that error says."""
+    reported = getattr(error, "reported", None)
+    if not isinstance(reported, dict) or "Reaction" not in reported:
+        return error.reaction
+    return Reaction(reported["Reaction"])
+
+
 def describe(error: BaseException) -> dict[str, Any]:
     """An error as DM's query-status shows one: ErrCode, ErrScope, Message, Workaround; foreign errors get code DM-0000.
 
@@ -98,7 +106,7 @@ def describe(error: BaseException) -> dict[str, Any]:
             "ErrScope": error.scope.value,
             "Message": error.message(),
             "Workaround": error.hint,
-            "Reaction": error.reaction.value,
+            "Reaction": reaction_of(error).value,
         }
     return {
         "ErrCode": DmError.code,

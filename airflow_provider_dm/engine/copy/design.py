@@ -1,0 +1,151 @@
+"""The design of a copy: which table goes where, what has to be created, and every reason not to begin. Pure.
+
+The target of several shards is created after the first of them; all others must fit it as they would fit a table that
+was there before. A target table that already holds rows is refused: mixing unknown rows with a copy cannot be undone.
+It may hold rows where another source of the same task has copied into it, or where `on-duplicate-logical: replace` says
+that the copy is meant to overwrite."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.config.units import OnDuplicate
+from airflow_provider_dm.engine.copy.copier import paging_order
+from airflow_provider_dm.engine.copy.target_ddl import CreateTable, create_table_like
+from airflow_provider_dm.engine.copy.whole_table import MOST_ROWS
+from airflow_provider_dm.engine.copy.writing import verb_for
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
+from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
+from airflow_provider_dm.engine.schema.codec import codec_for
+from airflow_provider_dm.engine.schema.model import Table
+
+
+@dataclass(eq=False)
+class TargetNotEmpty(DmError):
+    """A table that is about to be filled has rows already."""
+
+    target: str
+    sources: tuple[str, ...]
+
+    code: ClassVar[str] = "DM-7013"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target table {target} already has rows, and none of them was copied by this task."
+    hint: ClassVar[str] = (
+        "Empty it, or route to another table. If the copy is meant to overwrite rows of the same key, set the loader's "
+        "on-duplicate-logical to replace; rows that only the target has then stay."
+    )
+
+
+@dataclass(eq=False)
+class TargetTableGone(DmError):
+    """A table that a copy has begun to fill is no longer there."""
+
+    target: str
+    source: str
+
+    code: ClassVar[str] = "DM-7015"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target table {target}, into which {source} has begun to copy, is gone."
+    hint: ClassVar[str] = "Remove the task's metadata and start over: what was copied cannot be told any more."
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a run will do. `mappings` by source-id; `feeders`: for each target, the source tables that go there."""
+
+    mappings: dict[str, tuple[TableMapping, ...]]
+    creations: tuple[CreateTable, ...]
+    feeders: dict[TableName, tuple[str, ...]]
+
+    def siblings(self, source_id: str, mapping: TableMapping) -> tuple[str, ...]:
+        """The other source tables that are merged into the same target."""
+        mine = _feeder(source_id, mapping.source.name)
+        return tuple(name for name in self.feeders[mapping.target.name] if name != mine)
+
+
+def design(
+    surveys: Sequence[SourceSurvey],
+    subtasks: Mapping[str, SubtaskConfig],
+    target: TargetSurvey,
+    *,
+    fresh: Collection[str],
+    copied_into: Collection[TableName],
+) -> Design:
+    """`fresh`: sources whose copy has not begun yet; `copied_into`: targets that this task has copied to before.
+
+    Raises the first reason not to begin: UnsupportedColumnType, CannotCreateTarget, TargetTableMismatch,
+    TargetNotEmpty, TargetTableGone, NotSupportedYet. Nothing was changed then.
+    """
+    creations = _creations(surveys, target, fresh)
+    known = target.tables | {name: table for name, (table, _) in creations.items()}
+    mappings: dict[str, tuple[TableMapping, ...]] = {}
+    feeders: defaultdict[TableName, list[str]] = defaultdict(list)
+    for survey in surveys:
+        mappings[survey.source_id] = tuple(map_table(one.table, known[one.target]) for one in survey.tables)
+        for one in survey.tables:
+            feeders[one.target].append(_feeder(survey.source_id, one.table.name))
+    for survey in surveys:
+        if survey.source_id in fresh:
+            _check_source(survey, subtasks[survey.source_id], mappings[survey.source_id], target, feeders, copied_into)
+    return Design(
+        mappings,
+        tuple(creation for _, creation in creations.values()),
+        {name: tuple(sources) for name, sources in feeders.items()},
+    )
+
+
+def _creations(
+    surveys: Sequence[SourceSurvey], target: TargetSurvey, fresh: Collection[str]
+) -> dict[TableName, tuple[Table, CreateTable]]:
+    """For each table that the target lacks: what it will be, and how."""
+    made: dict[TableName, tuple[Table, CreateTable]] = {}
+    for survey in surveys:
+        for one in survey.tables:
+            if one.target in target.tables:
+                continue
+            if survey.source_id not in fresh:
+                raise TargetTableGone(str(one.target), _feeder(survey.source_id, one.table.name))
+            if one.target in made:
+                continue
+            statement = create_table_like(
+                one.create,
+                one.table,
+                one.target,
+                source_flavour=survey.flavour,
+                target_flavour=target.flavour,
+                collation=one.collation,
+            )
+            made[one.target] = (replace(one.table, name=one.target), statement)
+    return made
+
+
+def _check_source(
+    survey: SourceSurvey,
+    subtask: SubtaskConfig,
+    mappings: Sequence[TableMapping],
+    target: TargetSurvey,
+    feeders: Mapping[TableName, Sequence[str]],
+    copied_into: Collection[TableName],
+) -> None:
+    for one, mapping in zip(survey.tables, mappings, strict=True):
+        for column in one.table.columns:
+            codec_for(one.table.name, column)
+        verb_for(mapping, subtask.loader)
+        if paging_order(mapping) is None and one.rows > MOST_ROWS:
+            way_out = "Give it a primary key (and the target table too), or leave it out by block-allow-list."
+            raise NotSupportedYet(
+                f"copying about {one.rows} rows of a table without a key", str(one.table.name), way_out
+            )
+        filled = one.target in target.filled and one.target not in copied_into
+        if filled and subtask.loader.on_duplicate_logical is not OnDuplicate.REPLACE:
+            raise TargetNotEmpty(str(one.target), tuple(feeders[one.target]))
+
+
+def _feeder(source_id: str, name: TableName) -> str:
+    return f"{source_id}:{name}"

@@ -1,0 +1,39 @@
+"""What travels to an executor to copy one chunk, and what comes back: plain values, no password, no connection.
+
+A job can be run by anybody, again, or by two at once; dm_copy_chunk decides whose page counts. It works until the chunk
+is done or `until` has come; the driver hands out what is left in the next round, so a stop waits for one page at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.target.copy_progress import ChunkOwner, ChunkProgress
+from airflow_provider_dm.engine.target.statements import Verb
+
+
+@dataclass(frozen=True)
+class ChunkJob:
+    """One chunk to copy. `siblings`: other source tables that are merged into the same target, for messages."""
+
+    owner: ChunkOwner
+    chunk: ChunkProgress
+    """As the driver saw it; where it is now is asked of the target."""
+    mapping: TableMapping
+    verb: Verb
+    suffix: int
+    """Of the relay sub-directory that this source's locations lie in."""
+    until: float
+    """Unix time in seconds; at least one page is copied. Clocks that disagree cost rounds, not rows."""
+    siblings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChunkResult:
+    """How the chunk stands, and what this job did for it."""
+
+    source: str
+    progress: ChunkProgress
+    rows: int
+    seconds: float

@@ -1,0 +1,239 @@
+"""The full migration of a run's sources, from the first look to the hand-over: a short conductor.
+
+    begin    survey, design, create, P0, chunks                     (begin.py)
+    rounds   lanes of chunk jobs to the runner, until none is left  (here)
+    end      look whether the tables are still the same, Pend, hand over to sync
+
+The work of a round is bounded in time. Between rounds the driver looks whether it should stop and deals what is left.
+A lane is a Spark task that copies one chunk after the other; a source has at most as many lanes as DM's
+`mydumpers.threads` allows connections to it. Nothing is kept in memory that the target does not know: the run
+may die anywhere and begin again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.copy.begin import Loading, Source, begin, check_unchanged, finished
+from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
+from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
+from airflow_provider_dm.engine.copy.watermark import high_watermark
+from airflow_provider_dm.engine.copy.writing import verb_for
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
+from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.subtask import finish_load
+
+log = logging.getLogger(__name__)
+
+ROUND_SECONDS: Final = 10.0
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Chunks of one source that one task copies one after the other."""
+
+    jobs: tuple[ChunkJob, ...]
+    seconds: float
+    """How long; of each chunk that is begun at least one page is copied."""
+
+
+@dataclass(frozen=True)
+class CopyLane:
+    """What runs on executors. It knows how to log in, so it travels as code, not as an item that Spark may spill."""
+
+    sources: dict[str, Endpoint]
+    target: Endpoint
+
+    def __call__(self, lane: Lane) -> list[ChunkResult]:
+        """Raises what `copy_chunk` raises."""
+        until = time.time() + lane.seconds
+        results: list[ChunkResult] = []
+        for job in lane.jobs:
+            results.append(copy_chunk(replace(job, until=until), self.sources[job.owner.source], self.target))
+            if time.time() >= until:
+                break
+        return results
+
+
+RunLanes = Callable[[CopyLane, Sequence[Lane]], Sequence[list[ChunkResult]]]
+"""How lanes are run: on Spark, or by threads in a test."""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The run was asked to stop; it goes on where it was when started again."""
+
+    result: Json
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Every source is handed over to sync."""
+
+    result: Json
+
+
+Outcome = Finished | Stopped
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What the conductor needs of the world around it."""
+
+    run_lanes: RunLanes
+    slots: int
+    """How many lanes run at a time."""
+    stop: Callable[[], bool] = lambda: False
+    begun: Callable[[str, Location], None] = lambda _source, _start: None
+    """A source's plan stands: the relay log is needed from this location on."""
+    ended: Callable[[str, Location], None] = lambda _source, _until: None
+    """A source is handed over; the location is P0 still, as nothing of the log is applied yet."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outcome:
+    """Copy all sources of the job. `generations`: what was claimed in the target, by source-id.
+
+    Result: {"rows", "seconds", "notes", "sources": {id: {"rows", "tables", "chunks", "start", "catch_up_until",
+    "resumed"}}}. Raises the typed errors of the copy rooms.
+    """
+    began = time.monotonic()
+    target = spec.target.resolve(hooks.environ)
+    sources = [
+        Source(one, spec.task.subtask(one.config.source_id), one.endpoint.resolve(hooks.environ), generation)
+        for one in spec.sources
+        for generation in [generations[one.config.source_id]]
+    ]
+    open_sources = [source for source in sources if not finished(target, source)]
+    loadings = begin(spec.task, open_sources, target, slots=hooks.slots) if open_sources else []
+    for loading in loadings:
+        hooks.begun(loading.source.id, loading.start)
+    complete = _copy_in_rounds(target, loadings, hooks)
+    results = {source.id: _already(target, source) for source in sources if source not in open_sources}
+    for loading in loadings:
+        results[loading.source.id] = _hand_over(target, loading, hooks) if complete else _so_far(target, loading)
+    result = {
+        "rows": sum(one["rows"] for one in results.values()),
+        "seconds": round(time.monotonic() - began, 3),
+        "notes": sorted({note for loading in loadings for note in loading.notes}),
+        "sources": results,
+    }
+    return Finished(result) if complete else Stopped(result)
+
+
+# Rounds
+
+
+def _copy_in_rounds(target: Endpoint, loadings: Sequence[Loading], hooks: Hooks) -> bool:
+    """Until every chunk is done (True) or the run is asked to stop (False)."""
+    work = CopyLane({loading.source.id: loading.source.endpoint for loading in loadings}, target)
+    while True:
+        lanes = [lane for loading in loadings for lane in _lanes(loading, _chunks(target, loading.source), hooks.slots)]
+        if not lanes:
+            return True
+        if hooks.stop():
+            return False
+        hooks.run_lanes(work, lanes)
+
+
+def _lanes(loading: Loading, chunks: Sequence[ChunkProgress], slots: int) -> list[Lane]:
+    """What is left of a source, dealt out; tables that are copied in one go come first, as they take longest."""
+    source = loading.source
+    mappings = {mapping.source.name: mapping for mapping in loading.design.mappings[source.id]}
+    left = sorted(
+        (chunk for chunk in chunks if not chunk.done),
+        key=lambda chunk: (paging_order(mappings[chunk.table]) is not None, chunk.number),
+    )
+    jobs = [_job(loading, chunk, mappings[chunk.table]) for chunk in left]
+    count = min(len(jobs), slots, source.subtask.mydumper.threads, source.subtask.loader.pool_size)
+    return [Lane(tuple(jobs[number::count]), ROUND_SECONDS) for number in range(count)]
+
+
+def _job(loading: Loading, chunk: ChunkProgress, mapping: TableMapping) -> ChunkJob:
+    source = loading.source
+    return ChunkJob(
+        source.owner,
+        chunk,
+        mapping,
+        verb_for(mapping, source.subtask.loader),
+        loading.start.suffix,
+        until=0.0,
+        siblings=loading.design.siblings(source.id, mapping),
+    )
+
+
+def load_progress(target: Endpoint, task: TaskConfig, source_id: str) -> Json:
+    """How far a source is, as the target says now: one attempt, nothing when it does not answer.
+
+    {"unit": "load", "rows", "chunks", "chunks_done"}.
+    """
+    try:
+        chunks = run_transaction(
+            target, lambda tx: load_chunks(tx, task.meta_schema, task.name, source_id), retry_seconds=0
+        )
+    except DmError as error:
+        log.debug("no progress to show: %s", error)
+        return {}
+    return {
+        "unit": "load",
+        "rows": sum(chunk.rows_copied for chunk in chunks),
+        "chunks": len(chunks),
+        "chunks_done": sum(chunk.done for chunk in chunks),
+    }
+
+
+def _chunks(target: Endpoint, source: Source) -> list[ChunkProgress]:
+    owner = source.owner
+    return run_transaction(target, lambda tx: load_chunks(tx, owner.meta_schema, owner.task, owner.source))
+
+
+# The end
+
+
+def _hand_over(target: Endpoint, loading: Loading, hooks: Hooks) -> Json:
+    """Pend, and the subtask becomes one that syncs."""
+    source, owner = loading.source, loading.source.owner
+    check_unchanged(source, [mapping.source for mapping in loading.design.mappings[source.id]])
+    until = replace(high_watermark(source.endpoint), suffix=loading.start.suffix)
+
+    def body(connection: Connection) -> None:
+        finish_load(
+            connection, owner.meta_schema, owner.task, owner.source, generation=owner.generation, catch_up_until=until
+        )
+
+    run_transaction(target, body)
+    hooks.ended(source.id, loading.start)
+    written_to = compare(loading.start, until) is not Order.SAME
+    if written_to and source.subtask.mode is TaskMode.FULL:
+        log.warning(
+            "%s was written to while it was copied, and task-mode full replays nothing: rows of the copy are of "
+            "different moments between %s and %s",
+            *(source.id, loading.start, until),
+        )
+    return _so_far(target, loading) | {"catch_up_until": str(until), "written_to_meanwhile": written_to}
+
+
+def _so_far(target: Endpoint, loading: Loading) -> Json:
+    return _already(target, loading.source) | {"start": str(loading.start), "resumed": loading.resumed}
+
+
+def _already(target: Endpoint, source: Source) -> Json:
+    chunks = _chunks(target, source)
+    return {
+        "rows": sum(chunk.rows_copied for chunk in chunks),
+        "tables": len({chunk.table for chunk in chunks}),
+        "chunks": len(chunks),
+    }

@@ -1,0 +1,98 @@
+"""One page of a chunk: the next rows in key order, read with short SELECTs, bounded in rows and in bytes.
+
+A page ends after `limit` rows, or when what was read so far weighs `most_bytes`: a page of giants is cut, and the rest
+of the answer is thrown away with its connection. Memory is bounded by configuration, not by a table's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.reading.keyset import KeyOrder, read_key, write_key
+from airflow_provider_dm.engine.reading.source_session import source_connection, with_retries
+from airflow_provider_dm.engine.reading.text_rows import Batch, Cells, rows
+from airflow_provider_dm.engine.schema.codec import Row, row_reader
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
+
+FIRST_ROWS: Final = 1_000
+MOST_ROWS: Final = 20_000
+PAGE_BYTES: Final = 4 << 20
+"""What a page is made to weigh: one target transaction, some hundred milliseconds."""
+CUT_BYTES: Final = 32 << 20
+"""Where a page that came out heavier than thought is cut off."""
+PAGE_SECONDS: Final = 1.0
+"""Longer transactions hold locks, and are lost as a whole when something dies."""
+GROWTH: Final = 4.0
+
+
+@dataclass(frozen=True)
+class Page:
+    """Rows and the key of the last one; `last`: there are none behind it in the chunk."""
+
+    rows: list[Row]
+    bytes: int
+    last: bool
+    last_key: str | None
+
+
+@dataclass(frozen=True)
+class PageReader:
+    """Reads pages of one table. `order` is its key; the SELECT list and the reader of cells come with the table."""
+
+    endpoint: Endpoint
+    table: Table
+    order: KeyOrder
+    columns: str
+    to_row: Callable[[Cells], Row]
+
+    @classmethod
+    def of(cls, endpoint: Endpoint, table: Table, order: KeyOrder) -> PageReader:
+        return cls(endpoint, table, order, *row_reader(table))
+
+    def page(self, progress: ChunkProgress, limit: int) -> Page:
+        """The next rows of the chunk. Raises what `with_retries` raises."""
+        return with_retries(self.endpoint, lambda: self._page(progress, limit))
+
+    def _page(self, progress: ChunkProgress, limit: int) -> Page:
+        after = None if progress.last_key is None else read_key(progress.last_key)
+        found: list[Row] = []
+        weight = 0
+        for step in self.order.steps(after, progress.low, progress.high):
+            with closing(self._select(step, limit - len(found))) as batches:
+                for batch in batches:
+                    found.extend(map(self.to_row, batch.rows))
+                    weight += batch.bytes
+                    if weight >= CUT_BYTES:
+                        return self._made(found, weight, last=False)
+            if len(found) >= limit:
+                return self._made(found, weight, last=False)
+        return self._made(found, weight, last=True)
+
+    def _select(self, condition: bytes, limit: int) -> Generator[Batch, None, None]:
+        sql = b"SELECT %b FROM %b %b WHERE %b ORDER BY %b LIMIT %d" % (
+            *(self.columns.encode(), self.table.name.quoted().encode(), self.order.hint().encode(), condition),
+            *(self.order.order_by().encode(), limit),
+        )
+        return rows(source_connection(self.endpoint), sql)
+
+    def _made(self, found: list[Row], weight: int, *, last: bool) -> Page:
+        return Page(found, weight, last, self._key(found[-1]) if found else None)
+
+    def _key(self, row: Row) -> str:
+        return write_key(tuple(row[position] or b"" for position in self.order.positions))
+
+
+def next_limit(limit: int, page: Page, seconds: float) -> int:
+    """How many rows the next page should have, from what this one weighed and took.
+
+    >>> next_limit(1000, Page([()] * 1000, 100_000, last=False, last_key=None), seconds=0.05)
+    4000
+    """
+    if not page.rows:
+        return limit
+    room = min(PAGE_BYTES / max(page.bytes, 1), PAGE_SECONDS / max(seconds, 0.001), GROWTH)
+    return max(1, min(MOST_ROWS, int(len(page.rows) * room)))

@@ -1,0 +1,104 @@
+"""The binlog is on and written in the form that rows can be read from, and still has what the task begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_provider_dm.engine.mysql.binlog_status import current_location, list_binlogs
+from airflow_provider_dm.engine.mysql.connection import query, text
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.precheck.facts import SourceFacts
+from airflow_provider_dm.engine.precheck.result import State, named
+
+
+def check_enabled(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    if facts.binlog.log_bin:
+        yield State.OK, "the binlog is on", ""
+    else:
+        yield State.FAIL, "the binlog is off", "Set log_bin (and server_id) in the server's configuration, restart it."
+
+
+def check_format(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    if facts.binlog.format.upper() == "ROW":
+        yield State.OK, "binlog_format is ROW", ""
+    else:
+        remedy = "SET GLOBAL binlog_format = 'ROW', also in the configuration file, and let all sessions reconnect."
+        yield State.FAIL, f"binlog_format is {facts.binlog.format}", remedy
+
+
+def check_row_image(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    if facts.binlog.row_image in ("FULL", ""):
+        yield State.OK, "row images are full", ""
+    else:
+        remedy = "SET GLOBAL binlog_row_image = 'FULL', also in the configuration file, and let all sessions reconnect."
+        yield State.FAIL, f"binlog_row_image is {facts.binlog.row_image}", remedy
+
+
+def check_row_value_options(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    if facts.binlog.row_value_options:
+        remedy = "SET GLOBAL binlog_row_value_options = '', also in the configuration file."
+        yield State.FAIL, f"binlog_row_value_options is {facts.binlog.row_value_options}", remedy
+    else:
+        yield State.OK, "row values are written whole", ""
+
+
+def check_compression(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    mariadb = facts.info.flavour is Flavour.MARIADB
+    name = "log_bin_compress" if mariadb else "binlog_transaction_compression"
+    if facts.binlog.compression:
+        yield State.FAIL, f"{name} is on, which is not supported yet", f"SET GLOBAL {name} = OFF."
+    else:
+        yield State.OK, "the binlog is not compressed", ""
+
+
+def check_schemas(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    """binlog-do-db and binlog-ignore-db: what is not written cannot be replicated."""
+    if not facts.binlog.log_bin:
+        return
+    modern = facts.info.flavour is Flavour.MYSQL and facts.info.version_number >= (8, 2)
+    ((_, _, do, ignore, *_),) = query(facts.connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    only, never = _names(do), _names(ignore)
+    schemas = sorted({name.schema for name in facts.selected})
+    missing = [schema for schema in schemas if (only and schema not in only) or (not only and schema in never)]
+    if missing:
+        remedy = "Take them out of binlog-ignore-db (or into binlog-do-db) and restart the server."
+        yield State.FAIL, f"changes of these schemas are not written to the binlog: {named(missing)}", remedy
+    else:
+        yield State.OK, "all selected schemas are written to the binlog", ""
+
+
+def check_start(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    """Where task-mode incremental is told to begin."""
+    start = facts.task.subtask(facts.id).start
+    if start is None or facts.copies:
+        return
+    files = [one.name for one in list_binlogs(facts.connection)]
+    if start.file in files:
+        yield State.OK, f"{start.file} is still there", ""
+    else:
+        remedy = "Begin with a file that the source has, or with a full migration (task-mode all)."
+        yield State.FAIL, f"the start {start} is not in the source's binlogs ({named(files)})", remedy
+
+
+def check_gtid(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    location = current_location(facts.connection)
+    if facts.info.flavour is Flavour.MYSQL and facts.binlog.gtid_mode.upper() != "ON":
+        remedy = (
+            "Without GTIDs the copy takes a short global read lock, and a failover of the source cannot be followed."
+        )
+        yield State.WARN, f"gtid_mode is {facts.binlog.gtid_mode or 'unknown'}; the binlog is at {location}", remedy
+    else:
+        yield State.OK, f"the binlog is at {location}", ""
+
+
+def check_retention(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    seconds = facts.binlog.expire_seconds
+    if 0 < seconds < 3600:
+        remedy = "Keep binlogs for at least some hours, so that a relay that was down can go on."
+        yield State.WARN, f"the source removes binlogs after {seconds} s", remedy
+    else:
+        yield State.OK, "binlogs are kept for a while" if seconds else "binlogs are not removed by time", ""
+
+
+def _names(cell: object) -> set[str]:
+    return {name.strip() for name in text(cell or b"").split(",") if name.strip()}

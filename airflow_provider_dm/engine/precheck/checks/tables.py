@@ -1,0 +1,131 @@
+"""The tables have types, keys and engines that can be carried, on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_provider_dm.engine.copy.target_ddl import CannotCreateTarget, create_table_like
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.connection import query, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
+from airflow_provider_dm.engine.precheck.result import State, named, said
+from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
+from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.schema.catalogue import create_statement
+from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
+from airflow_provider_dm.engine.schema.model import Table
+
+
+def check_types(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    found: list[UnsupportedColumnType] = []
+    for table in facts.tables:
+        for column in table.columns:
+            try:
+                codec_for(table.name, column)
+            except UnsupportedColumnType as error:
+                found.append(error)
+    if found:
+        columns = named([f"{error.table}.{error.column} {error.type}" for error in found])
+        yield State.FAIL, f"column types that are not supported yet: {columns}", found[0].way_out
+    else:
+        yield State.OK, f"all columns of {len(facts.tables)} tables have supported types", ""
+
+
+def check_keys(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    keyless = [str(table.name) for table in facts.tables if table.identity is None]
+    if keyless:
+        remedy = "They are copied in one transaction each and replayed by whole rows, which is slow; add a primary key."
+        yield State.WARN, f"tables without a primary or not-null unique key: {named(keyless)}", remedy
+    else:
+        yield State.OK, "every table has a key", ""
+
+
+def check_foreign_keys(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    tables = [str(table.name) for table in facts.tables if table.has_foreign_keys]
+    if tables:
+        remedy = (
+            "Rows are written with foreign_key_checks=0. A cascade at the source is not in its binlog: what it deletes "
+            "or changes in child tables would stay. Create such target tables by hand, without the constraint."
+        )
+        yield State.WARN, f"tables with foreign keys: {named(tables)}", remedy
+    else:
+        yield State.OK, "no foreign keys", ""
+
+
+def check_source_engines(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    yield from _engines(facts, facts.selected)
+
+
+def check_target_engines(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+    yield from _engines(facts, list(facts.tables))
+
+
+def _engines(facts: ServerFacts, names: list[TableName]) -> Iterator[tuple[State, str, str]]:
+    wanted = set(names)
+    rows = query(facts.connection, "SELECT table_schema, table_name, engine FROM information_schema.tables")
+    other = [
+        f"{name} ({text(engine or b'')})"
+        for schema, table, engine in rows
+        for name in [TableName(text(schema), text(table))]
+        if name in wanted and text(engine or b"").lower() not in TRANSACTIONAL
+    ]
+    if other:
+        yield State.FAIL, f"tables whose engine knows no transactions: {named(other)}", "ALTER TABLE … ENGINE = InnoDB."
+    else:
+        yield State.OK, "all tables are transactional", ""
+
+
+def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+    """Every source table fits its target table; shards of a table that does not exist yet fit the first of them."""
+    expected = dict(facts.tables)
+    misfits = 0
+    for source in facts.sources:
+        for table in source.tables:
+            try:
+                map_table(table, expected.setdefault(source.routed[table.name], table))
+            except DmError as error:
+                misfits += 1
+                yield State.FAIL, *said(error)
+    if not misfits:
+        yield State.OK, f"{len(facts.tables)} target tables fit", ""
+
+
+def check_creation(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+    """Target tables that do not exist can be created after their source."""
+    planned: set[TableName] = set()
+    bad = 0
+    for source in facts.sources:
+        for table in source.tables:
+            target = source.routed[table.name]
+            if target in facts.tables or target in planned:
+                continue
+            planned.add(target)
+            for found in _creation(facts, source, table, target):
+                bad += found[0] is State.FAIL
+                yield found
+    if not bad:
+        yield State.OK, f"{len(planned)} target tables will be created", ""
+
+
+def _creation(
+    facts: TargetFacts, source: SourceFacts, table: Table, target: TableName
+) -> Iterator[tuple[State, str, str]]:
+    if not source.copies:
+        yield State.FAIL, f"{target} does not exist", "Create it, or begin with a full migration (task-mode all)."
+        return
+    try:
+        made = create_table_like(
+            create_statement(source.connection, table.name),
+            table,
+            target,
+            source_flavour=source.info.flavour,
+            target_flavour=facts.info.flavour,
+            collation="",
+        )
+    except CannotCreateTarget as error:
+        yield State.FAIL, *said(error)
+        return
+    for note in made.notes:
+        remedy = "Create the table by hand if you want another collation."
+        yield State.WARN, f"{target} will be created, and {note}", remedy

@@ -1,0 +1,108 @@
+"""What the checks look at: one source, or the target, asked once and shared by all checks on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSettings, binlog_settings
+from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, query, server_info, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.precheck.grants import Grants
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
+from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.schema.model import Table
+
+
+@dataclass
+class ServerFacts:
+    """What both sides have."""
+
+    endpoint: Endpoint
+    connection: Connection
+    task: TaskConfig
+
+    @cached_property
+    def info(self) -> ServerInfo:
+        return server_info(self.connection)
+
+    @cached_property
+    def grants(self) -> Grants:
+        """Of the account that we are, with the roles that are active."""
+        statement = "SHOW GRANTS"
+        if self.info.flavour is Flavour.MYSQL and self.info.version_number >= (8,):
+            active = text(query(self.connection, "SELECT CURRENT_ROLE()")[0][0])
+            if active.upper() != "NONE":
+                statement = f"SHOW GRANTS FOR CURRENT_USER() USING {active}"
+        return Grants.parse(text(row[0]) for row in query(self.connection, statement))
+
+    def setting(self, name: str) -> str:
+        """A global variable; "" where the server has none of that name."""
+        rows = query(self.connection, "SHOW GLOBAL VARIABLES WHERE Variable_name = %s", (name,))
+        return text(rows[0][1]) if rows else ""
+
+
+@dataclass
+class SourceFacts(ServerFacts):
+    """One upstream. `targets` is shared by the sources of a task."""
+
+    config: SourceConfig
+
+    @property
+    def id(self) -> str:
+        return self.config.source_id
+
+    @property
+    def copies(self) -> bool:
+        """Whether the task reads whole tables."""
+        return self.task.task_mode is not TaskMode.INCREMENTAL
+
+    @property
+    def follows(self) -> bool:
+        """Whether the task reads the binlog."""
+        return self.task.task_mode is not TaskMode.FULL
+
+    @cached_property
+    def binlog(self) -> BinlogSettings:
+        return binlog_settings(self.connection)
+
+    @cached_property
+    def selected(self) -> list[TableName]:
+        """What the block-allow list leaves of the tables that the account sees."""
+        subtask = self.task.subtask(self.id)
+        rules = BlockAllowRules.from_config(
+            subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
+        )
+        return select(list_tables(self.connection), rules)
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        return list(read_tables(self.connection, self.selected).values())
+
+    @cached_property
+    def routed(self) -> dict[TableName, TableName]:
+        """Selected table -> where its rows go."""
+        subtask = self.task.subtask(self.id)
+        router = Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive)
+        return {name: router.route(name) for name in self.selected}
+
+
+@dataclass
+class TargetFacts(ServerFacts):
+    """The downstream and the sources that could be reached."""
+
+    sources: tuple[SourceFacts, ...]
+
+    @cached_property
+    def wanted(self) -> list[TableName]:
+        return sorted({target for source in self.sources for target in source.routed.values()})
+
+    @cached_property
+    def tables(self) -> dict[TableName, Table]:
+        """Those of `wanted` that exist."""
+        there = set(list_tables(self.connection))
+        return read_tables(self.connection, [name for name in self.wanted if name in there])

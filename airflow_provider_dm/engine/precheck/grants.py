@@ -1,0 +1,89 @@
+r"""SHOW GRANTS as a value that answers: may this account do that, there? Pure text in, answers out.
+
+A line is `GRANT privileges ON object TO account …`; a role's line has no ON and is left out, as the statement that
+asked has resolved the roles already. Schema names in grants are patterns (`shop\_%`). MariaDB calls REPLICATION CLIENT
+BINLOG MONITOR; ALL covers everything but PROXY; SUPER covers what it was split into."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+_LINE: Final = re.compile(
+    r"^(?P<verb>GRANT|REVOKE)\s+(?P<privileges>.+?)\s+ON\s+(?:TABLE\s+)?"
+    r"(?P<schema>\*|`(?:[^`]|``)+`|\w+)\.(?P<table>\*|`(?:[^`]|``)+`|\w+)\s+(?:TO|FROM)\s",
+    re.IGNORECASE | re.DOTALL,
+)
+_SPLIT: Final = re.compile(r",\s*(?![^(]*\))")
+_EVERYTHING: Final = frozenset({"ALL PRIVILEGES", "ALL"})
+_ALSO_BY: Final[dict[str, frozenset[str]]] = {
+    "REPLICATION CLIENT": frozenset({"BINLOG MONITOR", "SUPER"}),
+    "REPLICATION SLAVE": frozenset(),
+    "RELOAD": frozenset({"FLUSH_TABLES"}),
+}
+
+
+@dataclass(frozen=True)
+class Grant:
+    """One line. `schema`, `table`: None for `*`."""
+
+    privileges: frozenset[str]
+    schema: str | None
+    table: str | None
+    revoked: bool = False
+
+    def covers(self, privilege: str, schema: str | None, table: str | None) -> bool:
+        """Whether this line gives (or takes) the privilege on all of `schema`.`table`; None asks for everything."""
+        if not (
+            _EVERYTHING & self.privileges or ({privilege} | _ALSO_BY.get(privilege, frozenset())) & self.privileges
+        ):
+            return False
+        if self.schema is not None and (schema is None or not _pattern(self.schema).fullmatch(schema)):
+            return False
+        return self.table is None or self.table == table
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What an account may do."""
+
+    lines: tuple[Grant, ...]
+
+    @classmethod
+    def parse(cls, lines: Iterable[str]) -> Grants:
+        """From SHOW GRANTS; lines that are no grants on objects are left out.
+
+        >>> Grants.parse(["GRANT SELECT ON `shop`.* TO `dm`@`%`"]).allow("SELECT", "shop", "orders")
+        True
+        """
+        return cls(tuple(grant for line in lines if (grant := _parse(line)) is not None))
+
+    def allow(self, privilege: str, schema: str | None = None, table: str | None = None) -> bool:
+        """Whether the account has `privilege` on that table, on that whole schema, or (None) on everything."""
+        given = any(line.covers(privilege, schema, table) for line in self.lines if not line.revoked)
+        taken = any(line.covers(privilege, schema, table) for line in self.lines if line.revoked)
+        return given and not taken
+
+
+def _parse(line: str) -> Grant | None:
+    match = _LINE.match(line.strip())
+    if match is None:
+        return None
+    # A privilege on some columns, SELECT (a, b), is not the privilege.
+    privileges = frozenset(name.strip().upper() for name in _SPLIT.split(match["privileges"]) if "(" not in name)
+    return Grant(privileges, _name(match["schema"]), _name(match["table"]), match["verb"].upper() == "REVOKE")
+
+
+def _name(written: str) -> str | None:
+    if written == "*":
+        return None
+    return written[1:-1].replace("``", "`") if written.startswith("`") else written
+
+
+def _pattern(schema: str) -> re.Pattern[str]:
+    r"""A schema name in a grant: `%` and `_` are wildcards unless a backslash stands before them."""
+    tokens = re.findall(r"\\[%_\\]|.", schema, re.DOTALL)
+    wild = {"%": ".*", "_": "."}
+    return re.compile("".join(wild.get(token) or re.escape(token[-1]) for token in tokens), re.DOTALL)

@@ -1,0 +1,98 @@
+"""What a check says, and what all of them come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, Final
+
+from airflow_provider_dm.engine.errors import DmError
+
+TARGET: Final = "target"
+MOST_NAMED: Final = 10
+
+
+class State(StrEnum):
+    """DM's words are success, warn and fail."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check on one server. `where` is a source-id or "target"; `remedy` is empty for `ok`."""
+
+    name: str
+    where: str
+    state: State
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.state.value:<4}  {self.where}  {self.name}: {self.message} {self.remedy}".rstrip()
+
+
+@dataclass(eq=False)
+class PrecheckFailed(DmError):
+    """At least one check says that the task cannot run."""
+
+    task: str
+    failures: tuple[str, ...]
+
+    code: ClassVar[str] = "DM-7401"
+    what: ClassVar[str] = "the precheck of task {task} found what must be changed first: {failures}."
+    hint: ClassVar[str] = "`dmctl check-task` shows all results. Nothing was changed."
+
+
+@dataclass(frozen=True)
+class PrecheckReport:
+    """All results, in the order of sources and checks."""
+
+    task: str
+    results: tuple[CheckResult, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Warnings do not fail a task."""
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[CheckResult, ...]:
+        return tuple(one for one in self.results if one.state is State.FAIL)
+
+    @property
+    def warnings(self) -> tuple[CheckResult, ...]:
+        return tuple(one for one in self.results if one.state is State.WARN)
+
+    def require_passed(self) -> None:
+        """Raises PrecheckFailed."""
+        if not self.passed:
+            raise PrecheckFailed(self.task, tuple(f"{one.where} {one.name}: {one.message}" for one in self.failures))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "passed": self.passed,
+            "results": [asdict(one) | {"state": one.state.value} for one in self.results],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.results))
+
+
+def named(items: Sequence[str]) -> str:
+    """A list for a message, not longer than a person reads.
+
+    >>> named(["a", "b"])
+    'a, b'
+    """
+    more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
+    return ", ".join(items[:MOST_NAMED]) + more
+
+
+def said(error: DmError) -> tuple[str, str]:
+    """An error's words as (message, remedy)."""
+    return error.message().removesuffix(error.hint).rstrip(), error.hint

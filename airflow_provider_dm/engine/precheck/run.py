@@ -1,0 +1,134 @@
+"""Running all checks: sources first, then the target with what the sources have told. Reads only, needs no Spark.
+
+A server that cannot be reached is one failed result, `connection`, with the typed error's words; the checks on it are
+left out. A check that cannot find out fails with the reason. `ignore-checking-items` leaves out checks by DM's names
+(`all`: everything but the connections and the configuration)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import pymysql
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.precheck.checks import binlog, connections, privileges, server_id, tables, version
+from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration
+from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
+from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, PrecheckReport, State, said
+
+FactsT = TypeVar("FactsT", bound=ServerFacts)
+Findings = Iterable[tuple[State, str, str]]
+
+
+@dataclass(frozen=True)
+class Check(Generic[FactsT]):
+    """`item` is what `ignore-checking-items` calls it; `name` is shown. `only`: for which tasks it matters."""
+
+    name: str
+    item: str
+    run: Callable[[FactsT], Findings]
+    only: Callable[[FactsT], bool] = lambda _facts: True
+
+
+def _follows(facts: SourceFacts) -> bool:
+    return facts.follows
+
+
+SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
+    Check("version", "version", version.check_source_flavour),
+    Check("server_id", "server_id", server_id.check_server_id, _follows),
+    Check("binlog_enable", "binlog_enable", binlog.check_enabled),
+    Check("binlog_format", "binlog_format", binlog.check_format, _follows),
+    Check("binlog_row_image", "binlog_row_image", binlog.check_row_image, _follows),
+    Check("binlog_row_value_options", "binlog_row_image", binlog.check_row_value_options, _follows),
+    Check("binlog_compression", "binlog_format", binlog.check_compression, _follows),
+    Check("binlog_db", "binlog_db", binlog.check_schemas, _follows),
+    Check("binlog_retention", "binlog_enable", binlog.check_retention, _follows),
+    Check("meta_position", "meta_position", binlog.check_start, _follows),
+    Check("gtid", "binlog_enable", binlog.check_gtid, lambda facts: facts.binlog.log_bin),
+    Check("dump_privilege", "dump_privilege", privileges.check_dump),
+    Check("replication_privilege", "replication_privilege", privileges.check_replication),
+    Check("conn_number", "conn_number", connections.check_source_connections),
+    Check("column_types", "table_schema", tables.check_types),
+    Check("table_keys", "table_schema", tables.check_keys),
+    Check("foreign_keys", "table_schema", tables.check_foreign_keys),
+    Check("table_engines", "table_schema", tables.check_source_engines),
+)
+TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
+    Check("version", "downstream_version", version.check_version),
+    Check("target_privilege", "target_privilege", privileges.check_target),
+    Check("conn_number", "conn_number", connections.check_target_connections),
+    Check("table_columns", "schema_of_shard_tables", tables.check_columns),
+    Check("table_creation", "table_schema", tables.check_creation),
+    Check("table_engines", "table_schema", tables.check_target_engines),
+)
+
+
+def run_precheck(
+    task: TaskConfig, sources: Sequence[tuple[SourceConfig, Endpoint]], target: Endpoint
+) -> PrecheckReport:
+    """Every check on every source and on the target. Never raises for what it finds."""
+    results = list(_named("configuration", TARGET, check_configuration(task, [config for config, _ in sources])))
+    if any(one.state is State.FAIL for one in results):
+        return PrecheckReport(task.name, tuple(results))
+    with ExitStack() as open_connections:
+        reached: list[SourceFacts] = []
+        for config, endpoint in sources:
+            connection = _connect(config.source_id, endpoint, open_connections, results)
+            if connection is not None:
+                facts = SourceFacts(endpoint, connection, task, config)
+                reached.append(facts)
+                results += _checked(config.source_id, facts, SOURCE_CHECKS)
+        connection = _connect(TARGET, target, open_connections, results)
+        if connection is not None:
+            target_facts = TargetFacts(target, connection, task, _usable(reached))
+            results += _checked(TARGET, target_facts, TARGET_CHECKS)
+    return PrecheckReport(task.name, tuple(results))
+
+
+def _connect(where: str, endpoint: Endpoint, stack: ExitStack, results: list[CheckResult]) -> Connection | None:
+    try:
+        connection = stack.enter_context(connected(endpoint))
+    except DmError as error:
+        results.append(CheckResult("connection", where, State.FAIL, *said(error)))
+        return None
+    results.append(CheckResult("connection", where, State.OK, f"logged in to {endpoint}"))
+    return connection
+
+
+def _checked(where: str, facts: FactsT, checks: Sequence[Check[FactsT]]) -> Iterator[CheckResult]:
+    ignored = set(facts.task.ignore_checking_items)
+    for check in checks:
+        if ignored & {"all", check.item, check.name}:
+            continue
+        try:
+            if check.only(facts):
+                yield from list(_named(check.name, where, check.run(facts)))
+        except DmError as error:
+            yield CheckResult(check.name, where, State.FAIL, *said(error))
+        except pymysql.err.Error as error:
+            number, reason = (*error.args, "", "")[:2]
+            yield CheckResult(check.name, where, State.FAIL, f"the server answers {number} {reason}", "See its manual.")
+
+
+def _named(name: str, where: str, findings: Findings) -> Iterator[CheckResult]:
+    return (CheckResult(name, where, *finding) for finding in findings)
+
+
+def _usable(reached: Sequence[SourceFacts]) -> tuple[SourceFacts, ...]:
+    """Sources whose tables could be read; what is wrong with the others stands in their own results."""
+    usable = []
+    for facts in reached:
+        try:
+            if len(facts.tables) == len(facts.routed):  # both are asked for here, and kept
+                usable.append(facts)
+        except (DmError, pymysql.err.Error):
+            continue
+    return tuple(usable)

@@ -1,0 +1,60 @@
+"""Cutting the tables of a source into chunks. Pure: sizes in, chunks out.
+
+A chunk is a piece of work that remembers how far it came: a range over the first column of the identity key (integers,
+computed from MIN and MAX), or a whole table. Rows outside MIN and MAX came after P0, so the binlog brings them. A range
+may be empty or crowded; that costs balance, never correctness, so there is no scan to plan better ones. Within a chunk
+rows are paged by key, and the next chunk goes to whoever is free.
+
+The estimate of rows comes from the server's statistics and may be far off, or zero just after a load. It never decides
+what is copied, only into how many pieces: a table that spans many key values is cut as if it had some rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
+
+SMALLEST_CHUNK_ROWS: Final = 25_000
+CHUNKS_PER_SLOT: Final = 4
+"""So that the last slot to finish has little left while the others idle."""
+MOST_CHUNKS: Final = 256
+"""Of one table: each is a row in dm_copy_chunk and a Spark task."""
+
+Range = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """What is known of a table before it is copied. `span`: MIN and MAX of the first key column, None if that is no
+    integer or the table was empty; `rows` is an estimate."""
+
+    table: TableName
+    rows: int
+    span: tuple[int, int] | None = None
+
+
+def plan_chunks(sizes: Iterable[TableSize], *, slots: int, chunk_rows: int | None = None) -> list[ChunkProgress]:
+    """All chunks of a source, none copied yet. `slots`: how many run at a time; `chunk_rows` is DM's `mydumpers.rows`.
+
+    >>> size = TableSize(TableName("a", "t"), rows=30, span=(1, 40))
+    >>> [(chunk.low, chunk.high) for chunk in plan_chunks([size], slots=1, chunk_rows=10)]
+    [(1, 10), (11, 20), (21, 30), (31, 40)]
+    """
+    pieces = [(size.table, low, high) for size in sizes for low, high in _ranges(size, slots, chunk_rows)]
+    return [ChunkProgress(number, table, low, high) for number, (table, low, high) in enumerate(pieces)]
+
+
+def _ranges(size: TableSize, slots: int, chunk_rows: int | None) -> list[Range]:
+    if size.span is None:
+        return [(None, None)]
+    low, high = size.span
+    width = high - low + 1
+    likely_rows = min(width, max(size.rows, SMALLEST_CHUNK_ROWS * slots))
+    wanted_rows = chunk_rows or max(SMALLEST_CHUNK_ROWS, likely_rows // (slots * CHUNKS_PER_SLOT))
+    count = max(1, min(MOST_CHUNKS, -(-likely_rows // wanted_rows), width))
+    edges = [low + width * number // count for number in range(count + 1)]
+    return [(start, end - 1) for start, end in pairwise(edges)]

@@ -1,0 +1,99 @@
+r"""Paging through a table by its identity key: which rows come after the last one, said so that the server can seek.
+
+A page is the next `limit` rows in key order behind the last key. For a key (a, b) behind (1, 2) there are two *steps*,
+`a = 1 AND b > 2` and then `a > 1`; each is one range of the index, asked for separately. One condition with OR says the
+same, but whether a server seeks or scans with it depends on its mood. Only the server compares: a text key is equal,
+before or after by the column's own collation; nothing here looks into a value.
+
+Chunks are ranges over the *first* key column where that is an integer. ENUM, SET and BIT are ordered by number but
+compared with a literal by text, FLOAT compares badly at all, a prefix does not order rows: such keys do not page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.schema.codec import Codec, codec_for
+from airflow_provider_dm.engine.schema.model import Column, Table
+
+Key = tuple[bytes, ...]
+
+INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"})
+_PAGEABLE: Final = INTEGERS | frozenset(
+    {"decimal", "year", "date", "time", "datetime", "timestamp", "char", "varchar", "binary", "varbinary"}
+)
+
+
+@dataclass(frozen=True)
+class KeyOrder:
+    """The order of a table's rows by its identity key."""
+
+    index: str
+    columns: tuple[Column, ...]
+    codecs: tuple[Codec, ...]
+
+    @classmethod
+    def of(cls, table: Table) -> KeyOrder | None:
+        """None where the table has no key that rows can be paged by (module docstring)."""
+        key = table.identity
+        if key is None or key.expression or any(key.prefixes):
+            return None
+        columns = tuple(table.column(name) for name in key.columns)
+        if any(column.data_type.lower() not in _PAGEABLE for column in columns):
+            return None
+        return cls(key.name, columns, tuple(codec_for(table.name, column) for column in columns))
+
+    @property
+    def splittable(self) -> bool:
+        """Whether ranges over the first column can be computed."""
+        return self.columns[0].data_type.lower() in INTEGERS
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Where the key columns stand in a row."""
+        return tuple(column.position for column in self.columns)
+
+    def hint(self) -> str:
+        return f"FORCE INDEX ({quote(self.index)})"
+
+    def order_by(self) -> str:
+        return ", ".join(quote(column.name) for column in self.columns)
+
+    def steps(self, after: Key | None, low: int | None = None, high: int | None = None) -> Iterator[bytes]:
+        """Conditions that together, one after the other, select the rows behind `after` in key order.
+
+        `low` and `high` are inclusive limits of the first key column.
+        """
+        first, *_ = names = [quote(column.name).encode() for column in self.columns]
+        limits = [b"%b >= %d" % (first, low)] if low is not None and after is None else []
+        if high is not None:
+            limits.append(b"%b <= %d" % (first, high))
+        if after is None:
+            yield b" AND ".join(limits) or b"TRUE"
+            return
+        literals = [codec.literal(value) for codec, value in zip(self.codecs, after, strict=True)]
+        for depth in reversed(range(len(names))):
+            same = [b"%b = %b" % pair for pair in zip(names[:depth], literals[:depth], strict=True)]
+            beyond = b"%b > %b" % (names[depth], literals[depth])
+            yield b" AND ".join([*same, beyond, *limits])
+
+
+def write_key(key: Key) -> str:
+    r"""A key as ASCII text that a person can read where the key is readable, and that reads back exactly.
+
+    >>> write_key((b"42", b"caf\xe9"))
+    '["42", "caf\\u00e9"]'
+    """
+    return json.dumps([value.decode("latin-1") for value in key])
+
+
+def read_key(written: str) -> Key:
+    r"""The inverse of `write_key`.
+
+    >>> read_key('["42", "caf\\u00e9"]')
+    (b'42', b'caf\xe9')
+    """
+    return tuple(value.encode("latin-1") for value in json.loads(written))

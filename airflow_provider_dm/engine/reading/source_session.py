@@ -1,0 +1,133 @@
+"""Connections to a source for reading rows: one for each thread, kept open between chunks, cells as plain bytes.
+
+A read changes nothing, so a broken connection is opened anew and the same read is asked again. What the source refuses
+becomes a typed error here, without row values."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeVar
+
+import pymysql
+
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection, ServerUnreachable, connect
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.reading.text_rows import Cells, rows
+
+log = logging.getLogger(__name__)
+
+READ_TIMEOUT_SECONDS: Final = 300.0
+"""A page is one short SELECT; a server that says nothing for so long is gone."""
+ATTEMPTS: Final = 6
+
+_DENIED: Final = frozenset({1044, 1045, 1142, 1143, 1227})
+_CHANGED: Final = frozenset({1054, 1072, 1146, 1176, 1412})
+_LOST: Final = frozenset({0, 1053, 1077, 1079, 1152, 1205, 1213, 1317, 1927, 2003, 2006, 2013, 2014, 2055, 4031})
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class SchemaChangedDuringCopy(DmError):
+    """A table is no longer what it was when the copy was planned."""
+
+    source: str
+    table: str
+    reason: str
+
+    code: ClassVar[str] = "DM-7003"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "{source}: {table} was changed while it was copied ({reason})."
+    hint: ClassVar[str] = "Empty the target tables, remove the task's metadata and start over, without DDL meanwhile."
+
+
+@dataclass(eq=False)
+class SourceReadFailed(DmError):
+    """The source does not answer a SELECT."""
+
+    source: str
+    number: int
+    reason: str
+
+    code: ClassVar[str] = "DM-7004"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "{source}: reading failed: {number} {reason}."
+    hint: ClassVar[str] = "The copy goes on from the last committed page when it is started again."
+
+
+@dataclass(eq=False)
+class SourceRefused(DmError):
+    """The source answers a SELECT with an error that will not pass."""
+
+    source: str
+    number: int
+    reason: str
+
+    code: ClassVar[str] = "DM-7005"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "{source} refuses a SELECT: {number} {reason}."
+
+
+class _Cache(threading.local):
+    def __init__(self) -> None:
+        self.connections: dict[tuple[int, Endpoint], Connection] = {}
+
+
+_cache: Final = _Cache()
+
+
+def source_connection(endpoint: Endpoint) -> Connection:
+    """This thread's open connection; every cell of it arrives as bytes. Raises ServerUnreachable or AccessDenied."""
+    key = (os.getpid(), endpoint)
+    connection = _cache.connections.get(key)
+    if connection is None or not connection.open:
+        connection = _cache.connections[key] = connect(endpoint, read_timeout=READ_TIMEOUT_SECONDS)
+    return connection
+
+
+def read(endpoint: Endpoint, sql: bytes) -> list[Cells]:
+    """All rows of one SELECT on this thread's connection, tried again when the connection breaks.
+
+    Raises SourceReadFailed (retry), AccessDenied, ServerUnreachable.
+    """
+    return with_retries(
+        endpoint, lambda: [row for batch in rows(source_connection(endpoint), sql) for row in batch.rows]
+    )
+
+
+def with_retries(endpoint: Endpoint, attempt: Callable[[], T]) -> T:
+    """`attempt()`, again on a fresh connection while the source is away for a moment."""
+    for number in range(1, ATTEMPTS + 1):
+        try:
+            return attempt()
+        except (pymysql.err.Error, OSError, ServerUnreachable, SourceReadFailed) as raised:
+            error = source_error(endpoint, raised)
+            if error.reaction is not Reaction.RETRY or number == ATTEMPTS:
+                raise error from raised
+            log.warning("%s: read attempt %d failed: %s", endpoint.name, number, error)
+            time.sleep(min(5.0, 0.1 * 2**number))
+    raise AssertionError("unreachable")
+
+
+def source_error(endpoint: Endpoint, error: Exception) -> DmError:
+    """A driver's error while reading, as ours."""
+    if isinstance(error, DmError):
+        return error
+    number, reason = (*error.args, 0, "")[:2]
+    if not isinstance(number, int):
+        number, reason = 0, str(error)
+    if number in _DENIED:
+        return AccessDenied(str(endpoint), str(reason))
+    if number in _CHANGED:
+        return SchemaChangedDuringCopy(endpoint.name, "a table", f"{number} {reason}")
+    failed = SourceReadFailed(endpoint.name, number, str(reason))
+    return (
+        failed if number in _LOST or isinstance(error, OSError) else SourceRefused(endpoint.name, number, str(reason))
+    )

@@ -1,0 +1,185 @@
+"""What there is to copy: a source's tables with their sizes, and what the target has already. Reads only.
+
+Everything here is asked before anything anywhere is changed, for all sources of a run, so that a mismatch in the last
+table of the last source still finds an untouched target."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import pymysql
+from pymysql.constants import ER
+
+from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.reading.chunks import TableSize
+from airflow_provider_dm.engine.reading.keyset import KeyOrder
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
+from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.schema.model import Table
+
+TRANSACTIONAL: Final = frozenset({"innodb", "rocksdb", "tokudb"})
+_BATCH: Final = 500
+
+
+@dataclass(eq=False)
+class NoTablesSelected(DmError):
+    """The block-allow list leaves nothing of a source."""
+
+    source: str
+    present: int
+
+    code: ClassVar[str] = "DM-7011"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "the block-allow-list selects none of the {present} tables that {source} shows to this account."
+    )
+    hint: ClassVar[str] = "Check do-dbs and do-tables, and the SELECT privilege."
+
+
+@dataclass(eq=False)
+class EngineNotTransactional(DmError):
+    """A table whose rows do not appear and vanish with transactions."""
+
+    server: str
+    table: str
+    engine: str
+
+    code: ClassVar[str] = "DM-7012"
+    what: ClassVar[str] = "{table} on {server} has the engine {engine}, which knows no transactions."
+    hint: ClassVar[str] = "Change it to InnoDB, or leave the table out by block-allow-list."
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """One table to copy: its definition, where its rows go, its server's idea of its size, how it was created."""
+
+    table: Table
+    target: TableName
+    rows: int
+    """Estimated."""
+    collation: str
+    create: str
+    """SHOW CREATE TABLE."""
+
+
+@dataclass(frozen=True)
+class SourceSurvey:
+    """One source, as far as the task's rules let us see it."""
+
+    source_id: str
+    flavour: Flavour
+    server_uuid: str
+    tables: tuple[SourceTable, ...]
+
+
+@dataclass(frozen=True)
+class TargetSurvey:
+    """What the target has of the tables that rows are routed to. `filled`: those with at least one row."""
+
+    flavour: Flavour
+    tables: dict[TableName, Table]
+    filled: frozenset[TableName]
+    rows: dict[TableName, int]
+    """Estimated."""
+
+
+def survey_source(endpoint: Endpoint, subtask: SubtaskConfig) -> SourceSurvey:
+    """Raises NoTablesSelected, EngineNotTransactional, AmbiguousRoute, and what connecting raises."""
+    rules = BlockAllowRules.from_config(
+        subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
+    )
+    router = Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive)
+    with connected(endpoint) as connection:
+        info = server_info(connection)
+        present = list_tables(connection)
+        names = select(present, rules)
+        if not names:
+            raise NoTablesSelected(endpoint.name, len(present))
+        facts = _facts(connection, info.flavour, names)
+        for name in names:
+            _check_engine(endpoint.name, name, facts[name].engine)
+        tables = tuple(
+            SourceTable(
+                table, router.route(name), facts[name].rows, facts[name].collation, create_statement(connection, name)
+            )
+            for name, table in read_tables(connection, names).items()
+        )
+    return SourceSurvey(endpoint.name, info.flavour, info.server_uuid, tables)
+
+
+def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSurvey:
+    """The tables among `names` that exist. Raises EngineNotTransactional, and what connecting raises."""
+    with connected(endpoint) as connection:
+        flavour = server_info(connection).flavour
+        there = set(names) & set(list_tables(connection))
+        facts = _facts(connection, flavour, sorted(there))
+        for name in facts:
+            _check_engine(endpoint.name, name, facts[name].engine)
+        filled = {name for name in there if query(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1")}
+        rows = {name: fact.rows for name, fact in facts.items()}
+        return TargetSurvey(flavour, read_tables(connection, sorted(there)), frozenset(filled), rows)
+
+
+def measure(endpoint: Endpoint, tables: Iterable[tuple[Table, int]]) -> list[TableSize]:
+    """Sizes for the chunker, of tables with their estimated rows: MIN and MAX where the key begins with an integer.
+
+    Two index look-ups a table.
+    """
+    with connected(endpoint) as connection:
+        return [TableSize(table.name, rows, _span(connection, table)) for table, rows in tables]
+
+
+def _span(connection: Connection, table: Table) -> tuple[int, int] | None:
+    order = KeyOrder.of(table)
+    if order is None or not order.splittable:
+        return None
+    column = quote(order.columns[0].name)
+    ((low, high),) = query(connection, f"SELECT MIN({column}), MAX({column}) FROM {table.name.quoted()}")
+    return None if low is None else (int(low), int(high))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    engine: str
+    rows: int
+    collation: str
+
+
+def _facts(connection: Connection, flavour: Flavour, names: Sequence[TableName]) -> dict[TableName, _Facts]:
+    if flavour is Flavour.MYSQL:
+        _fresh_statistics(connection)
+    found: dict[TableName, _Facts] = {}
+    for start in range(0, len(names), _BATCH):
+        batch = names[start : start + _BATCH]
+        marks = ", ".join(["(%s, %s)"] * len(batch))
+        rows = query(
+            connection,
+            "SELECT table_schema, table_name, engine, table_rows, table_collation FROM information_schema.tables "
+            f"WHERE (table_schema, table_name) IN ({marks})",
+            tuple(part for name in batch for part in name),
+        )
+        for schema, table, engine, estimate, collation in rows:
+            facts = _Facts(text(engine or b""), int(estimate or 0), text(collation or b""))
+            found[TableName(text(schema), text(table))] = facts
+    return {name: found[name] for name in names}
+
+
+def _fresh_statistics(connection: Connection) -> None:
+    """MySQL 8 answers from a cache of a day otherwise; older ones have neither the cache nor the variable."""
+    try:
+        query(connection, "SET SESSION information_schema_stats_expiry = 0")
+    except pymysql.err.OperationalError as error:
+        if error.args[0] != ER.UNKNOWN_SYSTEM_VARIABLE:
+            raise
+
+
+def _check_engine(server: str, name: TableName, engine: str) -> None:
+    if engine.lower() not in TRANSACTIONAL:
+        raise EngineNotTransactional(server, str(name), engine)

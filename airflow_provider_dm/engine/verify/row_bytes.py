@@ -1,0 +1,133 @@
+r"""A row as bytes that are the same on both sides exactly when the row is.
+
+The text protocol's packet is such a form already: of each cell a length or the mark of NULL, then its bytes. So where
+no column needs a change, a row is hashed as it travels (`packed`), and otherwise its cells are made canonical and
+packed again; test_row_bytes holds the two to each other.
+
+Cells need a change where both sides may write one value in two ways: ZEROFILL and FLOAT (the codec's business), a
+DECIMAL or a time whose target has more digits behind the point, a BIT that was widened. Text of a charset that is not a
+part of UTF-8 is converted by its own server, so a latin1 source and a utf8mb4 target compare equal.
+
+What is not compared: collations, defaults, indexes, and what the target has beyond the source's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.reading.text_rows import Cells, split_row
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.codec import Transform, codec_for
+from airflow_provider_dm.engine.schema.model import Column, Table
+
+_IN_UTF8: Final = frozenset({None, "binary", "utf8mb4", "utf8mb3", "utf8", "ascii"})
+_WITH_FRACTION: Final = frozenset({"decimal", "time", "datetime", "timestamp"})
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """How one table of a mapping is read: the SELECT list, and for each column what makes it canonical."""
+
+    select: str
+    transforms: tuple[Transform | None, ...]
+
+    def packer(self) -> Callable[[bytes], bytes]:
+        """Packet as it came -> canonical packet."""
+        changed = [(number, change) for number, change in enumerate(self.transforms) if change is not None]
+        if not changed:
+            return _as_it_is
+        width = len(self.transforms)
+
+        def pack(packet: bytes) -> bytes:
+            cells = list(split_row(packet, width))
+            for number, change in changed:
+                cell = cells[number]
+                if cell is not None:
+                    cells[number] = change(cell)
+            return packed(tuple(cells))
+
+        return pack
+
+
+def source_form(mapping: TableMapping) -> RowForm:
+    """How the source's rows are read."""
+    return _form(mapping.source, mapping.source.columns, mapping.target_columns)
+
+
+def target_form(mapping: TableMapping) -> RowForm:
+    """How the target's rows are read: the same columns, in the source's order."""
+    return _form(mapping.target, mapping.target_columns, mapping.source.columns)
+
+
+def packed(cells: Cells) -> bytes:
+    r"""Cells as the text protocol packs them.
+
+    >>> packed((b"12", None, b""))
+    b'\x0212\xfb\x00'
+    """
+    return b"".join([b"\xfb" if cell is None else _length(len(cell)) + cell for cell in cells])
+
+
+def _form(table: Table, columns: Sequence[Column], others: Sequence[Column]) -> RowForm:
+    expressions, transforms = [], []
+    for column, other in zip(columns, others, strict=True):
+        codec = codec_for(table.name, column)
+        expression = codec.select(quote(column.name))
+        if column.charset not in _IN_UTF8:
+            expression = f"CONVERT({expression} USING utf8mb4)"
+        expressions.append(expression)
+        transforms.append(_both(codec.from_text, _common_form(column, other)))
+    return RowForm(", ".join(expressions), tuple(transforms))
+
+
+def _common_form(column: Column, other: Column) -> Transform | None:
+    """What both sides are reduced to where their types differ in what they show of one value."""
+    scales = (column.numeric_scale, column.datetime_precision), (other.numeric_scale, other.datetime_precision)
+    if column.data_type in _WITH_FRACTION and scales[0] != scales[1]:
+        return without_trailing_zeros
+    if column.data_type == "bit" and column.column_type != other.column_type:
+        return without_leading_nulls
+    return None
+
+
+def without_trailing_zeros(value: bytes) -> bytes:
+    """
+    >>> without_trailing_zeros(b"1.500"), without_trailing_zeros(b"10:00:00.000"), without_trailing_zeros(b"100")
+    (b'1.5', b'10:00:00', b'100')
+    """
+    return value.rstrip(b"0").rstrip(b".") if b"." in value else value
+
+
+def without_leading_nulls(value: bytes) -> bytes:
+    """The bits of a wider column."""
+    return value.lstrip(b"\0")
+
+
+def _both(first: Transform | None, second: Transform | None) -> Transform | None:
+    return _Composed(first, second) if first is not None and second is not None else first or second
+
+
+@dataclass(frozen=True)
+class _Composed:
+    """Not a closure, as it travels to executors."""
+
+    first: Transform
+    second: Transform
+
+    def __call__(self, value: bytes) -> bytes:
+        return self.second(self.first(value))
+
+
+def _as_it_is(packet: bytes) -> bytes:
+    return packet
+
+
+def _length(size: int) -> bytes:
+    if size < 0xFB:
+        return size.to_bytes(1, "little")
+    for prefix, width in ((b"\xfc", 2), (b"\xfd", 3)):
+        if size < 1 << 8 * width:
+            return prefix + size.to_bytes(width, "little")
+    return b"\xfe" + size.to_bytes(8, "little")

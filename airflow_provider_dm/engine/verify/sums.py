@@ -1,0 +1,92 @@
+"""Sums of row hashes in classes: the multiset of a table's rows in a few kilobytes, that add up over pieces and shards.
+
+Of each row a keyed 128-bit hash is taken; both halves are added modulo 2^64, and the rows counted. Not XOR: equal
+duplicates would cancel out. The low bits of the first half put a row into one of 256 classes, the next 8 bits into a
+class of that class, and so on: a `Focus` names one. Equal sums of all classes mean equal tables but for a chance of
+about 2^-128; an unequal class is read again, one level deeper, until it is small enough to be looked at row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+LEVEL_BITS: Final = 8
+CLASSES: Final = 1 << LEVEL_BITS
+SEED: Final = 0x444D_7665_7269_6679
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Focus:
+    """Rows whose hash ends in `value`, a number of `level` times 8 bits; level 0 is all rows."""
+
+    level: int = 0
+    value: int = 0
+
+    def inside(self, number: int) -> Focus:
+        """One class of this one."""
+        return Focus(self.level + 1, self.value | number << self.level * LEVEL_BITS)
+
+
+@dataclass(eq=False)
+class Sums:
+    """Rows and hashes of each class. Adds up; modulo 2^64 by the arithmetic of uint64."""
+
+    counts: Words
+    first: Words
+    second: Words
+
+    @classmethod
+    def zero(cls) -> Sums:
+        return cls(*(np.zeros(CLASSES, dtype=np.uint64) for _ in range(3)))
+
+    @property
+    def rows(self) -> int:
+        return int(self.counts.sum())
+
+    def add(self, hashes: Words, focus: Focus) -> None:
+        """Rows given by `hash_rows`; those outside of the focus are left out."""
+        hashes = hashes[in_focus(hashes, focus)]
+        classes = ((hashes[:, 0] >> np.uint64(focus.level * LEVEL_BITS)) & np.uint64(CLASSES - 1)).astype(np.intp)
+        self.counts += np.bincount(classes, minlength=CLASSES).astype(np.uint64)
+        np.add.at(self.first, classes, hashes[:, 0])
+        np.add.at(self.second, classes, hashes[:, 1])
+
+    def add_all(self, other: Sums) -> None:
+        self.counts += other.counts
+        self.first += other.first
+        self.second += other.second
+
+    def unequal(self, other: Sums) -> list[int]:
+        """The classes in which the two differ."""
+        differs = (self.counts != other.counts) | (self.first != other.first) | (self.second != other.second)
+        return [int(number) for number in np.flatnonzero(differs)]
+
+
+def total(parts: Iterable[Sums]) -> Sums:
+    """Of all pieces of a side."""
+    whole = Sums.zero()
+    for part in parts:
+        whole.add_all(part)
+    return whole
+
+
+def hash_rows(rows: Iterable[bytes]) -> Words:
+    """Two words for each row."""
+    digest = xxhash.xxh3_128_digest
+    joined = b"".join([digest(row, SEED) for row in rows])
+    return np.frombuffer(joined, dtype=">u8").astype(np.uint64).reshape(-1, 2)
+
+
+def in_focus(hashes: Words, focus: Focus) -> NDArray[np.bool_]:
+    """Which of the rows are in the focus."""
+    mask = (1 << focus.level * LEVEL_BITS) - 1
+    found: NDArray[np.bool_] = (hashes[:, 0] & np.uint64(mask)) == np.uint64(focus.value)
+    return found

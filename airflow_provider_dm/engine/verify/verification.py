@@ -1,0 +1,251 @@
+"""The comparison of all tables of a task: pieces to the runner, sums added up, unequal classes bisected to rows.
+
+Every row of every mapped table is read once on both sides. Pieces need not match between the sides: sums add up over
+whatever the pieces were. Source tables that are merged add up to their target. It makes sense while nobody writes:
+after the cut-over, or at a quiet source whose changes have all arrived."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Protocol, TypeVar
+
+from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.chunks import plan_chunks
+from airflow_provider_dm.engine.reading.survey import (
+    SourceTable,
+    TargetSurvey,
+    measure,
+    survey_source,
+    survey_target,
+)
+from airflow_provider_dm.engine.reading.text_rows import Cells
+from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
+from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, Piece, SumPieces
+from airflow_provider_dm.engine.verify.row_bytes import source_form, target_form
+from airflow_provider_dm.engine.verify.sums import CLASSES, Focus, Sums, total
+
+log = logging.getLogger(__name__)
+
+TARGET: Final = ""
+"""The target's name among the servers: no source-id is empty."""
+MOST_SHOWN: Final = 20
+MOST_SHOWN_BYTES: Final = 64
+FEW_ROWS: Final = 20_000
+"""So many rows of an unequal class are looked at one by one."""
+MOST_FOCI: Final = 4
+DEEPEST: Final = 4
+
+Json = dict[str, Any]
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass(eq=False)
+class DataDiffers(DmError):
+    """Tables whose rows are not those of their sources. Which rows stands in the result, not here."""
+
+    tables: tuple[str, ...]
+    """`schema.table (rows in sources / rows in target)`."""
+
+    code: ClassVar[str] = "DM-7201"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target differs from its sources in: {tables}."
+    hint: ClassVar[str] = "If nobody wrote meanwhile and all changes had arrived, see the run's result for the rows."
+
+
+@dataclass(eq=False)
+class TargetTableMissing(DmError):
+    """There is nothing to compare with."""
+
+    target: str
+
+    code: ClassVar[str] = "DM-7202"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target table {target} does not exist."
+    hint: ClassVar[str] = "Run the full migration first."
+
+
+class Runs(Protocol):
+    """The part of a Runner that is needed here."""
+
+    @property
+    def slots(self) -> int: ...
+
+    def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]: ...
+
+
+@dataclass
+class Side:
+    """What is read of one side of a comparison."""
+
+    pieces: list[Piece] = field(default_factory=list)
+
+
+@dataclass
+class Compared:
+    """One target table, its mappings by source-id, and the pieces of both sides."""
+
+    mappings: list[tuple[str, TableMapping]] = field(default_factory=list)
+    here: Side = field(default_factory=Side)
+    there: Side = field(default_factory=Side)
+
+    @property
+    def mapping(self) -> TableMapping:
+        """The first one: all fit the same target, column by column."""
+        return self.mappings[0][1]
+
+    @property
+    def target(self) -> TableName:
+        return self.mapping.target.name
+
+    @property
+    def pieces(self) -> list[Piece]:
+        return self.here.pieces + self.there.pieces
+
+
+def verify(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> Json:
+    """{"verified", "rows", "seconds", "tables": [{"target", "sources", "source_rows", "target_rows", "equal",
+    "unequal_classes", "differing": [{"key", "in_sources", "in_target"}]}]}; `rows` are the target's.
+
+    At most MOST_SHOWN differing rows of a table are listed, by key. Raises TargetTableMissing, TargetTableMismatch,
+    and what reading raises.
+    """
+    began = time.monotonic()
+    servers = {one.config.source_id: one.endpoint.resolve(environ) for one in spec.sources}
+    target = spec.target.resolve(environ)
+    compared = _plan(spec, servers, target, runner.slots)
+    everywhere = servers | {TARGET: target}
+    sums = _sum_up([side for one in compared for side in (one.here, one.there)], runner, everywhere)
+    pairs = zip(compared, sums[::2], sums[1::2], strict=True)
+    tables = [_report(one, here, there, runner, everywhere) for one, here, there in pairs]
+    return {
+        "verified": all(table["equal"] for table in tables),
+        "rows": sum(table["target_rows"] for table in tables),
+        "seconds": round(time.monotonic() - began, 3),
+        "tables": tables,
+    }
+
+
+def failure(result: Json) -> DataDiffers | None:
+    """The error that a result amounts to."""
+    bad = [table for table in result["tables"] if not table["equal"]]
+    told = [f"{table['target']} ({table['source_rows']} / {table['target_rows']} rows)" for table in bad]
+    return DataDiffers(tuple(told)) if bad else None
+
+
+def _plan(spec: JobSpec, servers: Mapping[str, Endpoint], target: Endpoint, slots: int) -> list[Compared]:
+    surveys = {name: survey_source(endpoint, spec.task.subtask(name)) for name, endpoint in servers.items()}
+    there = survey_target(target, {one.target for survey in surveys.values() for one in survey.tables})
+    compared: dict[TableName, Compared] = {}
+    for source_id, survey in surveys.items():
+        mappings = {one.table.name: _mapping(one, there) for one in survey.tables}
+        for mapping in mappings.values():
+            compared.setdefault(mapping.target.name, Compared()).mappings.append((source_id, mapping))
+        for size in _chunked(servers[source_id], [(one.table, one.rows) for one in survey.tables], slots):
+            mapping = mappings[size.table]
+            piece = Piece(source_id, mapping.source, source_form(mapping), _key(mapping), size.low, size.high)
+            compared[mapping.target.name].here.pieces.append(piece)
+    for size in _chunked(target, [(there.tables[name], there.rows[name]) for name in compared], slots):
+        entry = compared[size.table]
+        mapping = entry.mapping
+        piece = Piece(TARGET, mapping.target, target_form(mapping), _key(mapping), size.low, size.high)
+        entry.there.pieces.append(piece)
+    return list(compared.values())
+
+
+def _mapping(one: SourceTable, there: TargetSurvey) -> TableMapping:
+    if one.target not in there.tables:
+        raise TargetTableMissing(str(one.target))
+    return map_table(one.table, there.tables[one.target])
+
+
+def _chunked(endpoint: Endpoint, tables: Sequence[tuple[Table, int]], slots: int) -> list[ChunkProgress]:
+    return plan_chunks(measure(endpoint, tables), slots=slots)
+
+
+def _key(mapping: TableMapping) -> tuple[int, ...]:
+    """What names a row to a person: the target's key, or all columns."""
+    identity = mapping.target.identity
+    if identity is None:
+        return tuple(range(len(mapping.source.columns)))
+    return tuple(mapping.source.column(name).position for name in identity.columns)
+
+
+# Sums
+
+
+def _sum_up(sides: Sequence[Side], runner: Runs, servers: dict[str, Endpoint], focus: Focus = Focus()) -> list[Sums]:  # noqa: B008
+    """The sums of each side. All pieces of all sides are dealt to the runner at once."""
+    work = [(piece, focus) for side in sides for piece in side.pieces]
+    done = iter(runner.run(SumPieces(servers), work))
+    return [total([next(done) for _ in side.pieces]) for side in sides]
+
+
+def _report(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[str, Endpoint]) -> Json:
+    unequal = here.unequal(there)
+    if unequal:
+        log.error("%s differs from its sources in %d of %d classes of rows", one.target, len(unequal), CLASSES)
+    return {
+        "target": str(one.target),
+        "sources": [f"{source_id}:{mapping.source.name}" for source_id, mapping in one.mappings],
+        "source_rows": here.rows,
+        "target_rows": there.rows,
+        "equal": not unequal,
+        "unequal_classes": len(unequal),
+        "differing": _differing(one, here, there, runner, servers) if unequal else [],
+    }
+
+
+# Rows
+
+
+def _differing(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[str, Endpoint]) -> list[Json]:
+    """The differing rows of some unequal classes, by key. A row that was changed counts once on either side."""
+    foci = _small_foci(one, here, there, runner, servers)
+    work = [(piece, focus) for focus in foci for piece in one.pieces]
+    ours, theirs = Counter[FoundRow](), Counter[FoundRow]()
+    for (piece, _), found in zip(work, runner.run(FindRows(servers, FEW_ROWS), work), strict=True):
+        (theirs if piece.server == TARGET else ours).update(found)
+    by_key: defaultdict[Cells, list[int]] = defaultdict(lambda: [0, 0])
+    for row in ours | theirs:
+        if ours[row] != theirs[row]:
+            by_key[row.key][0] += ours[row]
+            by_key[row.key][1] += theirs[row]
+    names = [one.mapping.source.columns[position].name for position in _key(one.mapping)]
+    return [
+        {"key": dict(zip(names, map(_shown, key), strict=True)), "in_sources": in_sources, "in_target": in_target}
+        for key, (in_sources, in_target) in sorted(by_key.items(), key=lambda item: repr(item[0]))[:MOST_SHOWN]
+    ]
+
+
+def _small_foci(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[str, Endpoint]) -> list[Focus]:
+    """Unequal classes small enough to look at: the smallest ones, going down where all are large.
+
+    More than one, because the two faces of a changed row lie in two classes.
+    """
+    small: list[Focus] = []
+    large = [(Focus(), here, there)]
+    while large and len(small) < MOST_FOCI:
+        focus, here, there = large.pop(0)
+        sizes = {number: int(here.counts[number] + there.counts[number]) for number in here.unequal(there)}
+        for number in sorted(sizes, key=lambda number: sizes[number])[: MOST_FOCI - len(small)]:
+            inner = focus.inside(number)
+            if sizes[number] <= FEW_ROWS or inner.level == DEEPEST:
+                small.append(inner)
+            else:
+                ours, theirs = _sum_up((one.here, one.there), runner, servers, inner)
+                large.append((inner, ours, theirs))
+    return small
+
+
+def _shown(cell: bytes | None) -> str | None:
+    return None if cell is None else cell[:MOST_SHOWN_BYTES].decode("utf-8", "backslashreplace")

@@ -1,0 +1,48 @@
+"""The full migration: `spark-submit full_migration.py JOBSPEC.json`. The work is engine/copy; this ties it to Spark.
+
+Result: see `engine.copy.migration.migrate`.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from airflow_provider_dm.engine.config.task import TaskMode
+from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Stopped, load_progress, migrate
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.mysql.location import Location
+from spark_apps.app import App, Outcome, main
+
+
+def work(app: App) -> Outcome:
+    """Claim every source, copy, hand over."""
+    spec, task = app.spec, app.spec.task.name
+    generations = {source.config.source_id: app.claim(source.config.source_id) for source in spec.sources}
+
+    def begun(source_id: str, start: Location) -> None:
+        app.store.put_subtask(task, source_id, unit=Unit.LOAD, stage=Stage.RUNNING, needed=start)
+
+    def ended(source_id: str, start: Location) -> None:
+        if spec.task.task_mode is TaskMode.FULL:
+            app.store.put_subtask(task, source_id, unit=Unit.LOAD, stage=Stage.FINISHED, applied=start)
+        else:  # not Finished: the relay must keep what sync will begin with
+            app.store.put_subtask(task, source_id, unit=Unit.SYNC, stage=Stage.NEW, needed=start, applied=start)
+
+    for source_id in generations:
+        app.report(source_id, partial(load_progress, app.target, spec.task, source_id))
+    runner = app.runner()
+    hooks = Hooks(runner.run, runner.slots, stop=app.stop.is_set, begun=begun, ended=ended)
+    match migrate(spec, generations, hooks):
+        case Finished(result):
+            return Outcome(result)
+        case Stopped(result):
+            return Outcome(result, finished=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main(work))

@@ -1,0 +1,28 @@
+"""The comparison of every row: `spark-submit verify.py JOBSPEC.json`. The work is engine/verify; this ties it to Spark.
+
+Exit code 0 only when all tables are equal. Otherwise the run's error is DataDiffers and its result still says where.
+Result: see `engine.verify.verification.verify`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from airflow_provider_dm.engine.verify.verification import failure, verify
+from spark_apps.app import App, Outcome, main
+
+
+def work(app: App) -> Outcome:
+    """Read both sides, compare, say where they differ."""
+    result = verify(app.spec, app.runner(), os.environ)
+    app.fatal = failure(result)
+    return Outcome(result)
+
+
+if __name__ == "__main__":
+    sys.exit(main(work))

@@ -1,0 +1,103 @@
+"""Full migrations of test servers: a job as the launcher would write it, run by threads instead of Spark."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Outcome, migrate
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.target.session import target_connection
+from testbed import Server
+from testbed.equality import Comparison, Place, Report, compare
+
+
+def endpoint_spec(name: str, server: Server) -> EndpointSpec:
+    return EndpointSpec(name=name, host=server.host, port=server.port, user=server.user)
+
+
+def endpoint(name: str, server: Server) -> Endpoint:
+    return endpoint_spec(name, server).resolve()
+
+
+@dataclass
+class Migration:
+    """A task of mode `full` (unless `task` says otherwise) that copies `schemas`, given as source-id -> its schemas."""
+
+    target: Server
+    sources: Mapping[str, Server]
+    schemas: Mapping[str, Sequence[str]]
+    meta_schema: str
+    task: Mapping[str, Any] = field(default_factory=dict)
+    instance: Mapping[str, Any] = field(default_factory=dict)
+    relay_dir: str = "/nonexistent"
+    run: Callable[[Any, Sequence[Any]], Any] = field(default_factory=lambda: LocalRunner(2).run)
+
+    @property
+    def spec(self) -> JobSpec:
+        task = {
+            "name": "test",
+            "task-mode": "full",
+            "meta-schema": self.meta_schema,
+            "block-allow-list": {name: {"do-dbs": list(schemas)} for name, schemas in self.schemas.items()},
+            "mysql-instances": [
+                {"source-id": name, "block-allow-list": name, **self.instance} for name in self.sources
+            ],
+            **self.task,
+        }
+        return JobSpec(
+            run_id="run",
+            app="full_migration",
+            task=TaskConfig.model_validate(task),
+            sources=tuple(
+                SourceSpec(
+                    config=SourceConfig.model_validate({"source-id": name}),
+                    endpoint=endpoint_spec(name, server),
+                    relay_dir=f"{self.relay_dir}/{name}",
+                )
+                for name, server in self.sources.items()
+            ),
+            target=endpoint_spec("target", self.target),
+            meta_url=SecretRef(env="UNUSED"),
+            holder=HolderSpec(identity="test", attempt="1", host="here"),
+        )
+
+    def claim(self) -> dict[str, int]:
+        """A new generation for every source, as the app takes it."""
+        target = endpoint("target", self.target)
+        connection = target_connection(target)
+        ensure_meta_tables(connection, self.meta_schema)
+        claimed = {}
+        for name in self.sources:
+            claimed[name] = current_generation(connection, self.meta_schema, "test", name) + 1
+            claim_generation(target, self.meta_schema, "test", name, claimed[name])
+        return claimed
+
+    def go(self, **hooks: Any) -> Outcome:
+        """One run of the app's work."""
+        return migrate(self.spec, self.claim(), replace(Hooks(self.run, 2, environ=os.environ), **hooks))
+
+    def finish(self) -> dict[str, Any]:
+        """One run, which must finish; its result."""
+        outcome = self.go()
+        assert isinstance(outcome, Finished), outcome
+        return outcome.result
+
+
+def differences(target: Server, tables: Mapping[str, Sequence[tuple[Server, str]]]) -> Report:
+    """`tables`: target `schema.table` -> its (server, `schema.table`) sources."""
+    return compare(
+        [
+            Comparison(
+                tuple(Place(server.client_config(), name) for server, name in sources),
+                Place(target.client_config(), table),
+            )
+            for table, sources in tables.items()
+        ]
+    )

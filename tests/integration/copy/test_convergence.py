@@ -1,0 +1,127 @@
+"""Copy, then sync, while a writer never pauses: in the end the target is the source, for every kind of table."""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from airflow_provider_dm.engine.config.job import SecretRef
+from airflow_provider_dm.engine.copy import page
+from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.sync.loop import run_sync
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences
+
+META_VARIABLE = "DM_TEST_COPY_META"
+
+TABLES = {
+    "plain": "id INT PRIMARY KEY, v INT",
+    "pair": "a INT, b VARCHAR(10), v INT, PRIMARY KEY (a, b)",
+    "unique_too": "id INT PRIMARY KEY, u INT, v INT, UNIQUE KEY u (u)",
+    "keyless": "a INT, b VARCHAR(10)",
+}
+KEYS = 400
+FIRST = {
+    "plain": "INSERT INTO plain VALUES (%(n)s, 0)",
+    "pair": "INSERT INTO pair VALUES (%(n)s % 7, CONCAT('k', %(n)s), 0)",
+    "unique_too": "INSERT INTO unique_too VALUES (%(n)s, %(n)s, 0)",
+    "keyless": "INSERT INTO keyless VALUES (%(n)s % 20, 'twin')",
+}
+CHANGES = (
+    "REPLACE INTO plain VALUES ({a}, {b})",
+    "DELETE FROM plain WHERE id = {a}",
+    "UPDATE IGNORE plain SET id = {b} WHERE id = {a}",
+    "UPDATE pair SET v = {b} WHERE a = {a} % 7",
+    "DELETE FROM pair WHERE b = 'k{a}'",
+    "INSERT IGNORE INTO pair VALUES ({a} % 7, 'k{b}', {a})",
+    "UPDATE IGNORE unique_too SET u = {b}, v = v + 1 WHERE id = {a}",
+    "DELETE FROM unique_too WHERE u = {a}",
+    "INSERT IGNORE INTO unique_too VALUES ({a}, {b}, 0)",
+    "UPDATE IGNORE unique_too SET id = {b} WHERE id = {a}",
+    "INSERT INTO keyless VALUES ({a} % 20, 'twin'), ({a} % 20, 'twin')",
+    "DELETE FROM keyless WHERE a = {a} % 20 LIMIT 1",
+    "UPDATE keyless SET b = 'x{b}' WHERE a = {a} % 20 LIMIT 2",
+)
+
+
+@contextmanager
+def writer(server: Server, schema: str) -> Iterator[None]:
+    """Random transactions over few keys until the block ends."""
+    ended = threading.Event()
+
+    def write() -> None:
+        chance = random.Random(5)
+        with server.connect(database=schema, autocommit=False) as connection, connection.cursor() as cursor:
+            while not ended.is_set():
+                try:
+                    for _ in range(chance.randint(1, 4)):
+                        change = chance.choice(CHANGES).format(a=chance.randint(1, KEYS), b=chance.randint(1, KEYS))
+                        cursor.execute(change)
+                    connection.commit()
+                except pymysql.err.IntegrityError:
+                    connection.rollback()
+                time.sleep(0.001)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_copy_and_sync_converge_while_a_writer_runs(
+    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(source)
+    for name, columns in TABLES.items():
+        source.sql(f"CREATE TABLE {name} ({columns})", database=schema)
+        with source.connect(database=schema) as connection, connection.cursor() as cursor:
+            for number in range(1, KEYS + 1):
+                cursor.execute(FIRST[name].replace("% 7", "%% 7").replace("% 20", "%% 20"), {"n": number})
+    monkeypatch.setattr(page, "FIRST_ROWS", 4)
+    monkeypatch.setattr(page, "MOST_ROWS", 4)
+    url = f"sqlite:///{tmp_path}/meta.db"
+    migrate_meta(url)
+    monkeypatch.setenv(META_VARIABLE, url)
+    migration = Migration(
+        target,
+        {"one": source},
+        {"one": [schema]},
+        f"{schema}_meta",
+        task={"task-mode": "all"},
+        relay_dir=str(tmp_path / "relay"),
+    )
+    spec = migration.spec
+    relay_spec = RelaySpec(source=spec.sources[0], meta_url=SecretRef(env=META_VARIABLE), launcher_pid=os.getpid())
+    relay = RelayProcess.start(relay_spec, {**os.environ, META_VARIABLE: url}, tmp_path / "relay.log")
+    try:
+        with MetaStore.open(url) as store:
+
+            def sync() -> None:
+                generation = migration.claim()["one"]
+                assert run_sync(spec, "one", LocalRunner(2), store, threading.Event(), generation=generation).finished
+
+            with writer(source, schema):
+                result = migration.finish()
+                sync()
+                time.sleep(0.5)
+            sync()
+    finally:
+        relay.kill()
+
+    assert result["sources"]["one"]["written_to_meanwhile"], "the writer did nothing during the copy"
+    report = differences(target, {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in TABLES})
+    assert report.equal, report

@@ -1,0 +1,199 @@
+"""The full copy on real servers: nasty keys, merges, refusals that change nothing."""
+
+import pytest
+
+from airflow_provider_dm.engine.copy import page
+from airflow_provider_dm.engine.copy.begin import RelayNotRunning, wait_for_relay
+from airflow_provider_dm.engine.copy.design import TargetNotEmpty
+from airflow_provider_dm.engine.copy.target_ddl import CannotCreateTarget
+from airflow_provider_dm.engine.copy.writing import DuplicateDuringCopy
+from airflow_provider_dm.engine.reading.survey import EngineNotTransactional, NoTablesSelected
+from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
+from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences
+
+TABLES = {
+    "composite": """CREATE TABLE composite (a INT NOT NULL, b VARCHAR(20) NOT NULL, c DATE NOT NULL, v DOUBLE,
+        PRIMARY KEY (a, b, c))""",
+    "ci_key": "CREATE TABLE ci_key (k VARCHAR(40) NOT NULL PRIMARY KEY, v TEXT)",
+    "big_key": "CREATE TABLE big_key (k BIGINT UNSIGNED NOT NULL PRIMARY KEY, v VARBINARY(30))",
+    "negative": "CREATE TABLE negative (k BIGINT NOT NULL PRIMARY KEY, v DECIMAL(20,5))",
+    "keyless": "CREATE TABLE keyless (a INT, b VARCHAR(20))",
+    "second": "CREATE TABLE second (id INT PRIMARY KEY AUTO_INCREMENT, email VARCHAR(60), UNIQUE KEY email (email))",
+    "enum_key": "CREATE TABLE enum_key (e ENUM('b','a') NOT NULL, n INT NOT NULL, PRIMARY KEY (e, n))",
+    "unique_only": "CREATE TABLE unique_only (u BINARY(4) NOT NULL, v DATETIME(6) NULL, UNIQUE KEY u (u))",
+    "types": """CREATE TABLE types (id INT PRIMARY KEY, f FLOAT, y YEAR, t TIME(3), ts TIMESTAMP(6) NULL,
+        l VARCHAR(20) CHARACTER SET latin1, bits BIT(12), s SET('x','y'), blb BLOB, z INT(6) ZEROFILL)""",
+    "vacant": "CREATE TABLE vacant (id INT PRIMARY KEY)",
+}
+
+
+def fill(server: Server, schema: str) -> None:
+    for statement in TABLES.values():
+        server.sql(statement, database=schema)
+    with server.connect(database=schema) as connection, connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO composite VALUES (%s, %s, %s, %s)",
+            [(a, b, f"2020-01-{c:02}", a / 7) for a in range(7) for b in ("x", "Y", "z'\\", "ä") for c in (1, 2, 3)],
+        )
+        words = ["Zebra", "apple", "äpfel", "b'c", "back\\slash", "", "0", "日本", "😀 smile"]
+        cursor.executemany("INSERT INTO ci_key VALUES (%s, %s)", [(word, word * 3) for word in words])
+        cursor.executemany(
+            "INSERT INTO big_key VALUES (%s, %s)",
+            [(k, b"\x00\xff'\\") for k in (0, 1, 2**63 - 1, 2**63, 2**64 - 3, 2**64 - 2, 2**64 - 1)],
+        )
+        cursor.executemany(
+            "INSERT INTO negative VALUES (%s, %s)", [(k, "-1.50000") for k in (-(2**63), -5, 0, 2**63 - 1)]
+        )
+        cursor.executemany("INSERT INTO keyless VALUES (%s, %s)", [(1, "twin"), (1, "twin"), (None, None), (2, "b")])
+        cursor.executemany("INSERT INTO second (email) VALUES (%s)", [(f"m{n}@example.org",) for n in range(50)])
+        cursor.executemany("INSERT INTO enum_key VALUES (%s, %s)", [(e, n) for e in "ab" for n in range(5)])
+        cursor.executemany("INSERT INTO unique_only VALUES (%s, %s)", [(bytes([n, 0]), None) for n in range(9)])
+        cursor.execute("SET time_zone = '+00:00'")
+        cursor.execute(
+            "INSERT INTO types VALUES (1, 0.1, 2024, '-838:59:59', '2024-01-02 03:04:05.678901', 'café', b'101', 'x,y',"
+            " x'00ff27', 7), (2, -1e-30, 1901, '00:00:00.5', NULL, '', 0, '', '', 0),"
+            " (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+        )
+
+
+def test_every_kind_of_table_arrives(
+    source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(source)
+    fill(source, schema)
+    monkeypatch.setattr(page, "FIRST_ROWS", 3)
+    monkeypatch.setattr(page, "MOST_ROWS", 5)
+
+    result = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+
+    report = differences(target, {f"{schema}.{table}": [(source, f"{schema}.{table}")] for table in TABLES})
+    assert report.equal, report
+    assert result["rows"] == report.rows
+    assert result["sources"]["one"]["tables"] == len(TABLES)
+    assert not result["sources"]["one"]["written_to_meanwhile"]
+
+
+def test_shards_of_two_sources_merge_into_a_table_that_is_created(
+    mariadb_source: Server, mysql_source: Server, target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mariadb_source, mysql_source)
+    for server, shard, first in ((mariadb_source, "t_0", 0), (mariadb_source, "t_1", 100), (mysql_source, "t_0", 200)):
+        server.sql(f"CREATE TABLE {shard} (id INT PRIMARY KEY, v VARCHAR(9), KEY v (v))", database=schema)
+        with server.connect(database=schema) as connection, connection.cursor() as cursor:
+            cursor.executemany(f"INSERT INTO {shard} VALUES (%s, %s)", [(first + n, f"v{n}") for n in range(100)])
+    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": f"{schema}_all", "target-table": "t"}
+    migration = Migration(
+        target,
+        {"maria": mariadb_source, "my": mysql_source},
+        {"maria": [schema], "my": [schema]},
+        f"{schema}_meta",
+        task={"routes": {"merge": route}},
+        instance={"route-rules": ["merge"]},
+    )
+
+    result = migration.finish()
+    again = migration.finish()
+
+    shards = [(mariadb_source, f"{schema}.t_0"), (mariadb_source, f"{schema}.t_1"), (mysql_source, f"{schema}.t_0")]
+    report = differences(target, {f"{schema}_all.t": shards})
+    assert report.equal, report
+    assert result["rows"] == 300
+    assert again["rows"] == 300, "a finished load is not done again"
+
+
+def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
+    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mariadb_source)
+    for shard in ("t_0", "t_1"):
+        mariadb_source.sql(
+            f"CREATE TABLE {shard} (id INT PRIMARY KEY, v CHAR(3)); INSERT INTO {shard} VALUES (1, '{shard}')",
+            database=schema,
+        )
+    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
+    migration = Migration(
+        mysql_target,
+        {"one": mariadb_source},
+        {"one": [schema]},
+        f"{schema}_meta",
+        task={"routes": {"merge": route}},
+        instance={"route-rules": ["merge"]},
+    )
+
+    with pytest.raises(DuplicateDuringCopy) as caught:
+        migration.go()
+
+    assert {f"one:{caught.value.table}", *caught.value.siblings} == {f"one:{schema}.t_0", f"one:{schema}.t_1"}
+    assert "t_0" in str(caught.value)
+    assert len(mysql_target.sql("SELECT * FROM t", database=schema)) == 1
+
+
+def test_refusals_leave_the_target_as_it_was(source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:
+    """The last table is the bad one; the first must not have been created."""
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE a (id INT PRIMARY KEY); INSERT INTO a VALUES (1)", database=schema)
+
+    def refused(create: str, error: type[Exception], *, there: str = "") -> None:
+        source.sql(f"CREATE TABLE {create}", database=schema)
+        if there:
+            mariadb_target.sql(f"CREATE DATABASE {schema}; USE {schema}; {there}")
+        before = mariadb_target.sql(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", [schema]
+        )
+        with pytest.raises(error):
+            Migration(mariadb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta").go()
+        after = mariadb_target.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", [schema])
+        assert after == before
+        source.sql("DROP TABLE z", database=schema)
+        mariadb_target.sql(f"DROP DATABASE IF EXISTS {schema}")
+
+    refused("z (id INT PRIMARY KEY, g INT AS (id + 1) VIRTUAL)", CannotCreateTarget)
+    refused("z (id INT PRIMARY KEY, a INT, FOREIGN KEY (a) REFERENCES a (id))", CannotCreateTarget)
+    refused("z (id INT PRIMARY KEY, p POINT)", CannotCreateTarget)
+    refused(
+        "z (id INT PRIMARY KEY, p POINT)", UnsupportedColumnType, there="CREATE TABLE z (id INT PRIMARY KEY, p POINT)"
+    )
+    refused("z (id INT PRIMARY KEY) ENGINE=MyISAM", EngineNotTransactional)
+    refused("z (id INT PRIMARY KEY)", EngineNotTransactional, there="CREATE TABLE z (id INT PRIMARY KEY) ENGINE=Aria")
+    refused("z (id INT PRIMARY KEY, v INT)", TargetTableMismatch, there="CREATE TABLE z (id INT PRIMARY KEY, w INT)")
+    refused(
+        "z (id INT PRIMARY KEY)", TargetNotEmpty, there="CREATE TABLE z (id INT PRIMARY KEY); INSERT INTO z VALUES (7)"
+    )
+
+
+def test_replace_overwrites_rows_that_were_there(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mysql_source, mariadb_target)
+    for server, value in ((mysql_source, "new"), (mariadb_target, "old")):
+        server.sql(
+            f"CREATE TABLE t (id INT PRIMARY KEY, v CHAR(3)); INSERT INTO t VALUES (1, '{value}')", database=schema
+        )
+
+    Migration(
+        mariadb_target,
+        {"one": mysql_source},
+        {"one": [schema]},
+        f"{schema}_meta",
+        instance={"loader": {"on-duplicate-logical": "replace"}},
+    ).finish()
+
+    assert mariadb_target.sql("SELECT v FROM t", database=schema) == [("new",)]
+
+
+def test_nothing_selected_and_no_relay_are_told(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(mysql_source)
+    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    with pytest.raises(NoTablesSelected):
+        migration.go()
+
+    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+    migration.task = {"task-mode": "all"}
+    monkeypatch.setattr(wait_for_relay, "__kwdefaults__", {"seconds": 0.0, "sleep": None})
+    with pytest.raises(RelayNotRunning):
+        migration.go()

@@ -1,0 +1,165 @@
+"""A copy that dies, is stopped, or runs twice goes on from what is committed; nothing is lost, nothing is double."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.copy import migration as migration_module
+from airflow_provider_dm.engine.copy import page
+from airflow_provider_dm.engine.copy.begin import Source, begin
+from airflow_provider_dm.engine.copy.copier import copy_chunk
+from airflow_provider_dm.engine.copy.design import TargetTableGone
+from airflow_provider_dm.engine.copy.job import ChunkJob
+from airflow_provider_dm.engine.copy.migration import Stopped
+from airflow_provider_dm.engine.copy.writing import verb_for
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.target.copy_progress import load_chunks
+from airflow_provider_dm.engine.target.generation import Fenced
+from airflow_provider_dm.engine.target.session import target_connection
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences, endpoint
+
+ROWS = 20_000
+
+
+def filled(server: Server, schema: str) -> None:
+    server.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT, w VARCHAR(40));"
+        "INSERT INTO t (v, w) VALUES (1, 'a'), (2, 'b'), (3, 'c''d'), (4, NULL), (5, 'e');"
+        + "INSERT INTO t (v, w) SELECT a.v, CONCAT(a.w, b.v) FROM t a, t b LIMIT 4000;" * 6
+        + "CREATE TABLE keyless (v INT); INSERT INTO keyless SELECT v FROM t LIMIT 500",
+        database=schema,
+    )
+
+
+def tables(source: Server, target: Server, schema: str) -> bool:
+    report = differences(target, {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in ("t", "keyless")})
+    assert report.equal, report
+    return True
+
+
+SLOWLY = """
+import json, os, pathlib, sys
+from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.copy import page
+from airflow_provider_dm.engine.copy.migration import Hooks, migrate
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+page.FIRST_ROWS = page.MOST_ROWS = 20
+migrate(JobSpec.read(pathlib.Path(sys.argv[1])), json.loads(sys.argv[2]), Hooks(LocalRunner(2).run, 2))
+"""
+
+
+def test_a_process_killed_in_the_middle_is_continued(
+    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path
+) -> None:
+    schema = fresh_schema(source)
+    filled(source, schema)
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration.spec.write(tmp_path / "job.json")
+    arguments = [sys.executable, "-c", SLOWLY, str(tmp_path / "job.json"), json.dumps(migration.claim())]
+    process = subprocess.Popen(arguments, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
+    chunks = f"{schema}_meta.dm_copy_chunk"
+    while target.sql(f"SELECT COALESCE(SUM(rows_copied), 0) FROM {chunks}")[0][0] < 1_000 and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    ((before,),) = target.sql("SELECT COUNT(*) FROM t", database=schema)
+
+    result = migration.finish()
+
+    assert 0 < before < result["sources"]["one"]["rows"]
+    assert result["sources"]["one"]["resumed"]
+    assert tables(source, target, schema)
+
+
+def test_a_stop_leaves_what_a_start_continues(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(mysql_source)
+    filled(mysql_source, schema)
+    monkeypatch.setattr(migration_module, "ROUND_SECONDS", 0.0)
+    monkeypatch.setattr(page, "MOST_ROWS", 1_000)
+    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    rounds = iter([False, False, True])
+
+    stopped = migration.go(stop=lambda: next(rounds))
+    result = migration.finish()
+
+    assert isinstance(stopped, Stopped)
+    assert 0 < stopped.result["rows"] < result["rows"]
+    assert tables(mysql_source, mariadb_target, schema)
+
+
+def jobs(migration: Migration) -> list[ChunkJob]:
+    """The chunks of a copy that has begun, as jobs under a new generation."""
+    spec, generation = migration.spec, migration.claim()["one"]
+    target = endpoint("target", migration.target)
+    source = Source(spec.sources[0], spec.task.subtask("one"), endpoint("one", migration.sources["one"]), generation)
+    (loading,) = begin(spec.task, [source], target, slots=2)
+    mappings = {mapping.source.name: mapping for mapping in loading.design.mappings["one"]}
+    chunks = load_chunks(target_connection(target), migration.meta_schema, "test", "one")
+    return [
+        ChunkJob(source.owner, chunk, mapping, verb_for(mapping, source.subtask.loader), 1, until=time.time() + 60)
+        for chunk in chunks
+        for mapping in [mappings[chunk.table]]
+    ]
+
+
+def test_two_attempts_of_one_chunk_at_once_write_every_row_once(
+    source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(source)
+    filled(source, schema)
+    monkeypatch.setattr(page, "FIRST_ROWS", 50)
+    monkeypatch.setattr(page, "MOST_ROWS", 200)
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    work = jobs(migration)
+    here, there = endpoint("one", source), endpoint("target", target)
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda job: copy_chunk(job, here, there), [job for job in work for _ in range(2)]))
+
+    assert all(result.progress.done for result in results)
+    assert tables(source, target, schema)
+
+
+def test_an_older_generation_writes_nothing(
+    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mariadb_source)
+    filled(mariadb_source, schema)
+    migration = Migration(mysql_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta")
+    stale = jobs(migration)
+    migration.claim()
+
+    for job in stale:
+        with pytest.raises(Fenced):
+            copy_chunk(job, endpoint("one", mariadb_source), endpoint("target", mysql_target))
+
+    assert mysql_target.sql("SELECT COUNT(*) FROM t", database=schema) == [(0,)]
+    assert migration.finish()["sources"]["one"]["resumed"]
+    assert tables(mariadb_source, mysql_target, schema)
+
+
+def test_changed_tables_stop_a_copy_that_goes_on(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mysql_source)
+    filled(mysql_source, schema)
+    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    jobs(migration)
+
+    mariadb_target.sql("RENAME TABLE t TO elsewhere", database=schema)
+    with pytest.raises(TargetTableGone):
+        migration.go()
+    mariadb_target.sql("RENAME TABLE elsewhere TO t", database=schema)
+    mysql_source.sql("ALTER TABLE t ADD COLUMN extra INT", database=schema)
+    with pytest.raises(SchemaChangedDuringCopy):
+        migration.go()

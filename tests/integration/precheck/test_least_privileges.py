@@ -1,0 +1,44 @@
+"""The privileges that the precheck asks for are enough, and no more than what it lists is needed."""
+
+from dataclasses import replace
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.precheck.run import run_precheck
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences, endpoint
+
+
+def test_accounts_with_just_what_is_asked_for_can_copy(
+    source: Server, target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(source)
+    source.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 2);"
+        "CREATE TABLE keyless (v INT); INSERT INTO keyless VALUES (3), (3)",
+        database=schema,
+    )
+    monitor = "BINLOG MONITOR" if source.flavour == "mariadb" else "REPLICATION CLIENT"
+    locks = f"GRANT LOCK TABLES ON {schema}.* TO dm_least;" if source.flavour == "mysql" else ""
+    source.create_user("dm_least", "", privileges=f"REPLICATION SLAVE, {monitor}")
+    source.sql(f"GRANT SELECT ON {schema}.* TO dm_least; {locks}")
+    target.create_user("dm_least", "", privileges="USAGE")
+    for name in (schema, f"{schema}_meta"):
+        target.sql(f"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON {name}.* TO dm_least")
+    here, there = replace(source, user="dm_least"), replace(target, user="dm_least")
+    migration = Migration(there, {"one": here}, {"one": [schema]}, f"{schema}_meta")
+    try:
+        report = run_precheck(
+            migration.spec.task,
+            [(SourceConfig.model_validate({"source-id": "one"}), endpoint("one", here))],
+            endpoint("target", there),
+        )
+        assert report.passed, report
+
+        migration.finish()
+
+        found = differences(target, {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in ("t", "keyless")})
+        assert found.equal, found
+    finally:
+        for server in (source, target):
+            server.sql("DROP USER IF EXISTS dm_least@'%'")

@@ -1,0 +1,192 @@
+"""The precheck on real servers: nothing to complain about, and each complaint with its remedy."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport, State
+from airflow_provider_dm.engine.precheck.run import run_precheck
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
+
+
+def check(
+    source: Server,
+    target: Server,
+    schemas: Sequence[str],
+    *,
+    account: tuple[str, str] = ("root", ""),
+    port: int | None = None,
+    config: dict[str, Any] | None = None,
+    task: dict[str, Any] | None = None,
+) -> PrecheckReport:
+    user, password = account
+    made = TaskConfig.model_validate(
+        {
+            "name": "test",
+            "block-allow-list": {"ba": {"do-dbs": list(schemas)}},
+            "mysql-instances": [{"source-id": "one", "block-allow-list": "ba"}],
+            **(task or {}),
+        }
+    )
+    here = Endpoint("one", source.host, port or source.port, user, Secret(password))
+    there = Endpoint("target", target.host, target.port, user, Secret(password))
+    return run_precheck(made, [(SourceConfig.model_validate({"source-id": "one", **(config or {})}), here)], there)
+
+
+def result(report: PrecheckReport, name: str, where: str = "one", state: State | None = None) -> CheckResult:
+    found = [r for r in report.results if (r.name, r.where) == (name, where) and state in (None, r.state)]
+    assert found, f"no {name} on {where} in:\n{report}"
+    return found[0]
+
+
+def test_a_good_task_passes(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", database=schema)
+
+    report = check(source, target, [schema])
+
+    assert report.passed, report
+    assert "1 target tables will be created" in result(report, "table_creation", "target", State.OK).message
+    assert report.to_json()["passed"] is True
+
+
+def test_a_server_that_is_not_there_and_a_wrong_password_are_results(
+    mariadb_source: Server, mariadb_target: Server
+) -> None:
+    unreachable = check(mariadb_source, mariadb_target, ["x"], port=1)
+    denied = check(mariadb_source, mariadb_target, ["x"], account=("root", "canary-secret"))
+
+    assert "cannot connect" in result(unreachable, "connection").message
+    assert result(unreachable, "connection", "target").state is State.OK
+    assert "denies access" in result(denied, "connection").message
+    assert "canary-secret" not in str(denied)
+    with pytest.raises(PrecheckFailed, match="denies access"):
+        denied.require_passed()
+
+
+def test_missing_grants_are_named_with_the_statement_that_gives_them(
+    source: Server, target: Server, fresh_schema: FreshSchema, request: pytest.FixtureRequest
+) -> None:
+    schema = fresh_schema(source, target)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+    for server in (source, target):
+        server.create_user("poor", "pw", privileges="USAGE")
+        request.addfinalizer(partial(server.sql, "DROP USER IF EXISTS poor@'%'"))
+    source.sql(f"GRANT INSERT ON {schema}.* TO poor@'%'")
+
+    report = check(source, target, [schema], account=("poor", "pw"))
+
+    dump = result(report, "dump_privilege", state=State.FAIL)
+    assert f"GRANT SELECT ON `{schema}`.*" in dump.remedy
+    replication = result(report, "replication_privilege", state=State.FAIL)
+    assert "REPLICATION SLAVE" in replication.remedy
+    writing = result(report, "target_privilege", "target", State.FAIL)
+    assert "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE" in writing.remedy
+
+    for remedy in (dump.remedy, replication.remedy):
+        source.sql(remedy.replace("'poor'", "poor"))
+    for one in report.failures:
+        if one.name == "target_privilege":
+            target.sql(one.remedy)
+    cured = check(source, target, [schema], account=("poor", "pw"))
+    assert cured.passed, cured
+
+
+def test_privileges_by_role_count(mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(mysql_source)
+    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+    mysql_target.create_user("by_role", "pw")
+    mysql_source.sql(
+        "DROP ROLE IF EXISTS dm_role; CREATE ROLE dm_role;"
+        "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO dm_role;"
+        "DROP USER IF EXISTS by_role; CREATE USER by_role IDENTIFIED BY 'pw'; GRANT dm_role TO by_role;"
+        "SET DEFAULT ROLE dm_role TO by_role"
+    )
+
+    report = check(mysql_source, mysql_target, [schema], account=("by_role", "pw"))
+
+    assert report.passed, report
+
+
+def test_tables_that_cannot_be_carried(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source, target)
+    source.sql(
+        "CREATE TABLE good (id INT PRIMARY KEY); CREATE TABLE keyless (v INT);"
+        "CREATE TABLE point (id INT PRIMARY KEY, p POINT); CREATE TABLE plain (id INT PRIMARY KEY) ENGINE=MyISAM;"
+        "CREATE TABLE child (id INT PRIMARY KEY, g INT, FOREIGN KEY (g) REFERENCES good (id));"
+        "CREATE TABLE other (id INT PRIMARY KEY, v INT)",
+        database=schema,
+    )
+    target.sql("CREATE TABLE other (id INT PRIMARY KEY, w INT)", database=schema)
+
+    report = check(source, target, [schema])
+
+    assert "point" in result(report, "column_types", state=State.FAIL).message
+    assert "plain" in result(report, "table_engines", state=State.FAIL).message
+    assert "keyless" in result(report, "table_keys", state=State.WARN).message
+    assert "child" in result(report, "foreign_keys", state=State.WARN).message
+    assert "other" in result(report, "table_columns", "target", State.FAIL).message
+    creation = [one.message for one in report.failures if one.name == "table_creation"]
+    assert any("child" in message for message in creation)
+    assert any("point" in message for message in creation)
+
+
+def test_incremental_needs_the_target_tables_and_its_start(
+    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mariadb_source)
+    mariadb_source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+    instance = {
+        "source-id": "one",
+        "block-allow-list": "ba",
+        "meta": {"binlog-name": "mysql-bin.999999", "binlog-pos": 4},
+    }
+
+    report = check(
+        mariadb_source, mysql_target, [schema], task={"task-mode": "incremental", "mysql-instances": [instance]}
+    )
+
+    assert "does not exist" in result(report, "table_creation", "target", State.FAIL).message
+    assert "999999" in result(report, "meta_position", state=State.FAIL).message
+
+
+def test_ignored_items_are_left_out(mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(mariadb_source)
+    mariadb_source.sql("CREATE TABLE t (id INT PRIMARY KEY, p POINT)", database=schema)
+
+    some = check(mariadb_source, mariadb_target, [schema], task={"ignore-checking-items": ["table_schema"]})
+    none = check(mariadb_source, mariadb_target, [schema], task={"ignore-checking-items": ["all"]})
+
+    assert some.passed
+    assert {one.name for one in none.results} == {"configuration", "connection"}
+
+
+def test_what_is_not_supported_yet_is_told_without_a_connection(mariadb_source: Server, mariadb_target: Server) -> None:
+    report = check(mariadb_source, mariadb_target, ["x"], port=1, task={"shard-mode": "optimistic"})
+
+    assert "optimistic" in result(report, "configuration", "target", State.FAIL).message
+    assert len(report.results) == 1
+
+
+def test_a_source_whose_binlog_is_off_or_wrong(mariadb_target: Server, start_own: StartServers) -> None:
+    off, wrong = start_own(
+        ServerSpec("off", "mysql", binlog=False),
+        ServerSpec(
+            "wrong", "mariadb", ("--binlog-format=STATEMENT", "--binlog-row-image=MINIMAL", "--log-bin-compress=ON")
+        ),
+    )
+    for server in (off, wrong):
+        server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY)")
+
+    report_off, report_wrong = (check(server, mariadb_target, ["shop"]) for server in (off, wrong))
+
+    assert "log_bin" in result(report_off, "binlog_enable", state=State.FAIL).remedy
+    assert "binlog_format = 'ROW'" in result(report_wrong, "binlog_format", state=State.FAIL).remedy
+    assert "binlog_row_image = 'FULL'" in result(report_wrong, "binlog_row_image", state=State.FAIL).remedy
+    assert "log_bin_compress" in result(report_wrong, "binlog_compression", state=State.FAIL).message

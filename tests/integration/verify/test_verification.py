@@ -1,0 +1,106 @@
+"""The verifier on real servers: equal after a full copy, and every kind of damage is found, down to the row."""
+
+import os
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.verify import verification
+from airflow_provider_dm.engine.verify.verification import TargetTableMissing, failure, verify
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration
+from tests.integration.copy.test_full_copy import TABLES, fill
+
+
+def verified(migration: Migration) -> dict[str, Any]:
+    return verify(migration.spec, LocalRunner(2), os.environ)
+
+
+def test_what_was_copied_is_equal_and_damage_is_found(
+    source: Server, target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(source)
+    fill(source, schema)
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    copied = migration.finish()
+
+    good = verified(migration)
+    target.sql(
+        "UPDATE ci_key SET v = UPPER(v) WHERE k = 'apple'; UPDATE types SET f = NULL WHERE id = 2;"
+        "INSERT INTO keyless VALUES (1, 'twin'); DELETE FROM big_key WHERE k = 18446744073709551615;"
+        "UPDATE unique_only SET v = '2020-01-01 00:00:00.000001' WHERE u = x'03000000'",
+        database=schema,
+    )
+    bad = verified(migration)
+
+    assert good["verified"], good
+    assert failure(good) is None
+    assert good["rows"] == copied["rows"]
+    assert len(good["tables"]) == len(TABLES)
+    assert not bad["verified"]
+    found = {table["target"].split(".")[1]: table["differing"] for table in bad["tables"] if not table["equal"]}
+    assert set(found) == {"ci_key", "types", "keyless", "big_key", "unique_only"}
+    assert found["ci_key"] == [{"key": {"k": "apple"}, "in_sources": 1, "in_target": 1}]
+    assert found["keyless"] == [{"key": {"a": "1", "b": "twin"}, "in_sources": 2, "in_target": 3}]
+    assert found["big_key"] == [{"key": {"k": "18446744073709551615"}, "in_sources": 1, "in_target": 0}]
+    error = failure(bad)
+    assert error is not None
+    assert f"{schema}.big_key (7 / 6 rows)" in str(error)
+    assert "apple" not in str(error), "row values stay out of errors and logs"
+
+
+def test_merged_shards_add_up(mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(mariadb_source)
+    for number in range(3):
+        mariadb_source.sql(
+            f"CREATE TABLE t_{number} (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET latin1);"
+            f"INSERT INTO t_{number} VALUES ({number}, 'é'), ({number + 10}, NULL)",
+            database=schema,
+        )
+    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
+    migration = Migration(
+        mysql_target,
+        {"one": mariadb_source},
+        {"one": [schema]},
+        f"{schema}_meta",
+        task={"routes": {"merge": route}},
+        instance={"route-rules": ["merge"]},
+    )
+    with pytest.raises(TargetTableMissing):
+        verified(migration)
+    migration.finish()
+    mysql_target.sql(
+        "ALTER TABLE t MODIFY v TEXT CHARACTER SET utf8mb4, MODIFY id BIGINT UNSIGNED AFTER v", database=schema
+    )
+
+    result = verified(migration)
+
+    assert result["verified"], result
+    assert result["rows"] == 6
+    assert len(result["tables"][0]["sources"]) == 3
+
+
+def test_one_wrong_row_among_many_is_named(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for few rows only, the bisection has to go down some levels."""
+    schema = fresh_schema(mysql_source)
+    mysql_source.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT); INSERT INTO t (v) VALUES (1), (2), (3), (4);"
+        + "INSERT INTO t (v) SELECT a.v FROM t a, t b LIMIT 3000;" * 6,
+        database=schema,
+    )
+    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    copied = migration.finish()
+    ((victim,),) = mariadb_target.sql("SELECT id FROM t ORDER BY id LIMIT 1 OFFSET 4321", database=schema)
+    mariadb_target.sql(f"UPDATE t SET v = 5 WHERE id = {victim}", database=schema)
+    monkeypatch.setattr(verification, "FEW_ROWS", 3)
+
+    result = verified(migration)
+
+    assert copied["rows"] > 6000
+    (table,) = result["tables"]
+    assert table["differing"] == [{"key": {"id": str(victim)}, "in_sources": 1, "in_target": 1}]
+    assert table["unequal_classes"] in (1, 2)
