@@ -1,0 +1,143 @@
+"""What Airflow is told about this package, as one value: connection types with their forms, config section, modules.
+
+Airflow calls `get_provider_info` whenever it lists providers, also in every worker: this module imports nothing.
+`tests/airflow/test_provider_info.py` validates the value against Airflow's own schemas and imports every path in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_INTEGRATION = "DM"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The provider's metadata, in the form of Airflow's `provider_info.schema.json`."""
+    return {
+        "package-name": "airflow-provider-dm",
+        "name": "DM",
+        "description": "Data migration for MySQL-compatible databases: full and incremental, sharded tables merged.",
+        "integrations": [
+            {
+                "integration-name": _INTEGRATION,
+                "external-doc-url": "https://docs.pingcap.com/tidb/stable/dm-overview",
+                "tags": ["service"],
+            }
+        ],
+        "operators": _modules(
+            "operators.full_migration",
+            "operators.incremental_sync",
+            "operators.precheck",
+            "operators.relay",
+            "operators.verify",
+        ),
+        "sensors": _modules("sensors.relay"),
+        "hooks": _modules("hooks.checkpoint", "hooks.database", "hooks.metadata", "hooks.relay", "hooks.spark"),
+        "triggers": _modules("triggers.relay"),
+        "connection-types": [_DM_DATABASE, _DM_META],
+        "config": {"dm": _CONFIG},
+    }
+
+
+def _modules(*names: str) -> list[dict[str, Any]]:
+    return [
+        {"integration-name": _INTEGRATION, "python-modules": [f"airflow_provider_dm.{name}" for name in names]},
+    ]
+
+
+def _text(label: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}
+
+
+_DM_DATABASE: dict[str, Any] = {
+    "connection-type": "dm_database",
+    "hook-class-name": "airflow_provider_dm.hooks.database.DmDatabaseHook",
+    "hook-name": "DM database (MySQL, MariaDB, TiDB)",
+    # Airflow 3.3.2 refuses to test a stored connection without a port: its UI sends 0 where none is stored.
+    "ui-field-behaviour": {
+        "hidden-fields": ["schema"],
+        "relabeling": {"login": "User"},
+        "placeholders": {"host": "10.0.0.5", "port": "3306 (needed by Test)", "login": "dm"},
+    },
+    "conn-fields": {
+        "flavour": _text(
+            "Flavour",
+            "What the server must be; auto asks it.",
+            enum=["auto", "mysql", "mariadb", "tidb"],
+            default="auto",
+        ),
+        "tls": {
+            "label": "Use TLS",
+            "description": "Encrypt the connection. Without a CA file the server's identity is not verified.",
+            "schema": {"type": ["boolean", "null"], "default": False},
+        },
+        "tls_ca": _text("TLS CA file", "Path, on every worker, of the CA that signed the server's certificate."),
+        "tls_cert": _text("TLS certificate file", "Path, on every worker, of this client's certificate."),
+        "tls_key": _text("TLS key file", "Path, on every worker, of this client's private key."),
+        "session": {
+            "label": "Session variables",
+            "description": 'Set at connect, as a JSON object: {"tidb_mem_quota_query": "4294967296"}.',
+            "schema": {"type": ["object", "null"]},
+        },
+    },
+}
+
+_DM_META: dict[str, Any] = {
+    "connection-type": "dm_meta",
+    "hook-class-name": "airflow_provider_dm.hooks.metadata.DmMetadataHook",
+    "hook-name": "DM metadata database",
+    "ui-field-behaviour": {
+        "hidden-fields": [],
+        "relabeling": {"login": "User", "schema": "Database"},
+        "placeholders": {
+            "host": "empty for SQLite",
+            "port": "3306, 5432; 0 for SQLite (needed by Test)",
+            "schema": "dm_meta, or the path of the SQLite file",
+        },
+    },
+    "conn-fields": {
+        "driver": _text(
+            "Driver",
+            "SQLite serves one machine only. Airflow's own metadata database is never used.",
+            enum=["sqlite", "mysql+pymysql", "postgresql+psycopg"],
+            default="mysql+pymysql",
+        ),
+    },
+}
+
+_CONFIG: dict[str, Any] = {
+    "description": "Defaults of the DM provider's operators, sensors and hooks.",
+    "options": {
+        "metadata_conn_id": {
+            "description": "Connection of type dm_meta. Where it does not exist, a SQLite file in work_dir is used.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "dm_meta_production",
+            "default": "dm_meta_default",
+        },
+        "spark_master": {
+            "description": "Spark master where the task's Spark connection does not exist. Never YARN by accident.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "local[8,4]",
+            "default": "local[*,4]",
+        },
+        "work_dir": {
+            "description": (
+                "Folder of this machine for job files, relay logs of sources without relay-dir, and the default "
+                "SQLite metadata database. Relative paths are below AIRFLOW_HOME."
+            ),
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "/var/lib/dm",
+            "default": "dm",
+        },
+        "poll_interval": {
+            "description": "Seconds between two looks at a relay's or run's state.",
+            "version_added": "0.1.0",
+            "type": "float",
+            "example": "5",
+            "default": "2",
+        },
+    },
+}

@@ -1,0 +1,47 @@
+"""Where a task stands, read from where the truth is: the target's meta-schema, beside the rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airflow.sdk import BaseHook
+
+from airflow_provider_dm.hooks.database import DmDatabaseHook
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.engine.target.subtask import Subtask
+
+DEFAULT_META_SCHEMA: Final = "dm_meta"
+_NO_SUCH_DATABASE_OR_TABLE: Final = frozenset({1049, 1146})
+
+
+class CheckpointHook(BaseHook):
+    """Read a subtask's checkpoint. Nothing is written: a checkpoint moves only with the rows before it.
+
+    :param target_conn_id: connection of the target (type ``dm_database``)
+    :param meta_schema: the task's ``meta-schema``
+    """
+
+    def __init__(self, target_conn_id: str, *, meta_schema: str = DEFAULT_META_SCHEMA) -> None:
+        super().__init__()
+        self.target_conn_id = target_conn_id
+        self.meta_schema = meta_schema
+
+    def get(self, task: str, source_id: str) -> Subtask | None:
+        """What the target says of one source of the task; None when it knows nothing of it.
+
+        Raises what connecting raises.
+        """
+        import pymysql
+
+        from airflow_provider_dm.engine.target.subtask import read_subtask
+
+        session = DmDatabaseHook(self.target_conn_id, name="target").get_conn()
+        try:
+            return read_subtask(session, self.meta_schema, task, source_id)
+        except pymysql.err.MySQLError as error:
+            if error.args and error.args[0] in _NO_SUCH_DATABASE_OR_TABLE:
+                return None
+            raise
+        finally:
+            session.close()

@@ -1,0 +1,112 @@
+"""A MySQL, MariaDB or TiDB server as an Airflow connection of type `dm_database`, or of type `mysql`.
+
+The hook turns a connection into the engine's `Endpoint` and adds nothing to it: every session of the engine is pinned
+by `engine.mysql.connection`, whoever opens it. Messages name host and user, never a password.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseHook
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+    from airflow_provider_dm.engine.mysql.connection import Connection as Session
+    from airflow_provider_dm.engine.mysql.connection import ServerInfo
+    from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+
+DEFAULT_PORT: Final = 3306
+CONNECTION_TYPES: Final = ("dm_database", "mysql")
+
+
+class DmDatabaseHook(BaseHook):
+    """One source or target of a migration.
+
+    :param dm_database_conn_id: connection of type ``dm_database`` (or ``mysql``)
+    :param name: what messages call the server; the connection id by default
+    """
+
+    conn_name_attr = "dm_database_conn_id"
+    default_conn_name = "dm_database_default"
+    conn_type = "dm_database"
+    hook_name = "DM database (MySQL, MariaDB, TiDB)"
+
+    def __init__(self, dm_database_conn_id: str = default_conn_name, *, name: str | None = None) -> None:
+        super().__init__()
+        self.dm_database_conn_id = dm_database_conn_id
+        self.name = name or dm_database_conn_id
+
+    @cached_property
+    def connection(self) -> Connection:
+        """The Airflow connection. Raises AirflowNotFoundException."""
+        return self.get_connection(self.dm_database_conn_id)
+
+    def endpoint(self) -> Endpoint:
+        """Where the server is and how to log in. Raises ConnectionUnusable, AirflowNotFoundException."""
+        return endpoint_of(self.connection, self.name)
+
+    def get_conn(self) -> Session:
+        """A PyMySQL connection with the engine's pinned session; close it.
+
+        Raises ServerUnreachable, AccessDenied, ConnectionUnusable.
+        """
+        from airflow_provider_dm.engine.mysql.connection import connect
+
+        return connect(self.endpoint())
+
+    def server_info(self) -> ServerInfo:
+        """Flavour, version and identity, as the server says. Raises as `get_conn`."""
+        from airflow_provider_dm.engine.mysql.connection import connected, server_info
+
+        with connected(self.endpoint()) as session:
+            return server_info(session)
+
+    def test_connection(self) -> tuple[bool, str]:
+        """What the Test button shows: version, and what the server could be used for. Never raises."""
+        from airflow_provider_dm.hooks.server_summary import describe_server
+
+        try:
+            # The form tests under a random connection id, which would tell a person nothing.
+            return describe_server(endpoint_of(self.connection, "the server"), wanted_flavour(self.connection))
+        except Exception as error:  # noqa: BLE001  the button shows it
+            return False, str(error)
+
+
+def endpoint_of(connection: Connection, name: str) -> Endpoint:
+    """An Airflow connection as the engine's value. Raises ConnectionUnusable."""
+    from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+    from airflow_provider_dm.hooks.errors import ConnectionUnusable
+
+    if connection.conn_type not in CONNECTION_TYPES:
+        raise ConnectionUnusable(connection.conn_id, f"its type is {connection.conn_type}, not dm_database")
+    if not connection.host:
+        raise ConnectionUnusable(connection.conn_id, "it has no host")
+    extra = connection.extra_dejson
+    session = extra.get("session") or {}
+    if not isinstance(session, dict):
+        raise ConnectionUnusable(connection.conn_id, "`session` is not a JSON object")
+    return Endpoint(
+        name=name,
+        host=connection.host,
+        port=connection.port or DEFAULT_PORT,
+        user=connection.login or "root",
+        password=Secret(connection.password or ""),
+        tls=_tls(extra),
+        session=tuple((str(variable), str(value)) for variable, value in session.items()),
+    )
+
+
+def wanted_flavour(connection: Connection) -> str | None:
+    """What the connection says that the server is; None where it may be anything."""
+    flavour = str(connection.extra_dejson.get("flavour") or "auto")
+    return None if flavour == "auto" else flavour
+
+
+def _tls(extra: dict[str, Any]) -> Any:
+    from airflow_provider_dm.engine.mysql.endpoint import Tls
+
+    files = [extra.get(key) or None for key in ("tls_ca", "tls_cert", "tls_key")]
+    return Tls(*files) if extra.get("tls") or any(files) else None

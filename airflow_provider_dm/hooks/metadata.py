@@ -1,0 +1,163 @@
+"""The metadata DB as an Airflow connection of type `dm_meta`; never Airflow's own database.
+
+One machine needs no connection at all: where the configured default (`[dm] metadata_conn_id`) does not exist, a SQLite
+file in the work directory is used, and its schema is brought up to date by whoever opens it first. On a server that is
+a person's decision (`dmctl meta migrate`): an operator that finds an old schema stops and says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_provider_dm.hooks import settings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+    from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.engine.mysql.endpoint import Secret
+
+SQLITE: Final = "sqlite"
+DEFAULT_DRIVER: Final = "mysql+pymysql"
+
+
+class DmMetadataHook(BaseHook):
+    """Runs, leases, subtasks and relays, as the metadata DB knows them.
+
+    :param dm_meta_conn_id: connection of type ``dm_meta``; ``[dm] metadata_conn_id`` by default
+    """
+
+    conn_name_attr = "dm_meta_conn_id"
+    default_conn_name = "dm_meta_default"
+    conn_type = "dm_meta"
+    hook_name = "DM metadata database"
+
+    def __init__(self, dm_meta_conn_id: str | None = None) -> None:
+        super().__init__()
+        self.dm_meta_conn_id = dm_meta_conn_id or settings.metadata_conn_id()
+
+    def url(self) -> Secret:
+        """Where the database is, with its password. Raises AirflowNotFoundException, ConnectionUnusable."""
+        try:
+            return url_of(self.get_connection(self.dm_meta_conn_id))
+        except AirflowNotFoundException:
+            return url_without_connection(self.dm_meta_conn_id)
+
+    def get_store(self) -> MetaStore:
+        """An open store; close it, or use it in a `with` block. A SQLite schema is migrated.
+
+        Raises MetaSchemaOutdated, MetaUnreachable, MetaDriverMissing, MetaUrlInvalid, and as `url` does.
+        """
+        from airflow_provider_dm.engine.meta.store import MetaStore
+
+        url = self.url()
+        migrate_if_own(url)
+        return MetaStore.open(url)
+
+    def get_conn(self) -> MetaStore:
+        """As `get_store`."""
+        return self.get_store()
+
+    def test_connection(self) -> tuple[bool, str]:
+        """What the Test button shows: whether the database answers, and its schema version. Never raises."""
+        try:
+            return describe_store(self.url())
+        except Exception as error:  # noqa: BLE001  the button shows it
+            return False, str(error)
+
+
+def url_of(connection: Connection) -> Secret:
+    """The URL of a connection; built from parts, so that no character of a password needs escaping by hand.
+
+    Raises ConnectionUnusable.
+    """
+    from sqlalchemy.engine import URL
+
+    from airflow_provider_dm.engine.mysql.endpoint import Secret
+    from airflow_provider_dm.hooks.errors import ConnectionUnusable
+
+    if connection.conn_type != DmMetadataHook.conn_type:
+        raise ConnectionUnusable(connection.conn_id, f"its type is {connection.conn_type}, not dm_meta")
+    driver = driver_of(connection.extra_dejson, connection.host)
+    if not connection.schema:
+        raise ConnectionUnusable(connection.conn_id, "it names no database (for SQLite: no file)")
+    if driver.startswith(SQLITE):
+        path = connection.schema if connection.schema.startswith("/") else str(settings.work_root() / connection.schema)
+        return Secret(f"sqlite:///{path}")
+    url = URL.create(
+        driver,
+        username=connection.login or None,
+        password=connection.password or None,
+        host=connection.host,
+        port=connection.port,
+        database=connection.schema,
+    )
+    return Secret(url.render_as_string(hide_password=False))
+
+
+def driver_of(extra: dict[str, Any], host: str | None) -> str:
+    """The SQLAlchemy driver: as chosen in the form, but nothing without a host can be a server.
+
+    >>> driver_of({"driver": "mysql+pymysql"}, None), driver_of({}, "db1")
+    ('sqlite', 'mysql+pymysql')
+    """
+    return str(extra.get("driver") or DEFAULT_DRIVER) if host else SQLITE
+
+
+def url_without_connection(conn_id: str) -> Secret:
+    """SQLite in the work directory, for the configured default only. Raises AirflowNotFoundException."""
+    from airflow_provider_dm.engine.mysql.endpoint import Secret
+
+    if conn_id != settings.metadata_conn_id():
+        raise AirflowNotFoundException(f"the connection {conn_id!r} (type dm_meta) is not defined")
+    return Secret(f"sqlite:///{settings.work_root() / 'meta.db'}")
+
+
+def describe_store(url: Secret) -> tuple[bool, str]:
+    """(usable, one sentence or two). Raises what opening raises, but for a schema that is not there or old."""
+    from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
+    from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION
+
+    try:
+        MetaStore.open(url).close()
+    except MetaSchemaOutdated as error:
+        if error.found != "none":
+            return False, str(error)
+        what_next = "the first task will create it" if is_sqlite(url) else "create it by `dmctl meta migrate`"
+        return True, f"{shown(url)} answers. It has no DM schema yet: {what_next}."
+    return True, f"{shown(url)} answers; its schema version is {SCHEMA_VERSION}, as this release needs it."
+
+
+def is_sqlite(url: Secret) -> bool:
+    return url.reveal().startswith(SQLITE)
+
+
+def migrate_if_own(url: Secret) -> None:
+    """Bring a SQLite metadata DB to the schema of this release; its folder is made private when it is missing."""
+    if not is_sqlite(url):
+        return
+    from pathlib import Path
+
+    from sqlalchemy.engine import make_url
+
+    from airflow_provider_dm.engine.meta.migrate import migrate
+    from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
+
+    path = make_url(url.reveal()).database
+    if path:
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        MetaStore.open(url).close()
+    except MetaSchemaOutdated:
+        migrate(url)
+
+
+def shown(url: Secret) -> str:
+    """For messages: without password."""
+    from airflow_provider_dm.engine.meta.url import parse_url
+    from airflow_provider_dm.engine.meta.url import shown as without_password
+
+    return without_password(parse_url(url))

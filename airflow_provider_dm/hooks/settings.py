@@ -1,0 +1,50 @@
+"""The section `[dm]` of Airflow's configuration, read when it is needed and never at import.
+
+The defaults are those of `get_provider_info`; they are repeated by reading them from there, so that a checkout whose
+provider Airflow has not discovered behaves the same.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.get_provider_info import get_provider_info
+
+SECTION: Final = "dm"
+
+
+def option(name: str) -> str:
+    """The value of `[dm] name`. Raises KeyError for an option that does not exist."""
+    from airflow.sdk import conf
+
+    default = get_provider_info()["config"][SECTION]["options"][name]["default"]
+    value: str = conf.get(SECTION, name, fallback=default)
+    return value
+
+
+def metadata_conn_id() -> str:
+    """The connection of type dm_meta that is used where none is named."""
+    return option("metadata_conn_id")
+
+
+def spark_master() -> str:
+    """The Spark master where a Spark connection does not exist."""
+    return option("spark_master")
+
+
+def poll_seconds() -> float:
+    """Between two looks at a relay or a run."""
+    return float(option("poll_interval"))
+
+
+def work_root() -> Path:
+    """The root of this machine's work directories (`launch.workdir`), absolute; not created."""
+    configured = Path(option("work_dir")).expanduser()
+    return configured if configured.is_absolute() else airflow_home() / configured
+
+
+def airflow_home() -> Path:
+    """As Airflow itself has it, without importing what it imports."""
+    return Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser().absolute()

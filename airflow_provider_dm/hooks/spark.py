@@ -1,0 +1,138 @@
+"""How a Spark app of ours is started from Airflow: the Spark connection as Airflow's Spark provider reads it, and the
+launching of `airflow_provider_dm.launch`.
+
+The provider's hook knows what a connection of type `spark` means (master, queue, namespace, Kerberos). What it does
+then is not enough for an app that writes: a missing connection becomes YARN, and its kill reaches the JVM only, while
+the Python driver goes on. So the connection is read by it, and the process is ours: own session, secrets by
+environment, and on kill everything that runs in the session, within three seconds.
+
+Private names of the provider are used in one place (`_connection`); tests/airflow/test_spark_hook.py watches them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.hooks import settings
+from airflow_provider_dm.hooks.errors import SampleSparkConnection
+from airflow_provider_dm.launch.spark_command import TASK_ATTEMPTS, SparkSettings
+from airflow_provider_dm.launch.submit import SparkApp
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.launch.job import Job
+
+KILL_SECONDS: Final = 2.0
+"""For an orderly end. Airflow gives a task five seconds in all, from its SIGTERM to its SIGKILL."""
+_LOCAL: Final = re.compile(r"^local\[(?P<cores>\*|\d+)\]$")
+_AIRFLOWS_OWN: Final = ("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__")
+_CONF_OF: Final = {
+    "queue": "spark.yarn.queue",
+    "namespace": "spark.kubernetes.namespace",
+    "principal": "spark.kerberos.principal",
+    "keytab": "spark.kerberos.keytab",
+}
+"""What the provider would give as options of spark-submit, as configuration."""
+
+
+class DmSparkSubmitHook(SparkSubmitHook):
+    """Start one Spark app in client mode and end it whole.
+
+    :param conn_id: connection of type ``spark``; where it does not exist, ``[dm] spark_master`` is the master
+    :param conf: Spark configuration; wins over ours, must hold no secret
+    :param driver_memory: as Spark writes sizes
+    """
+
+    def __init__(
+        self,
+        *,
+        conn_id: str = SparkSubmitHook.default_conn_name,
+        conf: Mapping[str, str] | None = None,
+        driver_memory: str = "1g",
+    ) -> None:
+        super().__init__(conf=dict(conf or {}), conn_id=conn_id, driver_memory=driver_memory, name="dm")
+        self.conf = dict(conf or {})
+        self.driver_memory = driver_memory
+        self.app: SparkApp | None = None
+        self.stop_asked = False
+        """Whether this hook ended the app on kill; an app may also have been asked by somebody else."""
+        self._ending = False
+
+    @classmethod
+    def get_connection(cls, conn_id: str) -> Connection:
+        """The Spark connection, or one made of `[dm] spark_master`: never YARN by accident."""
+        try:
+            return super().get_connection(conn_id)
+        except AirflowNotFoundException:
+            return Connection(conn_id=conn_id, conn_type="spark", host=settings.spark_master())
+
+    def settings(self) -> SparkSettings:
+        """How Spark is run, as the connection says. Raises NotSupportedYet, SampleSparkConnection."""
+        found: Mapping[str, Any] = self._connection
+        if found["deploy_mode"] == "cluster":
+            raise NotSupportedYet(
+                "Spark deploy-mode cluster",
+                f"connection {self._conn_id}",
+                "Use client mode.",
+            )
+        if (found["spark_binary"] or DEFAULT_SPARK_BINARY) != DEFAULT_SPARK_BINARY:
+            raise NotSupportedYet(
+                f"spark-binary {found['spark_binary']}",
+                f"connection {self._conn_id}",
+                "The spark-submit of the installed pyspark is used, so that driver and workers are one version.",
+            )
+        if found["master"].startswith("yarn") and not any(map(os.environ.get, ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))):
+            raise SampleSparkConnection(self._conn_id)
+        of_connection = {key: str(found[name]) for name, key in _CONF_OF.items() if found.get(name)}
+        return SparkSettings(
+            master=with_attempts(found["master"]),
+            driver_memory=self.driver_memory,
+            conf={**of_connection, **self.conf},
+        )
+
+    def start(self, job: Job, *, run_dir: Path, on_line: Callable[[str], None] | None = None) -> SparkApp:
+        """Start the app. Raises what `SparkApp.start` raises, and as `settings` does."""
+        self.app = SparkApp.start(
+            job, run_dir=run_dir, settings=self.settings(), on_line=on_line, environ=environment_of_apps()
+        )
+        return self.app
+
+    def on_kill(self) -> None:
+        """End the app and everything it started, within three seconds. Idempotent; nothing happens if none runs."""
+        if self.app is None or self._ending:
+            return
+        self.stop_asked = True
+        self.log.info("ending Spark app %s, session %d", self.app.job.spec.app, self.app.pid)
+        self.end()
+
+    def end(self) -> None:
+        """Leave nothing of the app behind, however it ended.
+
+        A task's SIGTERM handler runs in the thread that may be here already: it must not wait for a lock of ours.
+        """
+        if self.app is not None and not self._ending:
+            self._ending = True
+            self.app.stop(KILL_SECONDS)
+
+
+def with_attempts(master: str) -> str:
+    """A local master that gives a failed Spark task further attempts, as a cluster does.
+
+    >>> with_attempts("local[2]"), with_attempts("spark://m:7077")
+    ('local[2,4]', 'spark://m:7077')
+    """
+    match = _LOCAL.match(master)
+    return f"local[{match['cores']},{TASK_ATTEMPTS}]" if match else master
+
+
+def environment_of_apps() -> dict[str, str]:
+    """What an app inherits: all but Airflow's own settings and connections, which hold secrets that are not its own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}

@@ -1,0 +1,259 @@
+"""What the operators of a DM task have in common: their arguments, and running one Spark app to its end.
+
+Constructors store and do nothing else. Everything that costs or can fail happens in `execute`: reading the files,
+looking up connections, starting processes. Secrets are found there too, so they are in no rendered field.
+
+The lease's holder is the task instance (DAG, run, task, map index): a retry has the same identity, takes the lease over
+at once, and its higher generation fences whatever the attempt before it left running.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException
+
+from airflow_provider_dm.operators.errors import as_airflow, translated
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.engine.config.job import HolderSpec
+    from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
+    from airflow_provider_dm.launch.job import App, Job, Upstream
+    from airflow_provider_dm.launch.relays import Relays
+    from airflow_provider_dm.launch.submit import Outcome, SparkApp
+    from airflow_provider_dm.operators.inputs import Document, Inputs
+
+RUN_ID_KEY: Final = "dm_run_id"
+"""XCom with the run's id in the metadata DB, pushed before the app starts."""
+LONGEST_IDENTITY: Final = 500
+LOOK_EVERY_SECONDS: Final = 0.5
+
+
+class DmTaskOperator(BaseOperator):
+    """Base of the operators that work on a DM task.
+
+    :param task: path of a DM ``task.yaml`` (relative: to the DAG file), or what it would hold (templated)
+    :param sources: source-ids, paths of ``source.yaml`` files, or their content; by default every source of the task
+        (templated)
+    :param source_conn_ids: source-id -> Airflow connection, where it is not the connection of the same id (templated)
+    :param target_conn_id: connection of the target; by default the task's ``target-database`` (templated)
+    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+    """
+
+    template_fields: Sequence[str] = ("task", "sources", "source_conn_ids", "target_conn_id", "dm_meta_conn_id")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json", "sources": "json"}
+    ui_color = "#d9ecf2"
+
+    def __init__(
+        self,
+        *,
+        task: Document,
+        sources: Sequence[Document] | None = None,
+        source_conn_ids: Mapping[str, str] | None = None,
+        target_conn_id: str | None = None,
+        dm_meta_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.task = task
+        self.sources = sources
+        self.source_conn_ids = source_conn_ids
+        self.target_conn_id = target_conn_id
+        self.dm_meta_conn_id = dm_meta_conn_id
+
+    def read_inputs(self) -> Inputs:
+        """The arguments as values of the engine. Raises as `operators.inputs.read_inputs`."""
+        from airflow_provider_dm.operators.inputs import read_inputs
+
+        inputs = read_inputs(
+            task=self.task,
+            sources=self.sources,
+            source_conn_ids=self.source_conn_ids,
+            target_conn_id=self.target_conn_id,
+            folder=folder_of(self),
+        )
+        mask(*(one.password.reveal() for one in (*inputs.source_endpoints, inputs.target)))
+        return inputs
+
+
+class DmSparkAppOperator(DmTaskOperator):
+    """Base of the operators that run one Spark app of ours and wait for its end.
+
+    Killing the task ends the Spark driver within three seconds; should the task's process itself be killed, the driver
+    notices and ends itself. The result is a small dictionary, pushed as XCom.
+
+    :param spark_conn_id: connection of type ``spark``; ``[dm] spark_master`` where it does not exist (templated)
+    :param spark_conf: Spark configuration beside ours; no secret belongs here (templated)
+    :param driver_memory: memory of the Spark driver, as Spark writes sizes (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *DmTaskOperator.template_fields,
+        "spark_conn_id",
+        "spark_conf",
+        "driver_memory",
+    )
+    app: ClassVar[App]
+    until: str = "caught-up"
+    """How far the app goes."""
+    needs_relays: ClassVar[bool] = False
+    """Whether a relay of every source has to run beside the app."""
+
+    def __init__(
+        self,
+        *,
+        task: Document,
+        sources: Sequence[Document] | None = None,
+        source_conn_ids: Mapping[str, str] | None = None,
+        target_conn_id: str | None = None,
+        dm_meta_conn_id: str | None = None,
+        spark_conn_id: str = "spark_default",
+        spark_conf: Mapping[str, str] | None = None,
+        driver_memory: str = "1g",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            task=task,
+            sources=sources,
+            source_conn_ids=source_conn_ids,
+            target_conn_id=target_conn_id,
+            dm_meta_conn_id=dm_meta_conn_id,
+            **kwargs,
+        )
+        self.spark_conn_id = spark_conn_id
+        self.spark_conf = spark_conf
+        self.driver_memory = driver_memory
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Run the app to its end; gives its result with the run's id. Raises AirflowException, AirflowFailException."""
+        with translated():
+            return self.accept(self._run(context))
+
+    def on_kill(self) -> None:
+        """End the Spark app and everything it started, within three seconds."""
+        if "hook" in self.__dict__:
+            self.hook.on_kill()
+
+    @cached_property
+    def hook(self) -> DmSparkSubmitHook:
+        """The Spark connection."""
+        from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
+
+        return DmSparkSubmitHook(conn_id=self.spark_conn_id, conf=self.spark_conf, driver_memory=self.driver_memory)
+
+    def accept(self, result: dict[str, Any]) -> dict[str, Any]:
+        """What the finished app's result means for the task. Raises DmError."""
+        return result
+
+    # One run
+
+    def _run(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.job import build_job
+        from airflow_provider_dm.launch.relays import forget_private
+        from airflow_provider_dm.launch.workdir import TaskDir
+
+        inputs = self.read_inputs()  # step 1: everything that can be wrong before anything runs
+        metadata = DmMetadataHook(self.dm_meta_conn_id)
+        directory = TaskDir.of(inputs.task.name, settings.work_root())
+        upstreams = inputs.upstreams(directory)
+        job = build_job(
+            app=self.app,
+            task=inputs.task,
+            upstreams=upstreams,
+            target=inputs.target,
+            meta_url=metadata.url(),
+            holder=holder_of(context["ti"]),
+            until=self.until,
+            ship_ranges=not self.hook.settings().is_local,
+        )
+        mask(*job.secrets.variables.values())
+        context["ti"].xcom_push(key=RUN_ID_KEY, value=job.spec.run_id)
+        run_dir = directory.run(job.spec.run_id)
+        with metadata.get_store() as store:
+            outcome = self._run_beside_relays(job, upstreams, run_dir, store)  # step 2
+            result = self._result_of(outcome)
+        if self.needs_relays and self.app == "incremental_sync":
+            forget_private(upstreams)  # step 3: a later run begins at its checkpoint
+        directory.forget_old_runs()
+        return {**result, RUN_ID_KEY: job.spec.run_id}
+
+    def _run_beside_relays(self, job: Job, upstreams: Sequence[Upstream], run_dir: Path, store: MetaStore) -> Outcome:
+        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.relays import Relays
+
+        if not self.needs_relays:
+            return self._run_app(job, run_dir, store, None)
+        for upstream in upstreams:
+            if store.relay_desired(upstream.source_id) not in (None, Stage.RUNNING):
+                store.set_relay_desired(upstream.source_id, Stage.RUNNING)
+        meta_url = DmMetadataHook(self.dm_meta_conn_id).url()
+        with Relays(upstreams, meta_url=meta_url, log_dir=run_dir) as relays:
+            return self._run_app(job, run_dir, store, relays)
+
+    def _run_app(self, job: Job, run_dir: Path, store: MetaStore, relays: Relays | None) -> Outcome:
+        app = self.hook.start(job, run_dir=run_dir, on_line=self._log_line)
+        try:
+            self._watch(app, relays)
+            return app.outcome(store)
+        finally:
+            self.hook.end()
+
+    def _watch(self, app: SparkApp, relays: Relays | None) -> None:
+        """Until the app has ended. Raises what a relay died of."""
+        while app.wait(LOOK_EVERY_SECONDS) is None:
+            if relays is not None and relays.error is not None:
+                raise relays.error
+
+    def _result_of(self, outcome: Outcome) -> dict[str, Any]:
+        from airflow_provider_dm.hooks.errors import StoppedOnRequest
+        from airflow_provider_dm.launch.submit import Finished, Stopped
+
+        match outcome:
+            case Finished(result):
+                return result
+            case Stopped() if self.hook.stop_asked:
+                raise AirflowException(f"{self.app} was ended with its task; its progress is saved")
+            case Stopped():
+                raise as_airflow(StoppedOnRequest(self.app))
+
+    def _log_line(self, line: str) -> None:
+        self.log.info("%s", line)
+
+
+def holder_of(ti: Any) -> HolderSpec:
+    """The task instance as the holder of leases; the attempt is its try number."""
+    from airflow_provider_dm.engine.config.job import HolderSpec
+
+    mapped = f"[{ti.map_index}]" if ti.map_index is not None and ti.map_index >= 0 else ""
+    identity = f"airflow:{ti.dag_id}/{ti.run_id}/{ti.task_id}{mapped}"
+    if len(identity) > LONGEST_IDENTITY:
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        identity = f"{identity[: LONGEST_IDENTITY - 17]}:{digest}"
+    return HolderSpec(identity=identity, attempt=str(ti.try_number), host=socket.gethostname())
+
+
+def folder_of(operator: BaseOperator) -> Path:
+    """Where the operator's DAG file lies: what its relative paths mean, whatever the worker's directory is."""
+    dag = operator.get_dag()
+    return Path(dag.fileloc).parent if dag is not None and dag.fileloc else Path.cwd()
+
+
+def mask(*secrets: str) -> None:
+    """Let Airflow hide these values wherever it logs or shows something."""
+    from airflow.sdk.log import mask_secret
+
+    for secret in secrets:
+        if secret:
+            mask_secret(secret)

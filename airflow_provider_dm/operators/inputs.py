@@ -1,0 +1,149 @@
+"""From an operator's arguments to values of the engine: the task, its sources, its target, and how to log in to them.
+
+The rules of precedence, once for all operators:
+- A source's login is the Airflow connection that `source_conn_ids` names for it; else `from` of its source.yaml; else
+  the Airflow connection whose id is the source-id.
+- The target's login is `target_conn_id`; else `target-database` of the task.
+- A source without source.yaml keeps a relay log in the work directory, as if it had `enable-relay: true`: the directory
+  that `DmRelayOperator` writes for it.
+
+A password is never an argument: Airflow shows DAG files and rendered arguments to every viewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig, UnknownSource
+from airflow_provider_dm.engine.config.yaml_file import load_source, load_task, source_of, task_of
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.hooks.database import endpoint_of
+from airflow_provider_dm.hooks.errors import ConnectionMissing, PasswordInDag
+from airflow_provider_dm.launch.job import Upstream
+from airflow_provider_dm.launch.relays import relay_directory
+from airflow_provider_dm.launch.workdir import TaskDir
+
+TARGET: Final = "target"
+_YAML: Final = (".yaml", ".yml")
+_PASSWORD_KEYS: Final = frozenset({"password", "ssl-key-base64", "ssl_key_base64"})
+
+Document = str | Mapping[str, Any]
+"""The path of a YAML file, or what it would hold."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A task, those of its sources that are worked on, and its target, ready to log in."""
+
+    task: TaskConfig
+    sources: tuple[SourceConfig, ...]
+    source_endpoints: tuple[Endpoint, ...]
+    target: Endpoint
+
+    def upstreams(self, directory: TaskDir) -> tuple[Upstream, ...]:
+        """The sources with their relay directories."""
+        pairs = zip(self.sources, self.source_endpoints, strict=True)
+        return tuple(Upstream(config, endpoint, relay_directory(config, directory)) for config, endpoint in pairs)
+
+
+def read_inputs(
+    *,
+    task: Document,
+    sources: Sequence[Document] | None,
+    source_conn_ids: Mapping[str, str] | None,
+    target_conn_id: str | None,
+    folder: Path,
+) -> Inputs:
+    """`folder`: what relative paths are relative to.
+
+    Raises ConfigError, NotSupportedYet, UnknownSource, ConnectionMissing, ConnectionUnusable, PasswordInDag.
+    """
+    config = read_task(task, folder)
+    configs = chosen_sources(config, [read_source(source, folder) for source in sources or ()])
+    config.require_supported()
+    for one in configs:
+        one.require_supported()
+    endpoints = tuple(source_endpoint(one, (source_conn_ids or {}).get(one.source_id)) for one in configs)
+    return Inputs(config, configs, endpoints, target_endpoint(config, target_conn_id))
+
+
+def read_task(document: Document, folder: Path) -> TaskConfig:
+    """Raises ConfigError, PasswordInDag."""
+    if isinstance(document, str):
+        return load_task(folder / document)
+    refuse_passwords(document)
+    return task_of(document, "the operator's argument `task`")
+
+
+def read_source(document: Document, folder: Path) -> SourceConfig:
+    """From a source-id, the path of a source.yaml, or what it would hold. Raises ConfigError, PasswordInDag."""
+    if not isinstance(document, str):
+        refuse_passwords(document)
+        return source_of(document, "the operator's argument `source`")
+    if document.endswith(_YAML) or "/" in document:
+        return load_source(folder / document)
+    return SourceConfig(source_id=document, enable_relay=True)
+
+
+def chosen_sources(task: TaskConfig, given: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:
+    """Those that were given, in the order of the task; none given: all. Raises UnknownSource."""
+    by_id = {source.source_id: source for source in given}
+    for source_id in by_id:
+        if source_id not in task.source_ids:
+            raise UnknownSource(source_id, task.name, tuple(task.source_ids))
+    if not by_id:
+        return tuple(SourceConfig(source_id=source_id, enable_relay=True) for source_id in task.source_ids)
+    return tuple(by_id[source_id] for source_id in task.source_ids if source_id in by_id)
+
+
+def source_endpoint(source: SourceConfig, conn_id: str | None) -> Endpoint:
+    """Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
+    if conn_id is None and source.from_ is not None:
+        return source.from_.endpoint(source.source_id)
+    wanted = conn_id or source.source_id
+    return connection_endpoint(
+        wanted, source.source_id, f"source {source.source_id}", "no source.yaml with `from` was given"
+    )
+
+
+def target_endpoint(task: TaskConfig, conn_id: str | None) -> Endpoint:
+    """Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
+    if conn_id is None and task.target_database is not None:
+        return task.target_database.endpoint(TARGET)
+    if conn_id is None:
+        raise ConnectionMissing("target_conn_id", f"the target of task {task.name}", "the task has no target-database")
+    return connection_endpoint(conn_id, TARGET, f"the target of task {task.name}", "the operator names this one")
+
+
+def connection_endpoint(conn_id: str, name: str, wanted_by: str, instead: str) -> Endpoint:
+    """Raises ConnectionMissing, ConnectionUnusable."""
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise ConnectionMissing(conn_id, wanted_by, instead) from None
+    return endpoint_of(connection, name)
+
+
+def refuse_passwords(document: Mapping[str, Any]) -> None:
+    """Raises PasswordInDag when a password is written anywhere in the document."""
+    for path in _passwords(document, ()):
+        raise PasswordInDag(path)
+
+
+def _passwords(value: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if str(key) in _PASSWORD_KEYS and inner:
+                yield ".".join((*path, str(key)))
+            else:
+                yield from _passwords(inner, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _passwords(inner, (*path, str(index)))

@@ -1,0 +1,49 @@
+"""The precheck of a DM task: everything that would make the migration fail, found before anything is touched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_dm.operators.base import DmTaskOperator
+from airflow_provider_dm.operators.errors import translated
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.engine.precheck.result import PrecheckReport
+
+
+class DmPrecheckOperator(DmTaskOperator):
+    """Check logins, grants, binlog settings and the tables of both sides; changes nothing.
+
+    Runs in the task's own process, without Spark. What fails is listed with its remedy, all of it at once, and the task
+    fails without a retry; warnings are logged.
+
+    Arguments: see :class:`~airflow_provider_dm.operators.base.DmTaskOperator`.
+
+    Returns ``{"passed": true, "task", "results": [{"name", "where", "state", "message", "remedy"}]}``.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Raises AirflowFailException with every finding and its remedy."""
+        from airflow_provider_dm.engine.precheck.run import run_precheck
+
+        with translated():
+            inputs = self.read_inputs()
+            pairs = list(zip(inputs.sources, inputs.source_endpoints, strict=True))
+            return self._judged(run_precheck(inputs.task, pairs, inputs.target))
+
+    def _judged(self, report: PrecheckReport) -> dict[str, Any]:
+        from airflow_provider_dm.engine.precheck.result import PrecheckFailed, State
+
+        for one in report.results:
+            tell = self.log.info if one.state is State.OK else self.log.warning
+            tell("%s", one)
+        try:
+            report.require_passed()
+        except PrecheckFailed as error:
+            remedies = "\n".join(map(str, report.failures))
+            raise AirflowFailException(f"{error}\n{remedies}") from error
+        return report.to_json()

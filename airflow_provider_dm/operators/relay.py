@@ -1,0 +1,255 @@
+"""Keeping a relay log from within a DAG: one task that is the relay of one source, and one that ends it.
+
+The task and its relay process live and die together: when the process dies the task fails, so that Airflow's retry
+starts another; when the task is killed, so is the process, and should the task's own process vanish, the relay notices.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException
+
+from airflow_provider_dm.operators.base import folder_of, holder_of, mask
+from airflow_provider_dm.operators.errors import translated
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.engine.meta.model import RelayStatus
+    from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.engine.relay.process import RelayProcess
+    from airflow_provider_dm.launch.job import Upstream
+    from airflow_provider_dm.operators.inputs import Document
+
+KILL_SECONDS: Final = 2.0
+SAY_EVERY_SECONDS: Final = 60.0
+STAND_BY_SECONDS: Final = 10.0
+"""Between two tries to become the writer of a directory that another relay writes."""
+
+Until = Literal["stopped", "caught-up"]
+
+
+class DmRelayOperator(BaseOperator):
+    """Pull the binlogs of one source into its relay directory, for as long as the task runs.
+
+    Give the task retries: a relay that dies fails the task, and the next attempt goes on where the files end. Where
+    another relay writes the directory already (that of a sync, or of `dmctl`), the task stands by and takes over.
+
+    :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or what it would hold (templated)
+    :param until: ``"stopped"`` (by :class:`DmRelayStopOperator`, `RelayLogHook.request_stop` or `dmctl stop-relay`), or
+        ``"caught-up"`` (with where the source's binlog ends when the relay starts) (templated)
+    :param source_conn_id: Airflow connection of the source; by default ``from`` of its source.yaml, else the connection
+        of the same id (templated)
+    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+
+    Returns ``{"source", "stage", "location", "caught_up"}``.
+    """
+
+    template_fields: Sequence[str] = ("source", "until", "source_conn_id", "dm_meta_conn_id")
+    ui_color = "#d9ecf2"
+
+    def __init__(
+        self,
+        *,
+        source: Document,
+        until: Until = "stopped",
+        source_conn_id: str | None = None,
+        dm_meta_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.until = until
+        self.source_conn_id = source_conn_id
+        self.dm_meta_conn_id = dm_meta_conn_id
+        self._process: RelayProcess | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Be the relay until it is over. Raises AirflowException (retry), AirflowFailException."""
+        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+
+        with translated():
+            upstream = self._upstream()
+            with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+                store.set_relay_desired(upstream.source_id, Stage.RUNNING)
+                try:
+                    self._keep(upstream, store, self._log_path(upstream, holder_of(context["ti"]).attempt))
+                finally:
+                    self._end_process()
+                return summary(upstream.source_id, store.relay_status(upstream.source_id))
+
+    def on_kill(self) -> None:
+        """End the relay process, within three seconds. What it has received is on disk."""
+        self._end_process()
+
+    def _end_process(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.alive():
+            self.log.info("ending relay process %d", process.pid)
+            process.stop(KILL_SECONDS)
+
+    def _keep(self, upstream: Upstream, store: MetaStore, log_path: Path) -> None:
+        """Until the relay has ended as it was asked to. Raises DmError, AirflowException."""
+        from airflow_provider_dm.engine.relay.lock import RelayLocked
+        from airflow_provider_dm.launch.relays import RelayFailed
+
+        while True:
+            process = self._process = self._start(upstream, log_path)
+            self._watch(process, upstream.source_id, store)
+            code = process.exit_code()
+            if code == 0:
+                return
+            error = process.error() if code == 2 else None
+            if error is None:
+                raise AirflowException(f"the relay of {upstream.source_id} died with exit code {code}; see {log_path}")
+            if error.get("ErrCode") != RelayLocked.code:
+                raise RelayFailed(upstream.source_id, error)
+            if self._stand_by(upstream.source_id, store):
+                return
+
+    def _watch(self, process: RelayProcess, source_id: str, store: MetaStore) -> None:
+        """Until the process has ended; says now and then where it is."""
+        from airflow_provider_dm.hooks import settings
+
+        say_at = time.monotonic()
+        while process.wait(settings.poll_seconds()) is None:
+            if time.monotonic() >= say_at:
+                say_at = time.monotonic() + SAY_EVERY_SECONDS
+                status = store.relay_status(source_id)
+                self.log.info("relay of %s: %s", source_id, summary(source_id, status))
+
+    def _stand_by(self, source_id: str, store: MetaStore) -> bool:
+        """Another relay writes the directory. Whether that one has done what was asked of this one."""
+        from airflow_provider_dm.engine.meta.model import Stage
+
+        self.log.info("another relay of %s is running; standing by", source_id)
+        deadline = time.monotonic() + STAND_BY_SECONDS
+        while time.monotonic() < deadline:
+            status = store.relay_status(source_id)
+            if store.relay_desired(source_id) is Stage.STOPPED:
+                return True
+            if self.until == "caught-up" and status is not None and status.caught_up:
+                return True
+            time.sleep(1.0)
+        return False
+
+    def _start(self, upstream: Upstream, log_path: Path) -> RelayProcess:
+        from airflow_provider_dm.engine.relay.process import RelayProcess
+        from airflow_provider_dm.engine.relay.spec import RelaySpec
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.hooks.spark import environment_of_apps
+        from airflow_provider_dm.launch.job import source_spec
+        from airflow_provider_dm.launch.secrets import SecretEnvironment
+        from airflow_provider_dm.launch.workdir import private_directory
+
+        secrets = SecretEnvironment()
+        spec = RelaySpec(
+            source=source_spec(upstream, secrets),
+            meta_url=secrets.reference("META", "meta", DmMetadataHook(self.dm_meta_conn_id).url()),
+            launcher_pid=os.getpid(),
+            until=self.until,
+        )
+        mask(*secrets.variables.values())
+        private_directory(upstream.relay_dir)
+        process = RelayProcess.start(spec, {**environment_of_apps(), **secrets.variables}, log_path)
+        self.log.info("relay process %d of %s writes %s", process.pid, upstream.source_id, upstream.relay_dir)
+        return process
+
+    def _upstream(self) -> Upstream:
+        from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.launch.job import Upstream
+        from airflow_provider_dm.launch.workdir import shared_relay
+        from airflow_provider_dm.operators.inputs import read_source, source_endpoint
+
+        config = read_source(self.source, folder_of(self))
+        config.require_supported()
+        endpoint = source_endpoint(config, self.source_conn_id)
+        # Always the shared directory, also of a source with `enable-relay: false`: this task is that relay.
+        shared = shared_relay(settings.work_root(), config.source_id)
+        directory = Path(config.relay_dir).expanduser().absolute() if config.relay_dir else shared
+        return Upstream(config, endpoint, directory)
+
+    def _log_path(self, upstream: Upstream, attempt: str) -> Path:
+        from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.launch.workdir import private_directory, quoted
+
+        settings.work_root().mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = private_directory(settings.work_root() / "logs")
+        name = f"relay-{quoted(upstream.source_id)}-{quoted(self.task_id)}-{attempt}.log"
+        (folder / name).unlink(missing_ok=True)
+        return folder / name
+
+
+class DmRelayStopOperator(BaseOperator):
+    """Ask the relay of one or more sources to stop, and wait until it has: the counterpart of :class:`DmRelayOperator`.
+
+    A good teardown: with ``trigger_rule="all_done"`` it ends the relay tasks of a DAG whatever became of the others.
+    The wish lasts; :class:`DmRelayOperator` and the syncs take it back when they start.
+
+    :param source_ids: whose relays (templated)
+    :param wait_seconds: how long to wait for the relays to say that they have stopped; 0: not at all
+    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+
+    Returns the last status of each, as :class:`DmRelayOperator` does.
+    """
+
+    template_fields: Sequence[str] = ("source_ids", "dm_meta_conn_id")
+    ui_color = "#d9ecf2"
+
+    def __init__(
+        self,
+        *,
+        source_ids: Sequence[str],
+        wait_seconds: float = 60.0,
+        dm_meta_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source_ids = source_ids
+        self.wait_seconds = wait_seconds
+        self.dm_meta_conn_id = dm_meta_conn_id
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Raises AirflowException when a relay does not stop in time."""
+        from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+
+        with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            for source_id in self.source_ids:
+                store.set_relay_desired(source_id, Stage.STOPPED)
+            deadline = time.monotonic() + self.wait_seconds
+            while self.wait_seconds and (running := [one for one in self.source_ids if _runs(store, one)]):
+                if time.monotonic() > deadline:
+                    raise AirflowException(f"asked to stop, and still running after {self.wait_seconds} s: {running}")
+                time.sleep(0.5)
+            return [summary(source_id, store.relay_status(source_id)) for source_id in self.source_ids]
+
+
+def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
+    """A relay's status as a small dictionary for log and XCom."""
+    if status is None:
+        return {"source": source_id, "stage": None, "location": None, "caught_up": False}
+    return {
+        "source": source_id,
+        "stage": status.stage.value,
+        "location": str(status.relay) if status.relay else None,
+        "caught_up": status.caught_up,
+    }
+
+
+def _runs(store: MetaStore, source_id: str) -> bool:
+    """A relay that says nothing any more has died, and will not say that it stopped."""
+    from airflow_provider_dm.engine.meta.model import Stage
+    from airflow_provider_dm.hooks.relay import SILENT_SECONDS
+
+    status = store.relay_status(source_id)
+    if status is None or status.stage is not Stage.RUNNING:
+        return False
+    return (status.heartbeat_age_seconds or 0.0) < min(SILENT_SECONDS, 15.0)

@@ -1,0 +1,1 @@
+"""Sensors: wait, by poking or deferred, for something of the engine to become true."""

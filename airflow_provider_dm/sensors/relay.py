@@ -1,0 +1,160 @@
+"""Waiting until a relay log holds what its source has written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
+
+from airflow_provider_dm.operators.errors import translated
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.engine.mysql.location import Location
+    from airflow_provider_dm.hooks.relay import RelayProgress
+
+GOAL_KEY: Final = "dm_relay_goal"
+
+
+class RelayBroken(AirflowException):
+    """The relay will not catch up by itself."""
+
+
+class RelayCatchUpSensor(BaseSensorOperator):
+    """Wait until the relay log of a source holds everything up to a location.
+
+    Without `min_location` that is where the source's binlog ended when the sensor started: it ends even if the source
+    is written to all the time. Deferred it takes no worker slot.
+
+    :param source_id: the source (templated)
+    :param min_location: ``FILE:POSITION`` of the source; by default its end at the sensor's start (templated)
+    :param source_conn_id: Airflow connection of the source, to ask where its binlog ends; by default the connection
+        whose id is the source-id (templated)
+    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+    :param deferrable: wait in the triggerer
+    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too. Not used with
+        ``soft_fail``, ``never_fail`` or ``outlets``, which only a worker handles
+
+    Returns the relay's location.
+    """
+
+    template_fields: Sequence[str] = ("source_id", "min_location", "source_conn_id", "dm_meta_conn_id")
+    ui_color = "#e6f1f2"
+
+    def __init__(
+        self,
+        *,
+        source_id: str,
+        min_location: str | None = None,
+        source_conn_id: str | None = None,
+        dm_meta_conn_id: str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        end_from_trigger: bool = True,
+        poke_interval: timedelta | float = 10,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(poke_interval=poke_interval, **kwargs)
+        self.source_id = source_id
+        self.min_location = min_location
+        self.source_conn_id = source_conn_id
+        self.dm_meta_conn_id = dm_meta_conn_id
+        self.deferrable = deferrable
+        self.end_from_trigger = end_from_trigger
+        self._goal: Location | None = None
+
+    def execute(self, context: Context) -> Any:
+        """The relay's location as text, or a deferral. Raises AirflowException."""
+        with translated():
+            self._goal = self._goal_of(context)
+            self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal)
+            if not self.deferrable:
+                return super().execute(context)
+            found = self.poke(context)
+            if not found.is_done:
+                self._defer()
+            return found.xcom_value
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """One look. Raises RelayBroken."""
+        from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp
+
+        with translated():
+            progress = self._progress(context)
+        match progress:
+            case CaughtUp(at):
+                return PokeReturnValue(is_done=True, xcom_value=str(at))
+            case Behind(why):
+                self.log.info("%s", why)
+                return PokeReturnValue(is_done=False)
+            case Broken(why):
+                raise RelayBroken(why)
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> str | None:
+        """What the trigger saw. Anything that is not known to be good is a failure."""
+        if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
+            event = {"status": "caught-up" if event == "success" else event, "message": "see the trigger's log"}
+        match event.get("status"):
+            case "caught-up":
+                return event.get("location")
+            case "timeout":
+                raise AirflowSensorTimeout(str(event.get("message")))
+            case "broken":
+                raise RelayBroken(str(event.get("message")))
+            case unknown:
+                raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
+
+    def _progress(self, context: Context) -> RelayProgress:
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.hooks.relay import judge
+
+        goal = self._goal or self._goal_of(context)
+        with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            return judge(store.relay_status(self.source_id), goal)
+
+    def _goal_of(self, context: Context) -> Location:
+        """Given, or the source's end now; one that was rescheduled keeps the goal that it started with."""
+        from airflow_provider_dm.engine.mysql.location import Location
+
+        if self.min_location:
+            return Location.parse(self.min_location)
+        if not self.reschedule:
+            return self._end_of_source()
+        state = context["task_state_store"]
+        if kept := state.get(GOAL_KEY):
+            return Location.parse(str(kept))
+        goal = self._end_of_source()
+        state.set(GOAL_KEY, str(goal))
+        return goal
+
+    def _end_of_source(self) -> Location:
+        from airflow_provider_dm.engine.mysql.binlog_status import current_location
+        from airflow_provider_dm.engine.mysql.connection import connected
+        from airflow_provider_dm.hooks.database import DmDatabaseHook
+
+        endpoint = DmDatabaseHook(self.source_conn_id or self.source_id, name=self.source_id).endpoint()
+        with connected(endpoint) as session:
+            return current_location(session)
+
+    def _defer(self) -> NoReturn:
+        from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
+
+        poll = max(float(self.poke_interval), 1.0)
+        self.defer(
+            trigger=RelayCatchUpTrigger(
+                source_id=self.source_id,
+                goal=str(self._goal),
+                dm_meta_conn_id=self.dm_meta_conn_id,
+                poll_interval=poll,
+                deadline=time.time() + self.timeout,
+                end_from_trigger=self.end_from_trigger and not (self.soft_fail or self.never_fail or self.outlets),
+            ),
+            method_name="execute_complete",
+            # A deferral that times out bypasses execute_complete, so the trigger's own deadline has to come first.
+            timeout=timedelta(seconds=self.timeout + 2 * poll + 60),
+        )
+        raise AssertionError("defer raises")

@@ -1,0 +1,1 @@
+"""Triggers: what a deferred sensor runs in the triggerer. Connection ids only, never secrets."""

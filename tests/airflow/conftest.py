@@ -1,0 +1,98 @@
+"""Tests that run in Airflow: with `dag.test()` in this process, or in an Airflow of our own (`testbed.airflow`).
+
+Airflow reads its home when it is imported, so the environment is set here, before any test module. Nothing of the
+user's own Airflow is seen."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.airflow import Airflow, AirflowSpec, provider_metadata, running_airflow
+
+HERE = Path(__file__).parent
+HOME = Path(tempfile.mkdtemp(prefix="dm-airflow-tests-"))
+for name in [name for name in os.environ if name.startswith("AIRFLOW")]:
+    del os.environ[name]
+os.environ |= {
+    "AIRFLOW_HOME": str(HOME),
+    "AIRFLOW__CORE__UNIT_TEST_MODE": "True",
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME / 'airflow.db'}",
+    "AIRFLOW__CORE__DAGS_FOLDER": str(HOME / "dags"),
+}
+if provider_metadata(HOME / "site") is not None:
+    sys.path.append(str(HOME / "site"))
+
+RunDag = Callable[..., Any]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.airflow)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def airflow_database() -> None:
+    """Airflow's own tables, once for this session."""
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@pytest.fixture
+def run_dag(tmp_path: Path, airflow_database: None) -> RunDag:
+    """`run_dag(dag)` runs all tasks of a DAG in this process and gives the DAG run; triggers run inline."""
+
+    def run(dag: Any, **options: Any) -> Any:
+        from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+        from airflow.models.dagbundle import DagBundleModel
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            session.merge(DagBundleModel(name="test_bundle"))
+        bag = DagBag(tmp_path)
+        bag.bag_dag(dag)
+        sync_bag_to_db(bag, "test_bundle", None)
+        return dag.test(**options)
+
+    return run
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """`connection("replica_01", conn_type="dm_database", …)` defines an Airflow connection for one test."""
+    import json
+
+    def define(conn_id: str, **parts: Any) -> None:
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(parts))
+
+    return define
+
+
+@pytest.fixture
+def work_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`[dm] work_dir` of one test."""
+    monkeypatch.setenv("AIRFLOW__DM__WORK_DIR", str(tmp_path / "work"))
+    return tmp_path / "work"
+
+
+@pytest.fixture(scope="session")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    """A whole Airflow with scheduler, triggerer and UI, for all tests that need one; its DAGs are in `dags/` here.
+
+    Once it has become ready, it is shared: a test uses source-ids and DAG runs of its own."""
+    home = tmp_path_factory.mktemp("airflow") / "home"
+    with running_airflow(AirflowSpec(home=home, dags=HERE / "dags")) as running:
+        yield running

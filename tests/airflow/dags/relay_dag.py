@@ -1,0 +1,21 @@
+"""A relay that runs until it is told to stop, and a deferred sensor that waits for it. Run by test_scheduler.py.
+
+The source is the Airflow connection `scheduled_source`; the run's configuration may keep the relay running."""
+
+from airflow.sdk import DAG, Param
+
+from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator
+from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
+
+with DAG("relay_until_stopped", schedule=None, params={"stop": Param(True, type="boolean")}, catchup=False):
+    pull = DmRelayOperator(
+        task_id="pull", source="scheduled_source", retries=3, retry_delay=1, retry_exponential_backoff=False
+    )
+    wait = RelayCatchUpSensor(
+        task_id="wait", source_id="scheduled_source", deferrable=True, poke_interval=2, timeout=120, retries=1
+    )
+    stop = DmRelayStopOperator(task_id="stop", source_ids=["scheduled_source"], trigger_rule="all_done")
+    wait >> stop
+
+with DAG("relay_for_ever", schedule=None, catchup=False):
+    DmRelayOperator(task_id="pull", source="endless_source", retries=2, retry_delay=1)

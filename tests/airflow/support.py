@@ -1,0 +1,36 @@
+"""Looking at the processes of an Airflow of our own."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from testbed.airflow import Airflow
+
+
+def arguments(pid: int) -> bytes:
+    """The command line of a process; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def running(airflow: Airflow, what: bytes) -> list[int]:
+    """Pids of this Airflow's processes with `what` in their command line."""
+    return [pid for pid in airflow.processes() if what in arguments(pid)]
+
+
+def wait_for(condition: Callable[[], object], *, seconds: float) -> float:
+    """How long it took. Fails when it does not come."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, "did not happen in time"
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+def files_with(text: str, root: Path) -> list[Path]:
+    """Not in relay logs: they hold what the source's binlog holds, as the statement that created the account."""
+    files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+    ours = [path for path in files if "relay" not in path.relative_to(root).parts]
+    return [path for path in ours if text.encode() in path.read_bytes()]

@@ -1,0 +1,157 @@
+"""A whole migration as a DAG, run by `dag.test()` with real servers and Spark: precheck, copy, sync, verify."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_provider_dm.hooks.checkpoint import CheckpointHook
+from airflow_provider_dm.operators.full_migration import DmFullMigrationOperator
+from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
+from airflow_provider_dm.operators.precheck import DmPrecheckOperator
+from airflow_provider_dm.operators.verify import DmVerifyOperator
+from testbed import Server
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+CANARY = "c4nary-of-the-migration"
+RULES = {"route-rules": ["merge"], "block-allow-list": "ours"}
+RunDag = Callable[..., Any]
+Define = Callable[..., None]
+
+
+@pytest.fixture
+def shards(
+    mysql_source: Server, mariadb_source: Server, mysql_target: Server, unique_database: str, connection: Define
+) -> str:
+    """Two sources of both flavours with the same sharded table, connections to them and to the target."""
+    connections = {"shard_01": mysql_source, "shard_02": mariadb_source, "dm_target": mysql_target}
+    for number, (conn_id, server) in enumerate(connections.items()):
+        server.create_user("migrate", CANARY)
+        connection(
+            conn_id, conn_type="dm_database", host=server.host, port=server.port, login="migrate", password=CANARY
+        )
+        if conn_id != "dm_target":
+            server.sql(
+                f"CREATE DATABASE `{unique_database}_{number}`;"
+                f"CREATE TABLE `{unique_database}_{number}`.orders (id BIGINT PRIMARY KEY, note VARCHAR(40), n INT);"
+            )
+            write(server, f"{unique_database}_{number}", start=number * 1000)
+    connection("spark_default", conn_type="spark", host="local[2]")
+    return unique_database
+
+
+def write(server: Server, schema: str, *, start: int, rows: int = 200) -> None:
+    values = ", ".join(f"({start + one}, 'row {one}', {one})" for one in range(rows))
+    server.sql(f"INSERT INTO `{schema}`.orders VALUES {values}")
+
+
+def task_of(database: str) -> dict[str, Any]:
+    """A DM task as a DAG may hold it: no login in it."""
+    return {
+        "name": database,
+        "task-mode": "all",
+        "meta-schema": f"{database}_meta",
+        "mysql-instances": [{"source-id": "shard_01", **RULES}, {"source-id": "shard_02", **RULES}],
+        "routes": {"merge": {"schema-pattern": f"{database}_*", "target-schema": database}},
+        "block-allow-list": {"ours": {"do-dbs": [f"{database}_0", f"{database}_1"]}},
+    }
+
+
+def states(run: Any) -> dict[str, tuple[str, int]]:
+    return {ti.task_id: (ti.state, ti.try_number) for ti in run.get_task_instances()}
+
+
+def test_two_sources_into_one_target(
+    shards: str,
+    mysql_source: Server,
+    mariadb_source: Server,
+    mysql_target: Server,
+    work_dir: Path,
+    run_dag: RunDag,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    task = task_of(shards)
+    with DAG("migrate", default_args={"target_conn_id": "dm_target"}) as dag:
+        check = DmPrecheckOperator(task_id="precheck", task=task)
+        copy = DmFullMigrationOperator(task_id="copy", task=task)
+
+        # In the middle of the DAG the sources are written to, so that there is something to follow.
+        @dag.task
+        def disturb() -> None:
+            for number, server in enumerate((mysql_source, mariadb_source)):
+                write(server, f"{shards}_{number}", start=number * 1000 + 500)
+                server.sql(
+                    f"UPDATE `{shards}_{number}`.orders SET note = 'new' WHERE n % 3 = 0;"
+                    f"DELETE FROM `{shards}_{number}`.orders WHERE n % 7 = 0"
+                )
+
+        sync = DmIncrementalSyncOperator(task_id="sync", task=task, until="caught-up")
+        check >> copy >> disturb() >> sync >> DmVerifyOperator(task_id="verify", task=task)
+
+    run = run_dag(dag)
+
+    assert {name: state for name, (state, _) in states(run).items()} == dict.fromkeys(
+        ("precheck", "copy", "disturb", "sync", "verify"), "success"
+    )
+    results = {ti.task_id: ti.xcom_pull(task_ids=ti.task_id) for ti in run.get_task_instances()}
+    assert results["copy"]["rows"] == 400
+    assert results["sync"]["changes_applied"] >= 400
+    assert results["verify"]["verified"] is True
+    assert mysql_target.sql(f"SELECT COUNT(*) FROM `{shards}`.orders") == mysql_target.sql(
+        f"SELECT {results['verify']['rows']}"
+    )
+    checkpoint = CheckpointHook("dm_target", meta_schema=f"{shards}_meta").get(shards, "shard_01")
+    assert checkpoint is not None
+    assert str(checkpoint.location) == results["sync"]["sources"]["shard_01"]["location"]
+
+    said = "".join(capfd.readouterr())
+    assert CANARY not in said
+    assert CANARY not in str(results)
+    files = [path for path in work_dir.rglob("*") if path.is_file()]
+    assert any(path.name == "job.json" for path in files)
+    # A relay log holds what the source's binlog holds: here the statement that created the account.
+    ours = [path for path in files if "relay" not in path.relative_to(work_dir).parts]
+    assert [path for path in ours if CANARY.encode() in path.read_bytes()] == []
+
+
+def test_a_precheck_names_what_is_wrong_and_what_to_do(
+    shards: str, mysql_source: Server, work_dir: Path, run_dag: RunDag, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mysql_source.create_user("migrate", CANARY, privileges="SELECT")
+    with DAG("precheck_fails") as dag:
+        DmPrecheckOperator(task_id="precheck", task=task_of(shards), target_conn_id="dm_target", retries=3)
+
+    assert states(run_dag(dag)) == {"precheck": ("failed", 1)}
+    said = "".join(capfd.readouterr())
+    assert "REPLICATION" in said
+    assert CANARY not in said
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"typo": 1}, "DM-1001"),
+        ({"target-database": {"host": "x", "user": "y", "password": CANARY}}, "DM-9063"),
+        ({"mysql-instances": [{"source-id": "not_there", **RULES}]}, "DM-9061"),
+    ],
+    ids=["unknown key", "password in the DAG", "no connection"],
+)
+def test_a_mistake_in_the_task_stops_before_anything_runs(
+    change: dict[str, Any],
+    expected: str,
+    connection: Define,
+    work_dir: Path,
+    run_dag: RunDag,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    connection("dm_target", conn_type="dm_database", host="127.0.0.1", port=1)
+    with DAG("mistaken") as dag:
+        DmFullMigrationOperator(task_id="copy", task=task_of("x") | change, target_conn_id="dm_target", retries=2)
+
+    assert states(run_dag(dag)) == {"copy": ("failed", 1)}
+    said = "".join(capfd.readouterr())
+    assert expected in said
+    assert CANARY not in said
+    assert not (work_dir / "meta.db").exists()

@@ -1,0 +1,195 @@
+"""A relay as a task, and the sensor that waits for it: `dag.test()` with real sources of both flavours."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
+
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.hooks.database import DmDatabaseHook
+from airflow_provider_dm.hooks.metadata import DmMetadataHook
+from airflow_provider_dm.hooks.relay import RelayLogHook
+from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator
+from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
+from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
+from testbed import Server
+
+Define = Callable[..., None]
+RunDag = Callable[..., Any]
+GOAL = Location("mysql-bin.000001", 500)
+
+
+@pytest.fixture
+def upstream(source: Server, connection: Define, work_dir: Path) -> Server:
+    connection("replica_01", conn_type="dm_database", host=source.host, port=source.port, login="root")
+    return source
+
+
+def end_of_source() -> Location:
+    with DmDatabaseHook("replica_01").get_conn() as session:
+        return current_location(session)
+
+
+def states(run: Any) -> dict[str, str]:
+    return {ti.task_id: ti.state for ti in run.get_task_instances()}
+
+
+@pytest.mark.parametrize("deferrable", [False, True], ids=["poked", "deferred"])
+def test_pull_until_caught_up_then_wait_for_it(
+    upstream: Server, unique_database: str, run_dag: RunDag, deferrable: bool
+) -> None:
+    upstream.sql(f"CREATE DATABASE `{unique_database}`")
+    with DAG(f"pull_{upstream.flavour}_{deferrable}") as dag:
+        pull = DmRelayOperator(task_id="pull", source="replica_01", until="caught-up")
+        wait = RelayCatchUpSensor(
+            task_id="wait", source_id="replica_01", deferrable=deferrable, poke_interval=1, timeout=60
+        )
+        stop = DmRelayStopOperator(task_id="stop", source_ids=["replica_01"])
+        pull >> wait >> stop
+    goal = end_of_source()
+
+    run = run_dag(dag)
+
+    assert states(run) == {"pull": "success", "wait": "success", "stop": "success"}
+    hook = RelayLogHook()
+    status = hook.status("replica_01")
+    assert status is not None
+    assert status.stage is Stage.FINISHED
+    files = hook.list_files("replica_01")
+    assert str(files[-1].file) == goal.file
+    assert files[-1].size >= goal.position
+    with DmMetadataHook().get_store() as store:
+        assert store.relay_desired("replica_01") is Stage.STOPPED
+
+
+def test_a_source_that_denies_the_login_fails_the_task_without_a_retry(
+    mariadb_source: Server, connection: Define, work_dir: Path, run_dag: RunDag, capfd: pytest.CaptureFixture[str]
+) -> None:
+    host = {"host": mariadb_source.host, "port": mariadb_source.port}
+    connection("replica_01", conn_type="dm_database", **host, login="nobody", password="c4nary-relay")
+    with DAG("pull_denied") as dag:
+        DmRelayOperator(task_id="pull", source="replica_01", until="caught-up", retries=3)
+
+    run = run_dag(dag)
+
+    (ti,) = run.get_task_instances()
+    assert (ti.state, ti.try_number) == ("failed", 1)
+    said = "".join(capfd.readouterr())
+    assert "DM-2002" in said
+    assert "c4nary-relay" not in said
+
+
+@pytest.mark.parametrize("end_from_trigger", [True, False], ids=["ends-in-triggerer", "resumes-on-worker"])
+def test_a_deferred_sensor_sees_what_happens_later(work_dir: Path, run_dag: RunDag, end_from_trigger: bool) -> None:
+    say(stage=Stage.RUNNING, relay=Location("mysql-bin.000001", 4))
+    with DAG(f"deferred_{end_from_trigger}") as dag:
+        RelayCatchUpSensor(
+            task_id="wait",
+            source_id="replica_01",
+            min_location=str(GOAL),
+            deferrable=True,
+            end_from_trigger=end_from_trigger,
+            poke_interval=1,
+        )
+    later = threading.Timer(3.0, say, kwargs={"stage": Stage.RUNNING, "relay": GOAL})
+    later.start()
+
+    run = run_dag(dag)
+
+    later.join()
+    assert states(run) == {"wait": "success"}
+
+
+def test_a_sensor_that_runs_out_of_time_fails_or_skips_in_both_modes(work_dir: Path, run_dag: RunDag) -> None:
+    say(stage=Stage.RUNNING, relay=Location("mysql-bin.000001", 4))
+    with DAG("too_late") as dag:
+        for deferrable in (True, False):
+            for soft_fail in (True, False):
+                RelayCatchUpSensor(
+                    task_id=f"{'deferred' if deferrable else 'poked'}_{'soft' if soft_fail else 'hard'}",
+                    source_id="replica_01",
+                    min_location=str(GOAL),
+                    deferrable=deferrable,
+                    soft_fail=soft_fail,
+                    poke_interval=0.5,
+                    timeout=1,
+                )
+    assert states(run_dag(dag)) == {
+        "deferred_soft": "skipped",
+        "deferred_hard": "failed",
+        "poked_soft": "skipped",
+        "poked_hard": "failed",
+    }
+
+
+# The trigger by itself
+
+
+def say(**parts: Any) -> None:
+    with DmMetadataHook().get_store() as store:
+        store.put_relay_status(RelayStatus("replica_01", **parts))
+
+
+def trigger(**parts: Any) -> RelayCatchUpTrigger:
+    defaults = {
+        "source_id": "replica_01",
+        "goal": str(GOAL),
+        "dm_meta_conn_id": None,
+        "poll_interval": 0.05,
+        "deadline": time.time() + 20,
+        "end_from_trigger": False,
+        "first_delay": 0.0,
+    }
+    return RelayCatchUpTrigger(**defaults | parts)
+
+
+def event_of(one: RelayCatchUpTrigger) -> TriggerEvent:
+    import asyncio
+
+    async def first() -> TriggerEvent:
+        events = [event async for event in one.run()]
+        assert len(events) == 1
+        return events[0]
+
+    return asyncio.run(first())
+
+
+def test_a_trigger_survives_being_stored() -> None:
+    from airflow.serialization.serialized_objects import BaseSerialization
+
+    path, arguments = trigger().serialize()
+    assert path == f"{RelayCatchUpTrigger.__module__}.{RelayCatchUpTrigger.__qualname__}"
+    stored = BaseSerialization.deserialize(BaseSerialization.serialize(arguments))
+    assert RelayCatchUpTrigger(**stored).serialize() == (path, arguments)
+
+
+def test_it_tells_what_happened(work_dir: Path) -> None:
+    say(stage=Stage.RUNNING, relay=GOAL)
+    assert event_of(trigger()).payload == {"status": "caught-up", "location": str(GOAL)}
+    success = event_of(trigger(end_from_trigger=True))
+    assert isinstance(success, TaskSuccessEvent)
+    assert success.xcoms == {"return_value": str(GOAL)}
+
+    say(stage=Stage.RUNNING, relay=Location("mysql-bin.000001", 4))
+    assert event_of(trigger(deadline=time.time() + 0.2)).payload["status"] == "timeout"
+    assert isinstance(event_of(trigger(deadline=time.time(), end_from_trigger=True)), TaskFailedEvent)
+
+    say(stage=Stage.PAUSED, error={"ErrCode": "DM-4010", "Message": "gone"})
+    assert event_of(trigger()).payload["status"] == "broken"
+
+
+def test_what_it_does_not_know_is_a_failure(work_dir: Path) -> None:
+    from airflow.sdk.exceptions import AirflowException
+
+    assert event_of(trigger(dm_meta_conn_id="not_there")).payload["status"] == "error"
+    sensor = RelayCatchUpSensor(task_id="wait", source_id="replica_01", min_location=str(GOAL))
+    for event in ({"status": "error", "message": "x"}, {"status": "done"}, {}):
+        with pytest.raises(AirflowException):
+            sensor.execute_complete({}, event)

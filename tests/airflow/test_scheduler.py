@@ -1,0 +1,105 @@
+"""In a real Airflow: tasks are isolated, run beside each other, are killed, and leave no secret anywhere."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from testbed import Server
+from testbed.airflow import Airflow
+from tests.airflow.support import arguments, files_with, running, wait_for
+
+CANARY = "c4nary-in-the-scheduler"
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def source_of(airflow: Airflow, mariadb_source: Server) -> Callable[[str], Server]:
+    """`source_of("scheduled_source")` makes that an Airflow connection, with the canary as its password."""
+    mariadb_source.create_user("canary", CANARY)
+
+    def define(conn_id: str) -> Server:
+        where = {"host": mariadb_source.host, "port": mariadb_source.port}
+        airflow.api.put_connection(conn_id, conn_type="dm_database", **where, login="canary", password=CANARY)
+        return mariadb_source
+
+    return define
+
+
+def relays(airflow: Airflow) -> list[int]:
+    """Pids of the relay processes of this Airflow."""
+    return running(airflow, b"airflow_provider_dm.engine.relay")
+
+
+@pytest.fixture
+def seen_arguments(airflow: Airflow) -> Iterator[list[bytes]]:
+    """The command lines of all processes of this Airflow, collected while a test runs."""
+    seen: set[bytes] = set()
+    found: list[bytes] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.2):
+            seen.update(arguments(pid) for pid in airflow.processes())
+            found[:] = seen
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    yield found
+    ended.set()
+    thread.join()
+
+
+def test_a_relay_runs_beside_a_sensor_until_it_is_stopped(
+    airflow: Airflow, source_of: Callable[[str], Server], seen_arguments: list[bytes]
+) -> None:
+    server = source_of("scheduled_source")
+    run = airflow.api.trigger("relay_until_stopped")
+    airflow.api.wait_for_task("relay_until_stopped", run, "wait", states=("deferred", "success"), seconds=60)
+    server.sql("FLUSH LOGS")
+    assert airflow.api.wait_for_run("relay_until_stopped", run, seconds=120) == "success"
+
+    tasks = {task.task_id: (task.state, task.try_number) for task in airflow.api.tasks("relay_until_stopped", run)}
+    assert tasks == {"pull": ("success", 1), "wait": ("success", 1), "stop": ("success", 1)}
+    assert airflow.api.xcom("relay_until_stopped", run, "pull")["stage"] == "Stopped"
+    assert relays(airflow) == []
+    assert any(b"engine.relay" in one for one in seen_arguments)
+    assert not [one for one in seen_arguments if CANARY.encode() in one]
+    assert CANARY not in airflow.api.log("relay_until_stopped", run, "pull")
+    assert files_with(CANARY, airflow.home) == []  # logs, XComs and rendered fields in the database, job files
+
+
+def test_a_relay_that_dies_is_started_again_by_the_retry(airflow: Airflow, source_of: Callable[[str], Server]) -> None:
+    source_of("endless_source")
+    run = airflow.api.trigger("relay_for_ever")
+    wait_for(lambda: relays(airflow), seconds=60)
+    (first,) = relays(airflow)
+
+    os.kill(first, signal.SIGKILL)
+
+    wait_for(lambda: relays(airflow) not in ([], [first]), seconds=60)
+    task = airflow.api.wait_for_task("relay_for_ever", run, "pull", seconds=30)
+    assert task.try_number == 2
+    assert "died with exit code -9" in airflow.api.log("relay_for_ever", run, "pull", try_number=1)
+
+    # And a person who marks the task as failed ends the relay, within Airflow's five seconds.
+    airflow.api.set_task_state("relay_for_ever", run, "pull", "failed")
+    assert wait_for(lambda: not relays(airflow), seconds=20) < 15
+    assert airflow.api.wait_for_run("relay_for_ever", run, seconds=60) == "failed"
+
+
+def test_a_relay_never_survives_its_task_process(airflow: Airflow, source_of: Callable[[str], Server]) -> None:
+    source_of("endless_source")
+    run = airflow.api.trigger("relay_for_ever")
+    wait_for(lambda: relays(airflow), seconds=60)
+    task = airflow.api.wait_for_task("relay_for_ever", run, "pull", seconds=10)
+    assert task.pid is not None
+
+    os.kill(task.pid, signal.SIGKILL)
+
+    assert wait_for(lambda: not relays(airflow), seconds=20) < 10
+    wait_for(lambda: relays(airflow), seconds=90)  # the retry
+    airflow.api.set_task_state("relay_for_ever", run, "pull", "failed")
+    wait_for(lambda: not relays(airflow), seconds=20)

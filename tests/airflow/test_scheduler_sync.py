@@ -1,0 +1,101 @@
+"""The Spark driver of a task: it dies with its task, however that dies, and a retry is never a second writer."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from testbed import Server
+from testbed.airflow import Airflow
+from tests.airflow.support import arguments, files_with, running, wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(500)]
+CANARY = "c4nary-of-the-sync"
+SCHEMA = "t_scheduled_sync"
+DAG_ID = "sync_for_ever"
+
+
+@pytest.fixture
+def pair(airflow: Airflow, mysql_source: Server, mariadb_target: Server) -> Iterator[tuple[Server, Server]]:
+    servers = {"sync_source": mysql_source, "sync_target": mariadb_target}
+    for conn_id, server in servers.items():
+        server.create_user("sync", CANARY)
+        where = {"host": server.host, "port": server.port}
+        airflow.api.put_connection(conn_id, conn_type="dm_database", **where, login="sync", password=CANARY)
+        server.sql(f"CREATE DATABASE {SCHEMA}; CREATE TABLE {SCHEMA}.t (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT)")
+    airflow.api.put_connection("sync_spark", conn_type="spark", host="local[1]")
+    yield mysql_source, mariadb_target
+    for server in servers.values():
+        server.sql(f"DROP DATABASE IF EXISTS {SCHEMA}; DROP DATABASE IF EXISTS {SCHEMA}_meta")
+
+
+def drivers(airflow: Airflow) -> list[int]:
+    """The Python drivers, not the JVMs that started them."""
+    found = running(airflow, b"spark_apps/incremental_sync.py")
+    return [pid for pid in found if b"org.apache.spark" not in arguments(pid)]
+
+
+def write(source: Server) -> None:
+    source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (1), (2), (3)")
+
+
+def begun(target: Server) -> bool:
+    """Whether the sync has taken its start location: an incremental task without `meta` begins at the source's end."""
+    known = target.sql(f"SHOW DATABASES LIKE '{SCHEMA}_meta'")
+    tables = target.sql(f"SHOW TABLES FROM {SCHEMA}_meta LIKE 'dm_frontier'") if known else []
+    return bool(tables and target.sql(f"SELECT 1 FROM {SCHEMA}_meta.dm_frontier LIMIT 1"))
+
+
+def equal(pair: tuple[Server, Server]) -> bool:
+    one, other = (server.sql(f"SELECT * FROM {SCHEMA}.t ORDER BY id") for server in pair)
+    return one == other
+
+
+def test_the_driver_dies_with_its_task_and_the_retry_takes_over(airflow: Airflow, pair: tuple[Server, Server]) -> None:
+    most, ended = [0], threading.Event()
+
+    def count() -> None:
+        while not ended.wait(0.1):
+            most[0] = max(most[0], len(drivers(airflow)))
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        run = airflow.api.trigger(DAG_ID)
+        wait_for(lambda: begun(pair[1]), seconds=120)
+        write(pair[0])
+        wait_for(lambda: equal(pair), seconds=60)
+
+        # kill -9 to the task's process: nobody is left to clean up, and yet the driver goes.
+        task = airflow.api.wait_for_task(DAG_ID, run, "sync", seconds=10)
+        assert task.pid is not None
+        os.kill(task.pid, signal.SIGKILL)
+        assert wait_for(lambda: not drivers(airflow), seconds=30) < 10
+
+        write(pair[0])
+        wait_for(lambda: drivers(airflow), seconds=120)
+        wait_for(lambda: equal(pair), seconds=90)
+        assert airflow.api.task(DAG_ID, run, "sync").try_number == 2
+
+        # kill -9 to the driver: the task fails, the next attempt goes on.
+        os.kill(drivers(airflow)[0], signal.SIGKILL)
+        write(pair[0])
+        wait_for(lambda: airflow.api.task(DAG_ID, run, "sync").try_number == 3, seconds=60)
+        wait_for(lambda: equal(pair), seconds=90)
+
+        # A person marks the task as failed: Airflow gives it five seconds, and then nothing of it runs.
+        airflow.api.set_task_state(DAG_ID, run, "sync", "failed")
+        assert wait_for(lambda: not running(airflow, b"incremental_sync"), seconds=30) < 20
+        assert airflow.api.wait_for_run(DAG_ID, run, seconds=60) == "failed"
+        time.sleep(1)
+        assert drivers(airflow) == []
+    finally:
+        ended.set()
+        counter.join()
+
+    assert most[0] == 1
+    assert equal(pair)
+    assert files_with(CANARY, airflow.home) == []

@@ -1,0 +1,110 @@
+"""What a person sees and presses: the form of our connection types and its Test button, in a browser and by the API."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from testbed import Server
+from testbed.airflow import Airflow
+
+CANARY = "c4nary-in-the-form"
+CHROMIUM = Path("/usr/bin/chromium")
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def account(mariadb_source: Server) -> Server:
+    mariadb_source.create_user("form", CANARY)
+    return mariadb_source
+
+
+def test_the_api_tests_connections_of_our_types(airflow: Airflow, account: Server) -> None:
+    where = {"host": account.host, "port": account.port, "login": "form"}
+    ok, said = airflow.api.test_connection(conn_type="dm_database", **where, password=CANARY)
+    assert ok
+    assert "MariaDB" in said
+    ok, said = airflow.api.test_connection(conn_type="dm_database", **where, password="wrong")
+    assert not ok
+    assert "denies access" in said
+    ok, said = airflow.api.test_connection(conn_type="dm_database", **where, password=CANARY, extra={"flavour": "tidb"})
+    assert not ok
+    assert "says that it is tidb" in said
+    ok, said = airflow.api.test_connection(conn_type="dm_meta", schema=str(airflow.home / "meta.db"))
+    assert ok, said
+    ok, said = airflow.api.test_connection(conn_type="dm_meta", **where, password="wrong", schema="x")
+    assert not ok
+    assert "wrong" not in said
+
+
+@pytest.fixture
+def page(airflow: Airflow, tmp_path: Path) -> Iterator[Page]:
+    """A browser that is logged in."""
+    if not CHROMIUM.exists():
+        pytest.skip("no chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        page = browser.new_context(viewport={"width": 1400, "height": 1400}, locale="en-US").new_page()
+        page.set_default_timeout(30_000)
+        page.goto(f"{airflow.url}/")
+        page.fill("input[name=username]", airflow.user)
+        page.fill("input[name=password]", airflow.password)
+        page.click("button[type=submit]")
+        page.get_by_text("Admin").wait_for()
+        yield page
+        page.screenshot(path=str(tmp_path / "last.png"))
+        browser.close()
+
+
+def add_connection(page: Page, url: str, *, kind: str) -> None:
+    """Open the form and choose a type."""
+    page.goto(f"{url}/connections")
+    page.get_by_role("button", name="Add Connection").click()
+    page.get_by_role("dialog").get_by_role("combobox").first.click()
+    page.keyboard.type(kind)
+    page.get_by_role("option", name=kind).click()
+    page.locator("input[name=host]").wait_for()
+
+
+@pytest.mark.browser
+def test_a_person_adds_a_database_and_presses_test(airflow: Airflow, account: Server, page: Page) -> None:
+    add_connection(page, airflow.url, kind="DM database")
+    page.fill("input[name=connection_id]", "made_in_the_form")
+    page.fill("input[name=host]", account.host)
+    page.fill("input[name=port]", str(account.port))
+    page.fill("input[name=login]", "form")
+    page.fill("input[name=password]", CANARY)
+    page.get_by_role("button", name="Extra Fields", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    for label in ("Flavour", "Use TLS", "TLS CA file", "TLS certificate file", "TLS key file", "Session variables"):
+        expect(dialog.get_by_text(label, exact=True)).to_be_visible()
+    expect(dialog.get_by_text("auto", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Save").click()
+
+    row = page.get_by_role("row", name="made_in_the_form")
+    row.get_by_role("button", name="Test Connection").click()
+    expect(page.get_by_text("As a source: ready. As a target: ready.")).to_be_visible()
+    assert CANARY not in page.content()
+
+    account.sql("ALTER USER 'form'@'%' IDENTIFIED BY 'changed'")
+    try:
+        row.get_by_role("button", name="Test Connection").click()
+        expect(page.get_by_text("DM-2002")).to_be_visible()
+        assert CANARY not in page.content()
+    finally:
+        account.sql(f"ALTER USER 'form'@'%' IDENTIFIED BY '{CANARY}'")
+
+
+@pytest.mark.browser
+def test_the_form_of_a_metadata_database(airflow: Airflow, page: Page) -> None:
+    add_connection(page, airflow.url, kind="DM metadata")
+    page.fill("input[name=connection_id]", "meta_in_the_form")
+    page.fill("input[name=schema]", str(airflow.home / "form-meta.db"))
+    page.fill("input[name=port]", "0")
+    page.get_by_role("button", name="Extra Fields", exact=True).click()
+    expect(page.get_by_role("dialog").get_by_text("Driver", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Save").click()
+
+    page.get_by_role("row", name="meta_in_the_form").get_by_role("button", name="Test Connection").click()
+    expect(page.get_by_text("It has no DM schema yet")).to_be_visible()
