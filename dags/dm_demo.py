@@ -1,0 +1,80 @@
+"""Merge the shards of a MariaDB and a MySQL into one database: in full, then following the writes, then cut over.
+
+The two sources and the target are Airflow connections; `dm_demo.task.yaml` beside this file is a plain DM task file
+that says what goes where. The relay tasks run beside the others until `stop_relay` ends them.
+
+`stop_writes` stands for what every cut-over needs: the applications stop writing, and only then the last changes are
+drained and everything is compared. Here it asks the demo's writer; in your own DAG, put an approval there.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, task
+
+from airflow_provider_dm.operators.full_migration import DmFullMigrationOperator
+from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
+from airflow_provider_dm.operators.precheck import DmPrecheckOperator
+from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator
+from airflow_provider_dm.operators.verify import DmVerifyOperator
+from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
+
+TASK = str(Path(__file__).with_name("dm_demo.task.yaml"))
+SOURCES = ("mariadb-01", "mysql-02")
+TARGET = "dm_target_default"
+WRITER_POLL_SECONDS = 0.5
+WRITER_STOP_TIMEOUT_SECONDS = 60
+
+
+@task
+def stop_writes(source: str) -> None:
+    """Ask the demo's writer on `source` to stop and wait until it has."""
+    import time
+
+    from airflow_provider_dm.hooks.database import DmDatabaseHook
+
+    connection = DmDatabaseHook(dm_database_conn_id=source).get_conn()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE dm_demo_control.writer SET stop_requested = 1")
+            deadline = time.monotonic() + WRITER_STOP_TIMEOUT_SECONDS
+            while cursor.execute("SELECT 1 FROM dm_demo_control.writer WHERE running = 1"):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"the writer on {source} did not stop in {WRITER_STOP_TIMEOUT_SECONDS} s")
+                time.sleep(WRITER_POLL_SECONDS)
+    finally:
+        connection.close()
+
+
+with DAG(
+    dag_id="dm_demo",
+    description="Two sharded sources into one database, with writes going on",
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    tags=["dm", "demo"],
+    doc_md=__doc__,
+    # A task whose process or Spark driver is killed resumes where the target says it stood.
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=2)},
+) as dag:
+    precheck = DmPrecheckOperator(task_id="precheck", task=TASK, target_conn_id=TARGET)
+    full_migration = DmFullMigrationOperator(task_id="full_migration", task=TASK, target_conn_id=TARGET)
+    incremental_sync = DmIncrementalSyncOperator(
+        task_id="incremental_sync", task=TASK, target_conn_id=TARGET, until="caught-up"
+    )
+    drain = DmIncrementalSyncOperator(task_id="drain", task=TASK, target_conn_id=TARGET, until="caught-up")
+    verify = DmVerifyOperator(task_id="verify", task=TASK, target_conn_id=TARGET)
+    writes_stopped = stop_writes.expand(source=list(SOURCES))
+    stop_relay = DmRelayStopOperator(task_id="stop_relay", source_ids=list(SOURCES), trigger_rule="all_done")
+
+    for source in SOURCES:
+        precheck >> DmRelayOperator(task_id=f"relay_{source}", source=source, until="stopped")
+        caught_up = RelayCatchUpSensor(
+            task_id=f"relay_caught_up_{source}", source_id=source, deferrable=True, timeout=600
+        )
+        full_migration >> caught_up >> incremental_sync
+
+    precheck >> full_migration
+    incremental_sync >> writes_stopped >> drain >> verify >> stop_relay

@@ -1,0 +1,158 @@
+"""Everything the demo's DAG talks to: two sources with their shards, a target, an Airflow that knows them.
+
+A world can be made ready for another run (`reset`): the shards are filled anew, the target and its progress are
+dropped. The chaos tests use that to run the same DAG several times beside one Airflow.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from demo.shops import ENTITIES, TARGET_SCHEMA, Shard, begin_new_binlog, fill, rows_per_shard
+from demo.writer import Writer, prepare_control
+from testbed.airflow import Airflow, AirflowSpec, attach_airflow, start_airflow
+from testbed.equality import Comparison, Place, Report, compare
+from testbed.servers import Server, ServerSpec, attach_servers, start_servers, stop_servers
+
+SOURCES: Final = ("mariadb-01", "mysql-02")
+TARGET: Final = "target"
+TARGET_CONNECTION: Final = "dm_target_default"
+DAG_ID: Final = "dm_demo"
+META_SCHEMA: Final = "dm_meta"
+DAGS: Final = Path(__file__).resolve().parents[2] / "dags"
+ACCOUNT: Final = "dm"
+
+SOURCE_PRIVILEGES: Final = "SELECT, RELOAD, LOCK TABLES, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT"
+_CONTROL_PRIVILEGES: Final = "UPDATE"
+_SERVERS: Final = (
+    ServerSpec(SOURCES[0], "mariadb"),
+    ServerSpec(SOURCES[1], "mysql"),
+    ServerSpec(TARGET, "mysql", options=("--innodb-buffer-pool-size=512M",), binlog=False),
+)
+_SHARDS_PER_SOURCE: Final = 2
+
+
+@dataclass(eq=False)
+class World:
+    """Servers and Airflow that are running, and the shards on them."""
+
+    home: Path
+    servers: Mapping[str, Server]
+    airflow: Airflow
+    rows: int
+
+    @property
+    def target(self) -> Server:
+        return self.servers[TARGET]
+
+    @property
+    def shards(self) -> list[Shard]:
+        return shards_of(self.servers)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return rows_per_shard(self.rows, len(self.shards))
+
+    def writers(self, *, per_second: int) -> list[Writer]:
+        """One writer for each source, not yet started."""
+        shards = self.shards
+        return [
+            Writer(server, [s for s in shards if s.source is server], self.counts, per_second=per_second)
+            for server in (self.servers[name] for name in SOURCES)
+        ]
+
+    def reset(self) -> int:
+        """Fill the shards anew and forget everything in the target; returns the number of rows on the sources."""
+        self.target.sql(f"DROP DATABASE IF EXISTS {TARGET_SCHEMA}; DROP DATABASE IF EXISTS {META_SCHEMA}")
+        return fill_shards(self.servers, self.rows)
+
+    def compare(self) -> Report:
+        """Every row of every shard against the merged tables. The sources must be quiet."""
+        return compare(
+            [
+                Comparison(
+                    tuple(Place(shard.source.client_config(), shard.table(entity)) for shard in self.shards),
+                    Place(self.target.client_config(), f"{TARGET_SCHEMA}.{entity}"),
+                )
+                for entity in ENTITIES
+            ]
+        )
+
+    def stop(self) -> None:
+        """Nothing of it is left running; its folder is removed."""
+        self.airflow.stop()
+        stop_servers(list(self.servers.values()))
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def shards_of(servers: Mapping[str, Server]) -> list[Shard]:
+    """Shards 1 and 2 on the first source, 3 and 4 on the second."""
+    numbers = range(1, len(SOURCES) * _SHARDS_PER_SOURCE + 1)
+    return [Shard(number, servers[SOURCES[(number - 1) // _SHARDS_PER_SOURCE]]) for number in numbers]
+
+
+def fill_shards(servers: Mapping[str, Server], rows: int) -> int:
+    """Fill all shards with `rows` together, both sources at once; returns how many there are now."""
+    shards = shards_of(servers)
+    counts = rows_per_shard(rows, len(shards))
+
+    def fill_source(name: str) -> int:
+        filled = sum(fill(shard, counts) for shard in shards if shard.source is servers[name])
+        prepare_control(servers[name])
+        begin_new_binlog(servers[name])
+        return filled
+
+    with ThreadPoolExecutor(max_workers=len(SOURCES)) as pool:
+        return sum(pool.map(fill_source, SOURCES))
+
+
+def start_world_servers(home: Path, *, keep: bool) -> dict[str, Server]:
+    """The two sources and the target, at once. Raises ServerUnavailable or ServerStartFailed."""
+    servers = start_servers(_SERVERS, home / "servers", keep=keep)
+    return {server.name: server for server in servers}
+
+
+def start_world_airflow(home: Path, servers: Mapping[str, Server], *, keep: bool) -> Airflow:
+    """An Airflow whose connections are the servers, under an account with no more rights than it needs."""
+    airflow = start_airflow(
+        AirflowSpec(
+            home=home / "airflow",
+            dags=DAGS,
+            environment={"AIRFLOW__DM__WORK_DIR": str(home / "work")},
+        ),
+        keep=keep,
+    )
+    password = secrets.token_urlsafe(16)
+    for name in SOURCES:
+        servers[name].create_user(ACCOUNT, password, privileges=SOURCE_PRIVILEGES)
+        servers[name].sql(f"GRANT {_CONTROL_PRIVILEGES} ON dm_demo_control.* TO '{ACCOUNT}'@'%'")
+    servers[TARGET].create_user(ACCOUNT, password)
+    for name, connection_id in (*((name, name) for name in SOURCES), (TARGET, TARGET_CONNECTION)):
+        airflow.api.put_connection(
+            connection_id,
+            conn_type="dm_database",
+            host=servers[name].host,
+            port=servers[name].port,
+            login=ACCOUNT,
+            password=password,
+        )
+    return airflow
+
+
+def remember(world: World) -> None:
+    """Leave a note for `attach_world`."""
+    (world.home / "world.json").write_text(json.dumps({"rows": world.rows}), encoding="utf-8")
+
+
+def attach_world(home: Path) -> World:
+    """A world that an earlier process left running. Raises OSError when there is none."""
+    known = json.loads((home / "world.json").read_text(encoding="utf-8"))
+    servers = {server.name: server for server in attach_servers(home / "servers")}
+    return World(home, servers, attach_airflow(home / "airflow"), known["rows"])

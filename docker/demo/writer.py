@@ -1,0 +1,180 @@
+"""The demo's application: it inserts, updates and deletes on one source until the DAG asks it to stop.
+
+Each transaction does a few things at once, some of them awkward on purpose: two customers swap their unique e-mail
+address, an order's key moves, a keyless audit row is written twice. A control row on the source is how the DAG's
+`stop_writes` task and the writer talk; the writer's own books (`changes`) are independent of the migration.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pymysql.cursors import Cursor
+
+from demo.shops import ID_SPAN, Shard
+from testbed.servers import Server
+
+CONTROL_SCHEMA: Final = "dm_demo_control"
+NEW_IDS_FROM: Final = ID_SPAN // 2
+"""Rows that the writer inserts have numbers above this one inside their shard."""
+_STOP_CHECK_EVERY: Final = 20
+
+
+def prepare_control(source: Server) -> None:
+    """(Re)create the control row: running, nobody has asked to stop."""
+    connection = source.connect(autocommit=True)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE IF NOT EXISTS {CONTROL_SCHEMA}")
+            cursor.execute(
+                f"CREATE TABLE IF NOT EXISTS {CONTROL_SCHEMA}.writer "
+                "(id INT PRIMARY KEY, running BIT(1) NOT NULL, stop_requested BIT(1) NOT NULL)"
+            )
+            cursor.execute(f"REPLACE INTO {CONTROL_SCHEMA}.writer VALUES (1, 0, 0)")
+    finally:
+        connection.close()
+
+
+class Writer:
+    """One thread that writes to the shards of one source, `per_second` transactions at most."""
+
+    def __init__(self, source: Server, shards: Sequence[Shard], counts: dict[str, int], *, per_second: int) -> None:
+        self.source = source
+        self.changes = 0
+        self.error: BaseException | None = None
+        self._shards = tuple(shards)
+        self._counts = counts
+        self._pause_seconds = 1.0 / per_second
+        self._random = random.Random(source.server_id)
+        self._next_number = dict.fromkeys(self._shards, NEW_IDS_FROM)
+        self._abandoned = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"writer-{source.name}", daemon=True)
+
+    def start(self) -> None:
+        prepare_control(self.source)
+        self._thread.start()
+
+    def abandon(self) -> None:
+        """Stop without being asked by the DAG: the demo itself is ending."""
+        self._abandoned.set()
+        self._thread.join(timeout=30)
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        connection = self.source.connect(autocommit=False)
+        try:
+            with connection.cursor() as cursor:
+                self._announce(cursor, running=True)
+                connection.commit()
+                transactions = 0
+                while not self._abandoned.is_set():
+                    began = time.monotonic()
+                    changes = self._one_transaction(cursor)
+                    connection.commit()
+                    self.changes += changes
+                    transactions += 1
+                    if transactions % _STOP_CHECK_EVERY == 0 and self._asked_to_stop(cursor):
+                        break
+                    time.sleep(max(0.0, self._pause_seconds - (time.monotonic() - began)))
+                self._announce(cursor, running=False)
+                connection.commit()
+        except BaseException as error:  # noqa: BLE001 - kept for the main thread, which raises it
+            self.error = error
+        finally:
+            connection.close()
+
+    def _announce(self, cursor: Cursor, *, running: bool) -> None:
+        cursor.execute(f"UPDATE {CONTROL_SCHEMA}.writer SET running = %s", (int(running),))
+
+    def _asked_to_stop(self, cursor: Cursor) -> bool:
+        return bool(cursor.execute(f"SELECT 1 FROM {CONTROL_SCHEMA}.writer WHERE stop_requested = 1"))
+
+    def _one_transaction(self, cursor: Cursor) -> int:
+        shard = self._random.choice(self._shards)
+        action = self._random.choices(_ACTIONS, weights=_WEIGHTS)[0]
+        return action(self, cursor, shard)
+
+    def _some_id(self, shard: Shard, entity: str) -> int:
+        """An id among the initial rows; it may be gone by now."""
+        return shard.first_id + self._random.randint(1, self._counts[entity])
+
+    def _new_number(self, shard: Shard) -> int:
+        self._next_number[shard] += 1
+        return shard.first_id + self._next_number[shard]
+
+    def _order(self, cursor: Cursor, shard: Shard) -> int:
+        """A new order and an audit entry, which has no key and comes twice every other time."""
+        number = self._new_number(shard)
+        cursor.execute(
+            f"INSERT INTO {shard.table('orders')} (id, customer_id, state, amount, note, ordered_at) "
+            "VALUES (%s, %s, 'new', %s, %s, NOW(3))",
+            (number, self._some_id(shard, "customers"), self._random.randint(1, 99999) / 100, "später ✓"),
+        )
+        twice = 1 + number % 2
+        for _ in range(twice):
+            cursor.execute(f"INSERT INTO {shard.table('audit')} VALUES (NOW(), %s, 'ordered')", (shard.number,))
+        return 1 + twice
+
+    def _progress(self, cursor: Cursor, shard: Shard) -> int:
+        """Several orders change their state."""
+        first = self._some_id(shard, "orders")
+        return cursor.execute(
+            f"UPDATE {shard.table('orders')} SET state = 'sent', amount = amount + 0.01, changed_at = NOW(6) "
+            "WHERE id BETWEEN %s AND %s",
+            (first, first + 9),
+        )
+
+    def _cancel(self, cursor: Cursor, shard: Shard) -> int:
+        return cursor.execute(f"DELETE FROM {shard.table('orders')} WHERE id = %s", (self._some_id(shard, "orders"),))
+
+    def _move(self, cursor: Cursor, shard: Shard) -> int:
+        """An order's primary key changes."""
+        return cursor.execute(
+            f"UPDATE {shard.table('orders')} SET id = %s WHERE id = %s",
+            (self._new_number(shard), self._some_id(shard, "orders")),
+        )
+
+    def _swap(self, cursor: Cursor, shard: Shard) -> int:
+        """Two customers swap their unique e-mail addresses inside one transaction."""
+        one, other = self._some_id(shard, "customers"), self._some_id(shard, "customers")
+        if one == other:
+            return 0
+        table = shard.table("customers")
+        found = cursor.execute(f"SELECT id, email FROM {table} WHERE id IN (%s, %s) FOR UPDATE", (one, other))
+        if found != 2:
+            return 0
+        (first, first_email), (second, second_email) = cursor.fetchall()
+        update = f"UPDATE {table} SET email = %s WHERE id = %s"
+        cursor.execute(update, (f"swapping-{first}", first))
+        cursor.execute(update, (first_email, second))
+        cursor.execute(update, (second_email, first))
+        return 3
+
+    def _reopen(self, cursor: Cursor, shard: Shard) -> int:
+        """A customer is deleted and comes back under the same id and e-mail."""
+        number = self._some_id(shard, "customers")
+        table = shard.table("customers")
+        deleted = cursor.execute(f"DELETE FROM {table} WHERE id = %s", (number,))
+        cursor.execute(
+            f"INSERT IGNORE INTO {table} VALUES (%s, %s, 'again', 0, NULL, 1)", (number, f"c{number}@shop.example")
+        )
+        return deleted + max(0, cursor.rowcount)
+
+
+_MIX: Final[tuple[tuple[Callable[[Writer, Cursor, Shard], int], int], ...]] = (
+    (Writer._order, 5),
+    (Writer._progress, 4),
+    (Writer._cancel, 2),
+    (Writer._move, 1),
+    (Writer._swap, 2),
+    (Writer._reopen, 1),
+)
+_ACTIONS: Final = tuple(action for action, _ in _MIX)
+_WEIGHTS: Final = tuple(weight for _, weight in _MIX)
