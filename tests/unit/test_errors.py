@@ -1,0 +1,77 @@
+"""The error vocabulary as a whole: unique codes, messages that can be written, the trip from an executor."""
+
+import importlib
+import pickle
+import pkgutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import fields
+
+import pytest
+
+import airflow_provider_dm
+from airflow_provider_dm.engine import errors
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, describe, reaction_of
+
+AIRFLOW_FLOOR = ("hooks", "operators", "sensors", "triggers")
+
+
+def below(kind: type[DmError]) -> Iterator[type[DmError]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from below(one)
+
+
+def every_error() -> list[type[DmError]]:
+    """All that the packages define; the Airflow floor defines its few in `hooks.errors`, which imports no Airflow."""
+    for module in pkgutil.walk_packages(airflow_provider_dm.__path__, "airflow_provider_dm."):
+        floor = module.name.split(".")[1]
+        runs_at_import = "__main__" in module.name or ".migrations" in module.name
+        if (floor not in AIRFLOW_FLOOR or module.name.endswith("hooks.errors")) and not runs_at_import:
+            importlib.import_module(module.name)
+    return sorted(set(below(DmError)), key=lambda kind: kind.__name__)
+
+
+def value_for(annotation: str) -> object:
+    if "dict" in annotation:
+        return describe(errors.InvariantBroken("a", "b"))
+    if "tuple" in annotation:
+        return ("x",)
+    return 1 if "float" in annotation or "int" in annotation else "x"
+
+
+def sample(kind: type[DmError]) -> DmError:
+    return kind(**{field.name: value_for(str(field.type)) for field in fields(kind)})
+
+
+def test_a_code_names_one_error():
+    codes = Counter(kind.code for kind in every_error() if kind.__module__.startswith("airflow_provider_dm"))
+
+    assert not {code for code, uses in codes.items() if uses > 1}
+
+
+@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
+def test_every_error_says_what_happened_and_survives_pickling(kind: type[DmError]) -> None:
+    error = sample(kind)
+
+    again = pickle.loads(pickle.dumps(error))
+
+    assert str(again) == str(error)
+    assert error.message()
+    assert type(again) is kind
+
+
+def test_an_error_that_passes_on_a_childs_asks_for_what_the_childs_does():
+    from airflow_provider_dm.launch.submit import SparkAppFailed
+
+    gone = errors.InvariantBroken("a", "b")
+    passing = describe(gone) | {"Reaction": "retry"}
+
+    assert reaction_of(gone) is Reaction.STOP
+    assert reaction_of(SparkAppFailed("verify", "1", passing)) is Reaction.RETRY
+
+
+def test_not_supported_names_feature_place_and_way_out():
+    assert str(NotSupportedYet("time travel", "task.yaml", "Wait.")) == (
+        "[DM-1900 internal] time travel is not supported yet (task.yaml). Wait."
+    )
