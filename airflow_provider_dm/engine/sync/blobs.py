@@ -1,0 +1,66 @@
+"""Folded changes on their way from range to group: one blob for each.
+
+A group is a run of neighbouring buckets. A blob is one object for Spark, whatever it holds; spreading rows into Spark's
+own would cost more than folding them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.bucket import bucket_function
+from airflow_provider_dm.engine.sync.change import Change, Key
+from airflow_provider_dm.engine.sync.compactor import Folded, merge_counts, merge_keyed
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+
+KeyedItems: TypeAlias = list[tuple[Key, Row | None, Row | None]]
+CountItems: TypeAlias = list[tuple[Row, int]]
+
+
+def buckets_of(group: int, groups: int, buckets: int) -> range:
+    """The neighbouring buckets of a group.
+
+    >>> [list(buckets_of(group, 2, 5)) for group in range(2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    return range(group * buckets // groups, (group + 1) * buckets // groups)
+
+
+def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
+    """One blob for each group: its share of what was folded."""
+    group_of = [group for group in range(groups) for _ in buckets_of(group, groups, plan.buckets)]
+    keyed: list[dict[int, KeyedItems]] = [{} for _ in range(groups)]
+    counts: list[dict[int, CountItems]] = [{} for _ in range(groups)]
+    for table, changes in folded.keyed.items():
+        part = plan.targets[table]
+        bucket_of, shares = bucket_function(part, plan.buckets), [share.setdefault(table, []) for share in keyed]
+        for key, (before, after) in changes.items():
+            shares[group_of[bucket_of(part.row_of(key, before, after))]].append((key, before, after))
+    for table, images in folded.counts.items():
+        bucket_of = bucket_function(plan.targets[table], plan.buckets)
+        count_shares = [share.setdefault(table, []) for share in counts]
+        for image, count in images.items():
+            if count:
+                count_shares[group_of[bucket_of(image)]].append((image, count))
+    # The first group carries the number of changes, so that their sum is right.
+    return [
+        pickle.dumps((0 if group else folded.changes, keyed[group], counts[group]), protocol=5)
+        for group in range(groups)
+    ]
+
+
+def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> Folded:
+    """The blobs of one group, in the order of the log, folded together. Raises BrokenChain."""
+    folded = Folded()
+    for blob in blobs:
+        changes, keyed, counts = pickle.loads(blob)  # written by `pack`, in the same job
+        folded.changes += changes
+        for table, items in keyed.items():
+            into = folded.keyed.setdefault(table, {})
+            merge_keyed(into, ((key, Change(before, after)) for key, before, after in items), plan.targets[table])
+        for table, items in counts.items():
+            merge_counts(folded.counts.setdefault(table, {}), items)
+    return folded

@@ -1,0 +1,68 @@
+"""Which bucket a row belongs to: the same for two rows that the target may hold to be one.
+
+A bucket is xxhash64 of the table's name and the key forms of its hashed columns (`plan.TargetPart`), modulo the number
+of buckets. Each value is preceded by its place in the key and its length, so that ("a", "bc") and ("ab", "c") differ.
+The hash is part of what dm_frontier means: it changes only together with HASH_VERSION in target/subtask.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import xxhash
+
+from airflow_provider_dm.engine.schema.codec import Row, Transform, codec_for
+from airflow_provider_dm.engine.sync.plan import TargetPart
+
+BucketOf = Callable[[Row], int]
+
+
+@lru_cache(maxsize=1024)
+def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
+    """Row (in the part's column order) -> bucket number from 0."""
+    name = f"{part.name.schema}\0{part.name.table}\0".encode()
+    if part.key is None:
+        return _by_image(name, buckets)
+    if not part.hashed:
+        whole_table = xxhash.xxh64_intdigest(name) % buckets
+        return lambda _row: whole_table
+    forms = [(number, _form(part, number), b"%d:" % part.key.index(number)) for number in part.hashed]
+    if len(forms) == 1:
+        return _by_one(name, *forms[0], buckets)
+
+    def bucket(row: Row) -> int:
+        data = name
+        for number, form, tag in forms:
+            value = form(row[number] or b"")  # columns of an identity key are not null
+            data += b"%b%d:%b" % (tag, len(value), value)
+        return xxhash.xxh64_intdigest(data) % buckets
+
+    return bucket
+
+
+def _form(part: TargetPart, number: int) -> Transform:
+    form = codec_for(part.mapping.source.name, part.mapping.source.columns[number]).key_form
+    assert form is not None, "plan.target_part hashes only columns that have one"
+    return form
+
+
+def _by_one(name: bytes, number: int, form: Transform, tag: bytes, buckets: int) -> BucketOf:
+    digest = xxhash.xxh64_intdigest
+
+    def bucket(row: Row) -> int:
+        value = form(row[number] or b"")
+        return digest(b"%b%b%d:%b" % (name, tag, len(value), value)) % buckets
+
+    return bucket
+
+
+def _by_image(name: bytes, buckets: int) -> BucketOf:
+    def bucket(row: Row) -> int:
+        digest = xxhash.xxh64(name)
+        for value in row:
+            digest.update(b"-" if value is None else b"%d:" % len(value))
+            digest.update(value or b"")
+        return digest.intdigest() % buckets
+
+    return bucket

@@ -1,0 +1,142 @@
+"""What order is left to keep after folding, and how it is kept: two waves.
+
+Every key now has one change, so order matters only where one row gives up a unique value that another row takes. Wave 1
+deletes all rows that vanish or whose unique values change; when it is committed everywhere, wave 2 writes. At that
+point every row still in the target holds unique values of the state at the end of the epoch, so no write can meet a
+foreign value, whatever their order. Inside a bucket's transaction deletes come before writes, which is enough for
+tables whose identity is their only unique key (rows that a collation takes for one are in one bucket): they need no
+wave 1.
+
+Modes. *Exact*: the target is what the log says, so new rows are INSERTs (a duplicate is an error, never overwritten),
+changed rows are upserts that must find their row, deletions must find theirs. *Catch-up*: chunks of a full load overlap
+this piece of the log, rows may be newer or missing; every surviving image is a REPLACE, everything that vanished or
+moved is deleted, nothing is counted. REPLACE removes whoever holds its unique values, so one wave is enough. It is
+right at the end of the mode, not in between. Keyless tables are never in catch-up: they are copied from one snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.bucket import BucketOf, bucket_function
+from airflow_provider_dm.engine.sync.change import Change, Key
+from airflow_provider_dm.engine.sync.compactor import Folded
+from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
+
+
+@dataclass
+class TableWork:
+    """What one transaction does to one target table, in this order. Rows are in the target part's column order."""
+
+    delete: list[Row] = field(default_factory=list)
+    """Rows to delete by identity key, given by their last known image."""
+    remove: list[tuple[Row, int]] = field(default_factory=list)
+    """Keyless: images to delete, and how many of each."""
+    insert: list[Row] = field(default_factory=list)
+    change: list[Row] = field(default_factory=list)
+    replace: list[Row] = field(default_factory=list)
+
+    def rows(self) -> int:
+        removed = sum(count for _, count in self.remove)
+        return len(self.delete) + removed + len(self.insert) + len(self.change) + len(self.replace)
+
+
+Wave = dict[int, dict[int, TableWork]]
+"""bucket -> target table -> work"""
+
+
+@dataclass
+class Waves:
+    """The work of an epoch. Wave 2 begins when wave 1 is committed in every bucket."""
+
+    first: Wave = field(default_factory=dict)
+    second: Wave = field(default_factory=dict)
+
+    def rows(self) -> int:
+        return sum(
+            work.rows() for wave in (self.first, self.second) for tables in wave.values() for work in tables.values()
+        )
+
+
+def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool) -> Waves:
+    """Sort folded changes into waves and buckets."""
+    waves = Waves()
+    for index, keyed in folded.keyed.items():
+        part = plan.targets[index]
+        sorter = _Sorter(waves, index, bucket_function(part, plan.buckets))
+        if catch_up:
+            _catch_up(keyed.items(), part, sorter)
+        elif part.unique:
+            _exact_in_two_waves(keyed.values(), part, sorter)
+        else:
+            _exact_in_one_wave(keyed.values(), sorter)
+    for index, counts in folded.counts.items():
+        part = plan.targets[index]
+        _counted(counts.items(), part, _Sorter(waves, index, bucket_function(part, plan.buckets)))
+    return waves
+
+
+@dataclass(frozen=True)
+class _Sorter:
+    waves: Waves
+    table: int
+    bucket_of: BucketOf
+
+    def first(self, row: Row) -> TableWork:
+        return self._work(self.waves.first, row)
+
+    def second(self, row: Row) -> TableWork:
+        return self._work(self.waves.second, row)
+
+    def _work(self, wave: Wave, row: Row) -> TableWork:
+        tables = wave.setdefault(self.bucket_of(row), {})
+        work = tables.get(self.table)
+        if work is None:
+            work = tables[self.table] = TableWork()
+        return work
+
+
+def _exact_in_one_wave(changes: Iterable[Change], sort: _Sorter) -> None:
+    for before, after in changes:
+        if after is None:
+            if before is not None:
+                sort.second(before).delete.append(before)
+        elif before is None:
+            sort.second(after).insert.append(after)
+        elif before != after:
+            sort.second(after).change.append(after)
+
+
+def _exact_in_two_waves(changes: Iterable[Change], part: TargetPart, sort: _Sorter) -> None:
+    for before, after in changes:
+        if after is None:
+            if before is not None:
+                sort.first(before).delete.append(before)
+        elif before is None:
+            sort.second(after).insert.append(after)
+        elif any(before[number] != after[number] for key in part.unique for number in key):
+            sort.first(before).delete.append(before)
+            sort.second(after).insert.append(after)
+        elif before != after:
+            sort.second(after).change.append(after)
+
+
+def _catch_up(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter) -> None:
+    for key, (before, after) in changes:
+        if after is not None:
+            sort.second(after).replace.append(after)
+        else:
+            # Also a row that was born and is gone: a chunk may have caught it alive.
+            row = part.row_of(key, before, after)
+            sort.second(row).delete.append(row)
+
+
+def _counted(counts: Iterable[tuple[Row, int]], part: TargetPart, sort: _Sorter) -> None:
+    for image, count in counts:
+        if count < 0:
+            work = sort.first(image) if part.unique else sort.second(image)
+            work.remove.append((image, -count))
+        elif count > 0:
+            sort.second(image).insert.extend([image] * count)

@@ -1,0 +1,152 @@
+"""The compactor: any number of changes in log order become one change for each key.
+
+Ranges of the log are folded apart, each in its own order, and then together in the order of the ranges: the result is
+that of folding the whole, as the algebra is associative (`change`). A keyless table's rows become signed counts of
+images. Plain tuples and closures: this loop runs once for every change of the log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import TypeAlias
+
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.change import BrokenChain, Change, Key
+from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
+
+Keyed: TypeAlias = dict[Key, Change]
+Counts: TypeAlias = dict[Row, int]
+Part: TypeAlias = Keyed | Counts
+Adder: TypeAlias = Callable[[Row | None, Row | None], None]
+
+
+@dataclass
+class Folded:
+    """By index of the target table: changes by key, and for keyless tables counts by image. `changes`: as logged."""
+
+    keyed: dict[int, Keyed] = field(default_factory=dict)
+    counts: dict[int, Counts] = field(default_factory=dict)
+    changes: int = 0
+
+
+def key_getter(part: TargetPart) -> Callable[[Row], Key]:
+    """Row -> identity values. For a table with a key."""
+    assert part.key is not None
+    return itemgetter(*part.key)
+
+
+class Compactor:
+    """Folds the changes that it is given, in log order. Raises BrokenChain."""
+
+    def __init__(self, plan: SyncPlan) -> None:
+        self.folded = Folded()
+        self._plan = plan
+        self._adders: dict[int, Adder] = {}
+
+    def add_all(self, changes: Iterable[tuple[int, Row | None, Row | None]]) -> Folded:
+        """Fold changes as (index of the source table, before, after)."""
+        adders = [self._adder(index) for index in range(len(self._plan.sources))]
+        count = 0
+        for table, before, after in changes:
+            adders[table](before, after)
+            count += 1
+        self.folded.changes += count
+        return self.folded
+
+    def _adder(self, table: int) -> Adder:
+        if table not in self._adders:
+            source = self._plan.sources[table]
+            part = self._plan.targets[source.target]
+            add = (
+                count_into(self.folded.counts.setdefault(source.target, Counter()))
+                if part.key is None
+                else fold_into(self.folded.keyed.setdefault(source.target, {}), part)
+            )
+            self._adders[table] = add if source.order is None else _reordered(add, source.order)
+        return self._adders[table]
+
+
+def fold_into(keyed: Keyed, part: TargetPart) -> Adder:
+    """An adder for one keyed target table."""
+    key_of = key_getter(part)
+
+    def put(key: Key, before: Row | None, after: Row | None) -> None:
+        held = keyed.get(key)
+        if held is None:
+            keyed[key] = Change(before, after)
+        elif held[1] == before:
+            keyed[key] = Change(held[0], after)
+        else:
+            raise broken_chain(part, held, before)
+
+    def add(before: Row | None, after: Row | None) -> None:
+        if before is None or after is None:
+            row = after if before is None else before
+            if row is not None:
+                put(key_of(row), before, after)
+            return
+        old, new = key_of(before), key_of(after)
+        if old == new:
+            put(old, before, after)
+        else:
+            put(old, before, None)
+            put(new, None, after)
+
+    return add
+
+
+def count_into(counts: Counts) -> Adder:
+    """An adder for one keyless target table."""
+
+    def add(before: Row | None, after: Row | None) -> None:
+        if before is not None:
+            counts[before] = counts.get(before, 0) - 1
+        if after is not None:
+            counts[after] = counts.get(after, 0) + 1
+
+    return add
+
+
+def merge_keyed(keyed: Keyed, later: Iterable[tuple[Key, Change]], part: TargetPart) -> None:
+    """Put a later piece of the log, already folded, behind what is folded in `keyed`. Raises BrokenChain."""
+    for key, change in later:
+        held = keyed.get(key)
+        if held is None:
+            keyed[key] = change
+        else:
+            together = held.then(change)
+            if together is None:
+                raise broken_chain(part, held, change.before)
+            keyed[key] = together
+
+
+def merge_counts(counts: Counts, later: Iterable[tuple[Row, int]]) -> None:
+    """The same for a keyless table."""
+    for image, count in later:
+        counts[image] = counts.get(image, 0) + count
+
+
+def broken_chain(part: TargetPart, held: Change, found: Row | None) -> BrokenChain:
+    """Says which of row and no row were met; never the values."""
+    if held.after is None or found is None:
+        states = ("no row" if held.after is None else "a row", "no row" if found is None else "a row")
+    else:
+        differing = [
+            column.name
+            for column, mine, theirs in zip(part.mapping.source.columns, held.after, found, strict=True)
+            if mine != theirs
+        ]
+        states = ("a row", f"a row that differs in {', '.join(differing)}")
+    return BrokenChain(str(part.name), part.key_columns, *states)
+
+
+def _reordered(add: Adder, order: Sequence[int]) -> Adder:
+    pick: Callable[[Row], Row] = itemgetter(*order)  # more than one column: one column has one order
+
+    def add_reordered(before: Row | None, after: Row | None) -> None:
+        add(before and pick(before), after and pick(after))
+
+    return add_reordered

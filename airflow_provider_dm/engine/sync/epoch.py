@@ -1,0 +1,67 @@
+"""How one epoch is applied: which tasks, in which order, and how big the next one should be.
+
+Small epochs are one task, as an exchange would cost more than it saves. Large ones fold range by range and write by
+group of buckets; where a table has further unique keys, wave 1 is a job of its own and its end is the barrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch
+from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.tasks import Applied, ApplyGroup, ApplyRanges, EpochJob, FoldRange
+from airflow_provider_dm.engine.target.frontier import Act
+
+MIB: Final = 1 << 20
+LARGEST_RANGE: Final = 8 * MIB
+TARGET_SECONDS: Final = 1.0
+
+
+def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, in_one_task: bool, ship: bool) -> Applied:
+    """Apply all of it. Raises what the tasks raise; then some buckets may be done, and the same epoch may be repeated.
+
+    `ship`: send the bytes along, for executors that do not see the relay directory.
+    """
+    ranges = [with_data(one) for one in epoch.ranges] if ship else list(epoch.ranges)
+    if in_one_task or runner.slots == 1:
+        (applied,) = runner.run(ApplyRanges(job), [tuple(ranges)])
+        return applied
+    groups = runner.slots
+    exchange = runner.exchange(FoldRange(job, groups), ranges, groups)
+    if any(part.unique for part in job.plan.value.targets):
+        exchange.run(ApplyGroup(job, groups, Act.RELEASE))
+    done = exchange.run(ApplyGroup(job, groups, Act.ADVANCE))
+    return Applied(sum(one.changes for one in done), sum(one.rows for one in done))
+
+
+def with_data(one: ByteRange) -> ByteRange:
+    """The range with its bytes."""
+    with open(one.path, "rb") as file:
+        file.seek(one.start)
+        return replace(one, data=file.read(one.end - one.start))
+
+
+@dataclass(frozen=True)
+class EpochSize:
+    """How many bytes the next epoch may have: so many that applying them takes about TARGET_SECONDS."""
+
+    limit: int = 8 * MIB
+    one_task: int = 4 * MIB
+    """Up to here an epoch is one task."""
+    smallest: int = MIB
+    largest: int = 64 * MIB
+    """What the folded rows of an epoch need in memory is a small multiple of this."""
+
+    def range_bytes(self, slots: int) -> int:
+        """Two ranges for each slot, if they are not too small to be worth a task or too large to be held."""
+        return max(self.smallest, min(LARGEST_RANGE, self.limit // (2 * slots)))
+
+    def after(self, size: int, seconds: float) -> EpochSize:
+        """By what an epoch of `size` bytes took. One smaller than the limit was cut by the log: it says nothing of
+        larger ones, unless it was slow."""
+        pace = TARGET_SECONDS / max(seconds, 0.001)
+        if pace < 1 or size >= self.limit // 2:
+            return replace(self, limit=max(self.smallest, min(self.largest, int(size * min(2.0, pace)))))
+        return self

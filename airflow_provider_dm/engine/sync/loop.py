@@ -1,0 +1,286 @@
+"""The loop: plan a piece of the log, apply it, go on; until the goal, a DDL of the task, an error, or a wish.
+
+A short conductor. What to apply next is the planner's (binlog/planner), how is epoch.py's, whether it counts is the
+frontier's (target/frontier). Here is only what ties them: `applied`, which moves when an epoch is applied everywhere.
+
+An epoch ends at the goal, where catch-up mode ends, and after a restart at `edge` (frontier rule 1). A failed epoch is
+tried again with the same bounds, never another way. While one is applied the next is planned.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, reached
+from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import Runner, Shared
+from airflow_provider_dm.engine.sync.start import Opened, open_sync
+from airflow_provider_dm.engine.sync.tail import SILENT_SECONDS, Tail, check_relay
+from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
+from airflow_provider_dm.engine.target.frontier import Step
+from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.subtask import note_location
+
+log = logging.getLogger(__name__)
+
+NOTE_SECONDS: Final = 2.0
+SHORTEST_WAIT: Final = 0.05
+LONGEST_WAIT: Final = 0.5
+LONG_SECONDS: Final = 0.5
+"""Epochs that take longer are logged; the many small ones of a sync that is caught up are not."""
+SAY_SECONDS: Final = 30.0
+RETRIES: Final = 5
+"""Of an epoch whose tasks failed in a way that may pass; each transaction has its own retries before that."""
+
+
+@dataclass(frozen=True)
+class SyncResult:
+    """What one source's sync came to. `finished` False: it was asked to stop before its goal."""
+
+    location: Location
+    finished: bool
+    epochs: int
+    transactions: int
+    changes: int
+    seconds: float
+
+
+def run_sync(
+    spec: JobSpec,
+    source_id: str,
+    runner: Runner,
+    store: MetaStore,
+    stop: threading.Event,
+    *,
+    generation: int,
+    progress: SyncProgress | None = None,
+    size: EpochSize | None = None,
+) -> SyncResult:
+    """Sync one source until `spec.until`, or until `stop` is set (then the epoch under way is finished first).
+
+    The generation must have been claimed. Raises every DmError that stops a task.
+    """
+    began = time.monotonic()
+    shown = progress or SyncProgress()
+    opened = open_sync(spec, source_id, generation)
+    syncer = spec.task.subtask(source_id).syncer
+    loop = _Loop(
+        opened=opened,
+        runner=runner,
+        store=store,
+        stop=stop,
+        progress=shown,
+        tail=Tail.of(spec.source(source_id).relay_dir),
+        plan=runner.share(opened.plan),
+        threads=max(1, min(2, syncer.worker_count // runner.slots)),
+        ship=spec.ship_ranges,
+        here=opened.lo,
+        applied=opened.lo,
+        edge=opened.edge,
+        size=size or EpochSize(),
+    )
+    try:
+        finished = loop.run()
+    except DmError:
+        loop.note(Stage.PAUSED, now=True, only_meta=True)
+        raise
+    seconds = round(time.monotonic() - began, 3)
+    return SyncResult(loop.applied, finished, shown.epochs, shown.transactions, shown.changes, seconds)
+
+
+@dataclass
+class _Loop:
+    """One source. `applied` is where all buckets stand; `here`, at or behind it, is where reading goes on (there may be
+    events in between that change nothing). `edge`: see frontier rule 1; None once it is reached."""
+
+    opened: Opened
+    runner: Runner
+    store: MetaStore
+    stop: threading.Event
+    progress: SyncProgress
+    tail: Tail
+    plan: Shared[SyncPlan]
+    threads: int
+    ship: bool
+    here: Location
+    applied: Location
+    edge: Location | None
+    size: EpochSize
+    noted_at: float = 0.0
+    said_at: float = 0.0
+
+    def run(self) -> bool:
+        """True at the goal, False when asked to stop."""
+        self.progress.goal = self.opened.goal
+        self.progress.location = self.applied
+        self.note(Stage.RUNNING, now=True)
+        wait, idle_since = SHORTEST_WAIT, time.monotonic()
+        ahead: Future[Planned] | None = None
+        with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
+            while not self._at_goal() and not self.stop.is_set():
+                planned = self._planned(ahead)
+                ahead = None
+                match planned:
+                    case Epoch(hi=hi, bytes=size):
+                        if size > self.size.one_task:  # there is a backlog: look ahead while this is applied
+                            ahead = planner.submit(self._plan_from, hi)
+                        self._epoch(planned)
+                    case DdlStatement():
+                        self._ddl(planned)
+                    case UpToDate(at):
+                        self._idle(at, wait, idle_since)
+                        wait = min(LONGEST_WAIT, wait * 1.5)
+                        continue
+                    case _:
+                        assert_never(planned)
+                wait, idle_since = SHORTEST_WAIT, time.monotonic()
+                self.note(Stage.RUNNING)
+        # Stopped, not Finished: the next run goes on from here, and needs the log from here on.
+        self.note(Stage.STOPPED, now=True)
+        return self._at_goal()
+
+    # What comes next
+
+    def _planned(self, ahead: Future[Planned] | None) -> Planned:
+        if ahead is not None and not isinstance(ahead.result(), UpToDate):  # that is old news by now
+            return ahead.result()
+        if self.edge is None:
+            return self._plan_from(self.here)
+        planned = self.tail.plan(self.here, goal=self.edge, limit=None, range_bytes=self.size.range_bytes(1))
+        return self._ending_at_edge(planned, self.edge)
+
+    def _ending_at_edge(self, planned: Planned, edge: Location) -> Planned:
+        match planned:
+            case Epoch(hi=hi) if compare(hi, edge) is Order.SAME:
+                return planned
+            case Epoch(hi=hi) if compare(hi, edge) is Order.BEFORE:
+                return UpToDate(self.here)  # the relay has not pulled all of it again yet
+            case UpToDate():
+                return planned
+        raise InvariantBroken(f"the first epoch ends where buckets stand already ({edge})", f"the log has {planned}")
+
+    def _plan_from(self, lo: Location) -> Planned:
+        limit = self.size.limit
+        return self.tail.plan(
+            lo, goal=self._next_goal(lo), limit=limit, range_bytes=self.size.range_bytes(self.runner.slots)
+        )
+
+    def _next_goal(self, lo: Location) -> Location | None:
+        """An epoch crosses neither the goal nor the end of catch-up mode."""
+        ends = (self.opened.goal, self.opened.catch_up_until)
+        return min((end for end in ends if end and not reached(lo, end)), key=lambda end: end.sort_key, default=None)
+
+    def _at_goal(self) -> bool:
+        goal = self.opened.goal
+        return self.edge is None and goal is not None and reached(self.here, goal)
+
+    def _catching_up(self) -> bool:
+        until = self.opened.catch_up_until
+        return until is not None and not reached(self.applied, until)
+
+    # Doing it
+
+    def _epoch(self, epoch: Epoch) -> None:
+        self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
+        began = time.monotonic()
+        applied = self._apply_with_retries(epoch)
+        seconds = time.monotonic() - began
+        self._applied_up_to(epoch.hi)
+        self.edge = None
+        self.size = self.size.after(epoch.bytes, seconds)
+        shown = self.progress
+        shown.epochs, shown.transactions = shown.epochs + 1, shown.transactions + epoch.transactions
+        shown.changes, shown.rows = shown.changes + applied.changes, shown.rows + applied.rows
+        shown.newest_timestamp = epoch.newest_timestamp
+        log.log(
+            logging.INFO if seconds > LONG_SECONDS else logging.DEBUG,
+            "epoch applied: %s..%s, %d bytes, %d transactions, %d changes, %d rows, %.3f s",
+            *(epoch.lo, epoch.hi, epoch.bytes, epoch.transactions, applied.changes, applied.rows, seconds),
+        )
+
+    def _apply_with_retries(self, epoch: Epoch) -> Applied:
+        target = self.opened.target
+        job = EpochJob(self.plan, target.endpoint, self._step(epoch.hi), self._catching_up(), self.threads)
+        for attempt in range(RETRIES):
+            try:
+                return self._apply(job, epoch)
+            except DmError as error:
+                if error.reaction is not Reaction.RETRY or self.stop.wait(2.0**attempt / 2):
+                    raise
+                log.warning("epoch %s..%s is tried again: %s", epoch.lo, epoch.hi, error)
+        return self._apply(job, epoch)
+
+    def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
+        small = epoch.bytes <= self.size.one_task
+        return apply_epoch(self.runner, job, epoch, in_one_task=small, ship=self.ship)
+
+    def _ddl(self, ddl: DdlStatement) -> None:
+        match judge_ddl(ddl, self.opened.plan.rules):
+            case PassOver(why):
+                log.info("DDL at %s is passed over: %s", ddl.at, why)
+                self._advance(ddl.end)
+            case Stop(why):
+                raise stop_error(ddl, why)
+
+    def _advance(self, hi: Location) -> None:
+        """All buckets to `hi`, as there is nothing for them in between."""
+        target = Target.at(self.opened.target.endpoint)
+        writer = WaveWriter(self.opened.plan, target, self._step(hi), self._catching_up())
+        writer.advance({}, range(self.opened.plan.buckets))
+        self._applied_up_to(hi)
+
+    def _applied_up_to(self, hi: Location) -> None:
+        self.applied = self.here = self.progress.location = hi
+
+    def _step(self, hi: Location) -> Step:
+        target = self.opened.target
+        return Step(
+            target.meta_schema, target.task, target.source, target.generation, self.applied.sort_key, hi.sort_key
+        )
+
+    def _idle(self, at: Location, wait: float, idle_since: float) -> None:
+        self.progress.caught_up = True
+        if self.edge is None:
+            self.here = at
+            if (at.suffix, at.file) != (self.applied.suffix, self.applied.file) or self._at_goal():
+                self._advance(at)  # else a file without changes could never be purged
+        if self._at_goal():
+            return
+        self.note(Stage.RUNNING)
+        self.stop.wait(wait)
+        if time.monotonic() - idle_since > SILENT_SECONDS:
+            check_relay(self.store, self.opened.target.source, self.here)
+
+    def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
+        """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
+        if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
+            return
+        target, applied = self.opened.target, self.applied
+        where = (target.meta_schema, target.task, target.source)
+        if not only_meta:
+            run_transaction(
+                target.endpoint,
+                lambda connection: note_location(connection, *where, generation=target.generation, location=applied),
+            )
+        try:
+            self.store.put_subtask(*where[1:], unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)
+        except DmError as error:
+            log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
+        self.noted_at = time.monotonic()
+        if now or self.noted_at - self.said_at > SAY_SECONDS:
+            self.said_at = self.noted_at
+            log.info("%s stands at %s: %s", target.source, applied, self.progress.to_json())

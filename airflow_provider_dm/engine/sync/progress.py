@@ -1,0 +1,52 @@
+"""How far a sync is, for people: counters that the loop sets and the beat reads from its own thread."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_dm.engine.mysql.location import Location
+
+
+@dataclass
+class SyncProgress:
+    """One source's sync. Each field is replaced as a whole, so a reader sees some true recent state of each."""
+
+    location: Location | None = None
+    """Everything before is in the target."""
+    goal: Location | None = None
+    epochs: int = 0
+    transactions: int = 0
+    changes: int = 0
+    rows: int = 0
+    """Rows that the target was asked to write or delete: fewer than changes, as those of one key are folded."""
+    newest_timestamp: int | None = None
+    """Commit time, in seconds since 1970, of the newest transaction applied."""
+    caught_up: bool = False
+    """The last look found nothing more in the relay log."""
+    catching_up: bool = False
+    """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
+
+    def lag_seconds(self, now: float | None = None) -> float | None:
+        """Age of the newest transaction applied; 0 when there is nothing more; None before the first. Grows while
+        anything blocks."""
+        if self.caught_up:
+            return 0.0
+        if self.newest_timestamp is None:
+            return None
+        return max(0.0, (time.time() if now is None else now) - self.newest_timestamp)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the run row."""
+        return {
+            "location": str(self.location) if self.location else None,
+            "goal": str(self.goal) if self.goal else None,
+            "epochs": self.epochs,
+            "transactions": self.transactions,
+            "changes_applied": self.changes,
+            "rows_written": self.rows,
+            "lag_seconds": self.lag_seconds(),
+            "caught_up": self.caught_up,
+            "catch_up_mode": self.catching_up,
+        }

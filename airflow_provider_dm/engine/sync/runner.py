@@ -1,0 +1,149 @@
+"""Where tasks run: the one thing that the loops know of Spark.
+
+A task is a picklable callable (a frozen dataclass with `__call__` from a module, never a lambda over the driver's
+objects). Its error comes back as a value, `Failed`, so the driver raises the very DmError that the executor met; only
+a process that dies is the runner's to retry. A task may therefore run twice, even twice at once: what it writes must be
+fenced (target/frontier.py).
+
+`run` is one job. `exchange` is two: every item is turned into one blob for each group, and every group then sees its
+blobs in the order of the items. A group never sees fewer: a missing piece of log would be lost for good.
+
+Secrets may lie in tasks, not in items: Spark writes items to files in its scratch folder.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
+
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
+
+log = logging.getLogger(__name__)
+
+A = TypeVar("A")
+B = TypeVar("B")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Ok(Generic[T]):
+    """What a task returned."""
+
+    value: T
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What a task raised."""
+
+    error: DmError
+
+
+@dataclass(eq=False)
+class TaskBug(DmError):
+    """A task raised something that is not one of our errors. The text is left out: it may quote row values."""
+
+    kind: str
+    where: str
+
+    code: ClassVar[str] = "DM-6090"
+    what: ClassVar[str] = "unexpected {kind} at {where}."
+    hint: ClassVar[str] = "Please report it with the log of this run."
+
+
+class Shared(Protocol[T_co]):
+    """A value that every task may read; shipped once."""
+
+    @property
+    def value(self) -> T_co: ...
+
+
+class Exchange(Protocol):
+    """Blobs sorted into groups, to be read as often as needed."""
+
+    def run(self, consume: Callable[[int, Sequence[bytes]], B]) -> list[B]:
+        """`consume(group, blobs in item order)` for every group. Raises what a task raised."""
+        ...
+
+
+class Runner(Protocol):
+    """Runs tasks on `slots` processes or threads."""
+
+    @property
+    def slots(self) -> int: ...
+
+    def share(self, value: T) -> Shared[T]: ...
+
+    def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        """Results in the order of the items. Raises what a task raised: the most serious first."""
+        ...
+
+    def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
+        """`produce` gives one blob for each group."""
+        ...
+
+
+def attempt(task: Callable[[A], B], item: A) -> Ok[B] | Failed:
+    """The task's result or error as a value."""
+    try:
+        return Ok(task(item))
+    except DmError as error:
+        return Failed(error)
+    except Exception as error:  # noqa: BLE001 (nothing is hidden: the driver raises it)
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return Failed(TaskBug(type(error).__name__, f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}"))
+
+
+_GRAVITY: Final = {Reaction.FENCED: 0, Reaction.STOP: 1, Reaction.RETRY: 2}
+
+
+def values(outcomes: Sequence[Ok[B] | Failed]) -> list[B]:
+    """The results, or the most serious error: fenced before stop before retry."""
+    failed = [outcome.error for outcome in outcomes if isinstance(outcome, Failed)]
+    if failed:
+        raise min(failed, key=lambda error: _GRAVITY[error.reaction])
+    return [outcome.value for outcome in outcomes if isinstance(outcome, Ok)]
+
+
+def check_blobs(blobs: Sequence[bytes], groups: int) -> Sequence[bytes]:
+    """One for each group, or InvariantBroken."""
+    if len(blobs) != groups:
+        raise InvariantBroken("every range gives one blob to every group", f"{len(blobs)} for {groups}")
+    return blobs
+
+
+@dataclass(frozen=True)
+class _Here(Generic[T]):
+    value: T
+
+
+@dataclass(frozen=True)
+class LocalRunner:
+    """Threads of this process: for tests and for looking at a log without a JVM."""
+
+    slots: int = 2
+
+    def share(self, value: T) -> Shared[T]:
+        return _Here(value)
+
+    def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        with ThreadPoolExecutor(self.slots) as pool:
+            return values(list(pool.map(lambda item: attempt(task, item), items)))
+
+    def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
+        columns = [check_blobs(blobs, groups) for blobs in self.run(produce, items)]
+        return _LocalExchange(self, [[blobs[group] for blobs in columns] for group in range(groups)])
+
+
+@dataclass(frozen=True)
+class _LocalExchange:
+    runner: LocalRunner
+    groups: list[list[bytes]]
+
+    def run(self, consume: Callable[[int, Sequence[bytes]], B]) -> list[B]:
+        return self.runner.run(lambda group: consume(group, self.groups[group]), range(len(self.groups)))

@@ -1,0 +1,212 @@
+"""Where a subtask's sync stands when it starts: plan, frontier, mode, goal. Everything that is read once.
+
+An incremental-only task has no full load, so its start makes the dm_subtask row: from the configured location, or from
+the end of the upstream's log. Rows are decoded by the schema of *today*; DDL between the start and today would stop the
+task (docs/limits.md). From a configured start the target's rows may be newer than the log, as when somebody has copied
+them: catch-up until where the log ends today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from airflow_provider_dm.engine.config.job import JobSpec, SourceSpec
+from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, Order, compare
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
+from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
+from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.subtask import (
+    HASH_VERSION,
+    UNIT_SYNC,
+    Subtask,
+    SubtaskMissing,
+    begin_subtask,
+    note_plan,
+    read_subtask,
+)
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas, save_table_schemas
+
+
+@dataclass(eq=False)
+class GoalBehind(DmError):
+    """`until` names a location of another history."""
+
+    goal: str
+    here: str
+
+    code: ClassVar[str] = "DM-6040"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the sync stands at {here}; {goal} is not in the same log."
+    hint: ClassVar[str] = "Give `until` as FILE:POSITION with a file of this source."
+
+
+@dataclass(eq=False)
+class PlanChanged(DmError):
+    """Tables, keys or rules are others than those by which half an epoch was written."""
+
+    task: str
+    source: str
+    lo: str
+    edge: str
+
+    code: ClassVar[str] = "DM-6042"
+    what: ClassVar[str] = (
+        "task {task}, source {source}: the epoch from {lo} to {edge} is half written, and since then the rules, the "
+        "tables of the task or the keys of a target table have changed."
+    )
+    hint: ClassVar[str] = "Change them back, let the sync go on until it is behind that place, and change them then."
+
+
+@dataclass(frozen=True)
+class SyncTarget:
+    """One subtask in the target: where, and under which generation."""
+
+    endpoint: Endpoint
+    meta_schema: str
+    task: str
+    source: str
+    generation: int
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A subtask ready to be synced. `lo` is applied in all buckets; `edge`, if not None, in some: the first epoch ends
+    there. `goal` None: no end."""
+
+    plan: SyncPlan
+    target: SyncTarget
+    lo: Location
+    edge: Location | None
+    catch_up_until: Location | None
+    goal: Location | None
+
+
+def open_sync(spec: JobSpec, source_id: str, generation: int) -> Opened:
+    """Read all of it. Raises SubtaskMissing, GoalBehind, and what reading schemas and making a plan raises."""
+    source, config = spec.source(source_id), spec.task.subtask(source_id)
+    target = SyncTarget(spec.target.resolve(), config.meta_schema, config.task, source_id, generation)
+    connection = target_connection(target.endpoint)
+    subtask = read_subtask(connection, config.meta_schema, config.task, source_id)
+    if (subtask is None or subtask.start is None) and config.mode is TaskMode.INCREMENTAL:
+        _begin_incremental(source, config, target)
+        subtask = read_subtask(connection, config.meta_schema, config.task, source_id)
+    if subtask is None or subtask.location is None or subtask.unit != UNIT_SYNC:
+        raise SubtaskMissing(config.task, source_id)
+    stands = read_all_stands(connection, config.meta_schema, config.task, source_id)
+    lo, edge = _between(stands, subtask)
+    plan = _plan(connection, config, source_id, subtask.buckets)
+    _check_plan(plan, subtask, target, lo, edge)
+    return Opened(
+        plan=plan,
+        target=target,
+        lo=lo,
+        edge=edge,
+        catch_up_until=subtask.catch_up_until,
+        goal=_goal(spec.until, source, lo),
+    )
+
+
+def _between(stands: Sequence[Stand], subtask: Subtask) -> tuple[Location, Location | None]:
+    assert subtask.location is not None
+    if len(stands) != subtask.buckets or subtask.hash_version != HASH_VERSION:
+        raise InvariantBroken(
+            "the frontier has one row for each bucket, made by this version's hash",
+            f"{len(stands)} rows for {subtask.buckets} buckets, hash version {subtask.hash_version}",
+        )
+    lo, edge = (location_at(key, subtask.location) for key in extent(stands))
+    return lo, None if compare(lo, edge) is Order.SAME else edge
+
+
+def _check_plan(plan: SyncPlan, subtask: Subtask, target: SyncTarget, lo: Location, edge: Location | None) -> None:
+    """Half an epoch is completed by the plan that began it (frontier rule 6); else the new one holds from here."""
+    fingerprint = plan.fingerprint()
+    if fingerprint == subtask.plan:
+        return
+    if edge is not None:
+        raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
+    where = (target.meta_schema, target.task, target.source)
+    run_transaction(
+        target.endpoint,
+        lambda connection: note_plan(connection, *where, generation=target.generation, plan=fingerprint),
+    )
+
+
+def location_at(sort_key: str, known: Location) -> Location:
+    """The location of a sort key, by the base name of `known`; its GTID set only if it is that very place.
+
+    >>> str(location_at("000001.0000000003.00000000000000000120", Location("bin.000001", 4)))
+    'bin.000003:120'
+    """
+    if sort_key == known.sort_key:
+        return known
+    suffix, number, position = sort_key.split(".")
+    file = BinlogFile(BinlogFile.parse(known.file).base, int(number))
+    return Location(str(file), int(position), suffix=int(suffix))
+
+
+def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
+    if until == "forever":
+        return None
+    if until == "caught-up":
+        with connected(source.endpoint.resolve()) as connection:
+            return in_relay(current_location(connection), connection, source)
+    goal = replace(Location.parse(until), suffix=lo.suffix)
+    if compare(lo, goal) is Order.UNRELATED:
+        raise GoalBehind(str(goal), str(lo))
+    return goal
+
+
+def in_relay(location: Location, connection: Connection, source: SourceSpec) -> Location:
+    """A location that the upstream gave, with the number of the relay sub-directory that holds that server's log."""
+    suffix = RelayReader(Path(source.relay_dir)).suffix_of(server_info(connection).server_uuid)
+    return location if suffix is None else replace(location, suffix=suffix)
+
+
+def _plan(connection: Connection, config: SubtaskConfig, source_id: str, buckets: int) -> SyncPlan:
+    rules, router = compiled_rules(config)
+    schemas = load_table_schemas(connection, config.meta_schema, config.task, source_id)
+    schemas = [schema for schema in schemas if rules.allows(schema.table.name)]
+    targets = read_tables(connection, {router.route(schema.table.name) for schema in schemas})
+    return make_plan(schemas, targets, rules=rules, router=router, buckets=buckets)
+
+
+def compiled_rules(config: SubtaskConfig) -> tuple[BlockAllowRules, Router]:
+    """Raises InvalidPattern."""
+    rules = BlockAllowRules.from_config(
+        config.block_allow, case_sensitive=config.case_sensitive, meta_schema=config.meta_schema
+    )
+    return rules, Router.from_config(config.routes, case_sensitive=config.case_sensitive)
+
+
+def _begin_incremental(source: SourceSpec, config: SubtaskConfig, target: SyncTarget) -> None:
+    rules, _ = compiled_rules(config)
+    with connected(source.endpoint.resolve()) as connection:
+        today = in_relay(current_location(connection), connection, source)
+        tables = read_tables(connection, select(list_tables(connection), rules))
+    start = replace(config.start, suffix=today.suffix) if config.start else today
+    where = (target.meta_schema, target.task, target.source)
+
+    def body(connection: Connection) -> None:
+        begin_subtask(
+            connection,
+            *where,
+            generation=target.generation,
+            unit=UNIT_SYNC,
+            start=start,
+            catch_up_until=today if config.start else None,
+        )
+        save_table_schemas(connection, *where, [TableSchema(table) for table in tables.values()])
+
+    run_transaction(target.endpoint, body)

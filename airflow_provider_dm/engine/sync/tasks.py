@@ -1,0 +1,117 @@
+"""What an executor does with an epoch. Plain picklable values; each may run twice, the frontier decides what counts.
+
+    small epoch   ApplyRanges   decode and fold all ranges, both waves, all buckets: one task, no exchange
+    large epoch   FoldRange     one range: decode, fold, one blob for each group of buckets
+                  ApplyGroup    one group: fold the blobs of all ranges, then one wave
+
+Between its waves ApplyRanges has its own barrier, as it writes all buckets itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.blobs import buckets_of, pack, unpack
+from airflow_provider_dm.engine.sync.causality import make_waves
+from airflow_provider_dm.engine.sync.compactor import Compactor
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.runner import Shared
+from airflow_provider_dm.engine.target.frontier import Act, Step
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a task did: changes as the source logged them, rows that it asked the target to write or delete."""
+
+    changes: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class EpochJob:
+    """What all tasks of one epoch share."""
+
+    plan: Shared[SyncPlan]
+    target: Endpoint
+    step: Step
+    catch_up: bool
+    threads: int
+    """Target connections of one task."""
+
+    def writer(self, pool: Executor | None) -> WaveWriter:
+        return WaveWriter(self.plan.value, Target.at(self.target), self.step, self.catch_up, pool)
+
+
+@dataclass(frozen=True)
+class ApplyRanges:
+    """A whole epoch in one task."""
+
+    job: EpochJob
+
+    def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
+        plan = self.job.plan.value
+        compactor = Compactor(plan)
+        for one in ranges:
+            compactor.add_all(_changes(plan, one))
+        waves = make_waves(plan, compactor.folded, catch_up=self.job.catch_up)
+        writer = self.job.writer(_pool(self.job.threads))
+        writer.release(waves.first)
+        writer.advance(waves.second, range(plan.buckets))
+        return Applied(compactor.folded.changes, waves.rows())
+
+
+@dataclass(frozen=True)
+class FoldRange:
+    """One range to one blob for each of `groups` groups."""
+
+    job: EpochJob
+    groups: int
+
+    def __call__(self, one: ByteRange) -> list[bytes]:
+        plan = self.job.plan.value
+        folded = Compactor(plan).add_all(_changes(plan, one))
+        return pack(plan, folded, self.groups)
+
+
+@dataclass(frozen=True)
+class ApplyGroup:
+    """One wave of one group. `act` says which."""
+
+    job: EpochJob
+    groups: int
+    act: Act
+
+    def __call__(self, group: int, blobs: Sequence[bytes]) -> Applied:
+        plan = self.job.plan.value
+        folded = unpack(plan, blobs)
+        waves = make_waves(plan, folded, catch_up=self.job.catch_up)
+        writer = self.job.writer(_pool(self.job.threads))
+        if self.act is Act.RELEASE:
+            writer.release(waves.first)
+        else:
+            writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets))
+        return Applied(folded.changes, waves.rows())
+
+
+def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:
+    return decode_range(one, plan.tables(), plan.skip_until(), plan.wanted())
+
+
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+
+
+def _pool(threads: int) -> Executor | None:
+    """This process's threads, each of which keeps its connection to the target from task to task."""
+    if threads <= 1:
+        return None
+    key = (os.getpid(), threads)
+    if key not in _pools:
+        _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="apply")
+    return _pools[key]

@@ -1,0 +1,1 @@
+"""The downstream database: sessions, transactions, SQL text, and the tables that commit together with the data."""

@@ -1,0 +1,146 @@
+"""dm_copy_chunk: how far each chunk of a full load is copied, in the target, beside its rows.
+
+A page of rows and the step of its chunk commit together or not at all. The step is a compare-and-set and the first
+statement of the transaction: it locks the chunk, fences by generation, and refuses a page that was read from a state
+which is no longer the stored one. A second attempt of the same work, a task that Spark started twice, a driver that
+came back from the dead: each either continues from the stored key or ends.
+
+What is compared is `rows_copied`. It grows with every page, so it tells states apart without comparing keys, whose
+equality would be a matter of collations. `done` closes the chunk for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target.generation import Fenced
+from airflow_provider_dm.engine.target.meta_tables import meta_table
+
+_COLUMNS: Final = "chunk, source_schema, source_table, low, high, last_key, done, rows_copied"
+
+
+@dataclass(frozen=True)
+class ChunkProgress:
+    """A chunk and how far it is. `low`, `high`: inclusive limits of the first key column, None is open.
+
+    `last_key` is as reading.keyset writes it; None: no page yet."""
+
+    number: int
+    table: TableName
+    low: int | None = None
+    high: int | None = None
+    last_key: str | None = None
+    done: bool = False
+    rows_copied: int = 0
+
+
+@dataclass(frozen=True)
+class ChunkOwner:
+    """Whose chunks: one generation of one subtask."""
+
+    meta_schema: str
+    task: str
+    source: str
+    generation: int
+
+    @property
+    def table(self) -> str:
+        return meta_table(self.meta_schema, "dm_copy_chunk")
+
+
+def insert_chunks(connection: Connection, owner: ChunkOwner, chunks: Sequence[ChunkProgress]) -> None:
+    """Inside a transaction whose first statement has checked the generation: the plan of a new load."""
+    query(connection, f"DELETE FROM {owner.table} WHERE task = %s AND source = %s", (owner.task, owner.source))
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO {owner.table} (task, source, chunk, source_schema, source_table, low, high, generation) "
+            "VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+            [
+                (
+                    owner.task,
+                    owner.source,
+                    one.number,
+                    *one.table,
+                    _digits(one.low),
+                    _digits(one.high),
+                    owner.generation,
+                )
+                for one in chunks
+            ],
+        )
+
+
+def load_chunks(connection: Connection, meta_schema: str, task: str, source: str) -> list[ChunkProgress]:
+    """All chunks of a subtask by number; empty where no load was ever planned."""
+    rows = query(
+        connection,
+        f"SELECT {_COLUMNS} FROM {meta_table(meta_schema, 'dm_copy_chunk')} "
+        "WHERE task = %s AND source = %s ORDER BY chunk",
+        (task, source),
+    )
+    return [_progress(row) for row in rows]
+
+
+def load_chunk(connection: Connection, owner: ChunkOwner, number: int) -> ChunkProgress:
+    """One chunk as it stands. Raises Fenced when it belongs to another generation, or to nobody any more."""
+    rows = query(
+        connection,
+        f"SELECT {_COLUMNS}, generation FROM {owner.table} WHERE task = %s AND source = %s AND chunk = %s",
+        (owner.task, owner.source, number),
+    )
+    found = int(rows[0][-1]) if rows else 0
+    if found != owner.generation:
+        raise Fenced(owner.task, owner.source, owner.generation, found)
+    return _progress(rows[0][:-1])
+
+
+def advance_chunk(
+    connection: Connection, owner: ChunkOwner, seen: ChunkProgress, *, rows: int, last_key: str | None, done: bool
+) -> bool:
+    """First statement of a page's transaction: from the state `seen` on by `rows` rows.
+
+    False: the chunk no longer stands there, so this page must not be written. Raises Fenced.
+    """
+    with connection.cursor() as cursor:
+        matched = cursor.execute(
+            f"UPDATE {owner.table} SET last_key = %s, done = %s, rows_copied = rows_copied + %s "
+            "WHERE task = %s AND source = %s AND chunk = %s AND generation = %s AND done = 0 AND rows_copied = %s",
+            (
+                *(last_key, int(done), rows),
+                *(owner.task, owner.source, seen.number, owner.generation, seen.rows_copied),
+            ),
+        )
+    if matched == 1:
+        return True
+    load_chunk(connection, owner, seen.number)
+    return False
+
+
+def count_chunk_rows(connection: Connection, owner: ChunkOwner, number: int, rows: int) -> None:
+    """Later in a transaction that has advanced the chunk with `rows=0`: how many rows it turned out to be."""
+    query(
+        connection,
+        f"UPDATE {owner.table} SET rows_copied = %s WHERE task = %s AND source = %s AND chunk = %s",
+        (rows, owner.task, owner.source, number),
+    )
+
+
+def _progress(row: tuple[Any, ...]) -> ChunkProgress:
+    number, schema, table, low, high, last_key, done, rows_copied = row
+    return ChunkProgress(
+        int(number),
+        TableName(text(schema), text(table)),
+        None if low is None else int(low),
+        None if high is None else int(high),
+        None if last_key is None else text(last_key),
+        bool(done),
+        int(rows_copied),
+    )
+
+
+def _digits(bound: int | None) -> bytes | None:
+    return None if bound is None else b"%d" % bound

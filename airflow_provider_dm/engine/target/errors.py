@@ -1,0 +1,169 @@
+"""What the target can answer, as typed errors: the one place where the driver's numbers become meanings.
+
+A server's message may quote row values ("Duplicate entry '…'", "Incorrect integer value: '…'"), and row values go into
+no log. So a message is kept only for the numbers in `_NAMES_ONLY`, whose texts hold names of objects; for all others
+the error has the number, its symbol and the column that the text names.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import pymysql
+from pymysql.constants import ER
+
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import AccessDenied, ServerUnreachable
+
+CONNECTION_LOST: Final = frozenset({0, 1053, 1077, 1079, 1152, 1927, 2003, 2006, 2013, 2014, 2055, 4031})
+"""The connection is of no use any more; whether its last statement took effect is unknown."""
+
+BUSY: Final = frozenset({1020, 1205, 1213, 1317, 8002, 8022, 8028, 9007})
+"""The transaction was rolled back, or must be; the same work may succeed. 8xxx and 9xxx are TiDB's."""
+
+READ_ONLY: Final = frozenset({1290, 1792, 1836})
+"""A server that failed over, or is about to: it may become writable again."""
+
+_DENIED: Final = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 3118})
+_DUPLICATE: Final = frozenset({1062, 1586, 1859})
+_NAMES_ONLY: Final = _DENIED | {1005, 1049, 1050, 1054, 1064, 1146, 1153, 1364, 1665, 1749, 3105} | READ_ONLY
+_SYMBOLS: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)}
+_KEY: Final = re.compile(r"for key '([^']*)'")
+_COLUMN: Final = re.compile(r"\bcolumn ([`'][^`']+[`'](?:\.`[^`]+`){0,2})")
+
+
+@dataclass(eq=False)
+class TargetUnreachable(DmError):
+    """No connection to the target, or it broke."""
+
+    server: str
+    reason: str
+
+    code: ClassVar[str] = "DM-6001"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "the target {server} cannot be reached: {reason}."
+    hint: ClassVar[str] = "Check that it runs and accepts connections; the work goes on where it stopped."
+
+
+@dataclass(eq=False)
+class TargetBusy(DmError):
+    """A deadlock, a lock wait that ran out, a write conflict: the transaction was rolled back."""
+
+    number: int
+    symbol: str
+
+    code: ClassVar[str] = "DM-6002"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "the target rolled a transaction back ({number} {symbol})."
+    hint: ClassVar[str] = "If it stays so, look for long transactions of others on the target."
+
+
+@dataclass(eq=False)
+class TargetDenied(DmError):
+    """The target refused the login or a privilege."""
+
+    reason: str
+
+    code: ClassVar[str] = "DM-6003"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target denies access: {reason}."
+    hint: ClassVar[str] = "Check user and password, and grant what the precheck lists."
+
+
+@dataclass(eq=False)
+class TargetRefused(DmError):
+    """The target does not take a statement. Row values are left out on purpose."""
+
+    table: str
+    number: int
+    reason: str
+
+    code: ClassVar[str] = "DM-6004"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target refuses a statement on {table}: {number} {reason}."
+    hint: ClassVar[str] = "Compare the target table's columns and limits with the source's, then resume."
+
+
+@dataclass(eq=False)
+class DuplicateInTarget(DmError):
+    """A new row met a row that is already there. Nothing is overwritten: the other row may be another shard's."""
+
+    table: str
+    key: str
+
+    code: ClassVar[str] = "DM-6005"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "a new row has the same unique key {key} as a row that is already in {table}."
+    hint: ClassVar[str] = (
+        "Either two sources (or shards) hold rows with the same key, or somebody else writes to the target. "
+        "Remove or renumber one of them, then resume."
+    )
+
+
+@dataclass(eq=False)
+class TargetWarned(DmError):
+    """The target stored something else than what was sent (rounded, cut, replaced)."""
+
+    table: str
+    number: int
+    reason: str
+
+    code: ClassVar[str] = "DM-6006"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target would change values written to {table}: {number} {reason}."
+    hint: ClassVar[str] = "Widen the target's column to the source's type, then resume."
+
+
+def translate(error: pymysql.err.Error, *, table: str = "(no table)", server: str = "target") -> DmError:
+    """A driver's error as ours; `reaction` says whether the same transaction may be tried again."""
+    number, message = _number(error), _message(error)
+    if number in CONNECTION_LOST or isinstance(error, pymysql.err.InterfaceError):
+        return TargetUnreachable(server, f"{number} {message}" if message else "the connection was closed")
+    if number in BUSY:
+        return TargetBusy(number, symbol(number))
+    if number in READ_ONLY:
+        return TargetUnreachable(server, f"{number} {message}")
+    if number in _DENIED:
+        return TargetDenied(message)
+    if number in _DUPLICATE:
+        return DuplicateInTarget(table, key_name(message))
+    return TargetRefused(table, number, redacted(number, message))
+
+
+def translate_connect(error: ServerUnreachable | AccessDenied) -> DmError:
+    """The same for what `connect` raises, whose words are those of an upstream."""
+    if isinstance(error, AccessDenied):
+        return TargetDenied(error.reason)
+    return TargetUnreachable(error.server, error.reason)
+
+
+def symbol(number: int) -> str:
+    """1213 -> "LOCK_DEADLOCK"."""
+    return _SYMBOLS.get(number, "")
+
+
+def key_name(message: str) -> str:
+    """The key that a duplicate-entry message names: `t.PRIMARY` (MySQL) or `PRIMARY` (MariaDB)."""
+    found = _KEY.findall(message)
+    return str(found[-1]) if found else "(unknown)"
+
+
+def redacted(number: int, message: str) -> str:
+    """The message where it can only hold names, else its symbol and the column it is about."""
+    if number in _NAMES_ONLY:
+        return message
+    column = _COLUMN.search(message)
+    return symbol(number) + (f" (column {column[1]})" if column else "")
+
+
+def _number(error: pymysql.err.Error) -> int:
+    first = error.args[0] if error.args else 0
+    return first if isinstance(first, int) else -1
+
+
+def _message(error: pymysql.err.Error) -> str:
+    return str(error.args[1]) if len(error.args) > 1 else ""

@@ -1,0 +1,232 @@
+"""The ragged frontier: which piece of the log a transaction may apply, decided by the rows that commit with the data.
+
+Rows are hashed into buckets, and each bucket has one row in dm_frontier: `position` (everything of this bucket up to
+there is applied), `released` (the epoch that ends there has done its wave 1 in this bucket) and `generation`. An epoch
+is the piece (lo, hi] of the log. It acts on a bucket at most twice, each time in one transaction whose *first*
+statement moves the frontier row:
+
+    RELEASE   released -> hi           wave 1: deletes, so that no unique value is held by a row that gives it up
+    ADVANCE   position: lo -> hi       wave 2 (or the only wave): everything else
+
+The statement is lock, fence, order check and memory in one. Where it matches all rows, the transaction goes on. Where
+it does not, nothing is written, and `judge` says what the rows that stand there mean:
+
+    another generation                  -> Fenced: a newer run owns the subtask; end
+    already at hi (RELEASE: released)   -> this work was done: a retry, a duplicate, a commit whose answer was lost
+    at lo                               -> still to do
+    anything else                       -> the protocol is broken; stop
+
+Rules, each with what happens without it (tests/unit/sync/test_frontier_model.py breaks them one by one):
+1. After a restart the first epoch ends exactly at `edge`, the furthest position that any bucket has reached or
+   released, whatever the planner would prefer. Else rows are applied twice, or a fold with other bounds does not write
+   again what wave 1 of the epoch before has deleted.
+2. Wave 2 begins when wave 1 is committed in all buckets. Else a unique value is claimed before it is given up.
+3. Frontier and rows are one transaction. Else rows are lost or doubled.
+4. Every transaction checks the generation. Else a zombie of an older run writes old rows.
+5. Wave 1 moves `released` in its own transaction. Else a late wave 1 deletes rows that wave 2 has written.
+6. Bucket count, hash version, tables, keys and rules change only when all buckets stand at one place. Else the second
+   half of an epoch is another epoch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Protocol, TypeVar
+
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken
+from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.target.generation import Fenced
+from airflow_provider_dm.engine.target.meta_tables import meta_table
+
+T = TypeVar("T")
+
+
+class Act(Enum):
+    """What a transaction does to its buckets."""
+
+    RELEASE = "release"
+    ADVANCE = "advance"
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """One row of dm_frontier."""
+
+    bucket: int
+    position: str
+    released: str
+    generation: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """The piece (lo, hi] of one subtask's log, as sort keys, and the generation that may apply it."""
+
+    meta_schema: str
+    task: str
+    source: str
+    generation: int
+    lo: str
+    hi: str
+
+
+@dataclass(frozen=True)
+class Apply:
+    """These buckets still have to be done."""
+
+    buckets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AlreadyApplied:
+    """All of it was committed before."""
+
+
+@dataclass(frozen=True)
+class FencedBy:
+    """A newer generation owns the subtask."""
+
+    generation: int
+
+
+Body = Callable[[Connection, Sequence[int]], None]
+"""Writes the rows of these buckets."""
+
+Verdict = Apply | AlreadyApplied | FencedBy
+
+
+class Transactions(Protocol):
+    """Runs a body as one transaction, again after failures that may pass (`session.run_transaction`)."""
+
+    def __call__(self, body: Callable[[Connection], T], /) -> T: ...
+
+
+def judge(stands: Sequence[Stand], step: Step, act: Act) -> Verdict:
+    """What the frontier rows of some buckets mean for `act`. Raises InvariantBroken."""
+    strangers = {stand.generation for stand in stands} - {step.generation}
+    if strangers:
+        return FencedBy(max(strangers))
+    open_buckets = tuple(stand.bucket for stand in stands if _open(stand, step, act))
+    return Apply(open_buckets) if open_buckets else AlreadyApplied()
+
+
+def _open(stand: Stand, step: Step, act: Act) -> bool:
+    if stand.position == step.hi:
+        return False
+    if stand.position != step.lo:
+        raise InvariantBroken(
+            f"a bucket stands at the beginning or the end of the epoch {step.lo}..{step.hi}",
+            f"bucket {stand.bucket} at {stand.position}",
+        )
+    if stand.released > step.lo and stand.released != step.hi:
+        raise InvariantBroken(
+            f"an epoch is repeated with the same bounds {step.lo}..{step.hi}",
+            f"bucket {stand.bucket} has released up to {stand.released}",
+        )
+    return act is Act.ADVANCE or stand.released != step.hi
+
+
+def extent(stands: Sequence[Stand]) -> tuple[str, str]:
+    """(lo, edge): what is applied everywhere, and where the first epoch has to end; equal when nothing is half done."""
+    lo = min(stand.position for stand in stands)
+    return lo, max(max(stand.position, stand.released) for stand in stands)
+
+
+def fenced_transaction(
+    transactions: Transactions, step: Step, act: Act, buckets: Sequence[int], body: Body
+) -> tuple[int, ...]:
+    """`body(connection, buckets)` behind the frontier, at most once for each bucket. Gives the buckets that it did now.
+
+    Raises Fenced, InvariantBroken, and what `body` raises (then nothing of this transaction is written).
+    """
+    wanted = tuple(buckets)
+    while wanted:
+        match _try(transactions, step, act, wanted, body):
+            case None:
+                return wanted
+            case FencedBy(found):
+                raise Fenced(step.task, step.source, step.generation, found)
+            case AlreadyApplied():
+                return ()
+            case Apply(left):
+                wanted = left
+    return ()
+
+
+def _try(transactions: Transactions, step: Step, act: Act, buckets: tuple[int, ...], body: Body) -> Verdict | None:
+    """None when the transaction was committed."""
+
+    def attempt(connection: Connection) -> None:
+        if move(connection, step, act, buckets) != len(buckets):
+            raise _NotAllMatched
+        body(connection, buckets)
+
+    try:
+        transactions(attempt)
+    except _NotAllMatched:
+        return judge(transactions(lambda connection: read_frontier(connection, step, buckets)), step, act)
+    return None
+
+
+def move(connection: Connection, step: Step, act: Act, buckets: Sequence[int]) -> int:
+    """The first statement of the transaction. How many of the buckets it matched."""
+    change, guard = _MOVES[act]
+    marks = ",".join(["%s"] * len(buckets))
+    with connection.cursor() as cursor:
+        return int(
+            cursor.execute(
+                f"UPDATE {meta_table(step.meta_schema, 'dm_frontier')} SET {change} = %s "
+                f"WHERE task = %s AND source = %s AND bucket IN ({marks}) "
+                f"AND generation = %s AND position = %s AND {guard}",
+                (step.hi, step.task, step.source, *buckets, step.generation, step.lo, step.lo, step.hi),
+            )
+        )
+
+
+_MOVES = {
+    # A released position beyond lo belongs to this very epoch, or an epoch was cut differently (rule 1).
+    Act.ADVANCE: ("position", "(released <= %s OR released = %s)"),
+    Act.RELEASE: ("released", "(released <= %s AND released <> %s)"),
+}
+
+
+def read_frontier(connection: Connection, step: Step, buckets: Sequence[int]) -> list[Stand]:
+    """The rows of these buckets."""
+    marks = ",".join(["%s"] * len(buckets))
+    return _stands(
+        query(
+            connection,
+            f"SELECT bucket, position, released, generation FROM {meta_table(step.meta_schema, 'dm_frontier')} "
+            f"WHERE task = %s AND source = %s AND bucket IN ({marks}) ORDER BY bucket",
+            (step.task, step.source, *buckets),
+        )
+    )
+
+
+def read_all_stands(connection: Connection, meta_schema: str, task: str, source: str) -> list[Stand]:
+    """The whole frontier of a subtask; empty where none was begun."""
+    return _stands(
+        query(
+            connection,
+            f"SELECT bucket, position, released, generation FROM {meta_table(meta_schema, 'dm_frontier')} "
+            "WHERE task = %s AND source = %s ORDER BY bucket",
+            (task, source),
+        )
+    )
+
+
+def _stands(rows: list[tuple[object, ...]]) -> list[Stand]:
+    return [
+        Stand(int(str(bucket)), text(position), text(released), int(str(generation)))
+        for bucket, position, released, generation in rows
+    ]
+
+
+@dataclass(eq=False)
+class _NotAllMatched(DmError):
+    """Rolls the transaction back; answered by `judge`."""
+
+    code: ClassVar[str] = "DM-6012"
+    what: ClassVar[str] = "the frontier did not match"

@@ -1,0 +1,213 @@
+"""Connections to the target and the one way to run a transaction on it.
+
+A thread keeps its connection: a Spark task and the next one on the same worker find it open. It belongs to one process
+(a fork opens its own) and is pinged after it has been idle.
+
+Transactions run at READ COMMITTED, on TiDB in pessimistic mode. A transaction is a function, because the machine may
+have to run it again: after a deadlock, after a lost connection, and after a COMMIT whose answer was lost. In the last
+case nobody knows whether it took effect, so the first statement of every body must find that out (frontier, chunk
+progress, generation): it is lock, fence and memory in one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import pymysql
+
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.mysql.connection import (
+    AccessDenied,
+    Connection,
+    ServerUnreachable,
+    connect,
+    query,
+    server_info,
+)
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.target.errors import (
+    TargetUnreachable,
+    TargetWarned,
+    redacted,
+    translate,
+    translate_connect,
+)
+from airflow_provider_dm.engine.target.statements import Dialect, Statement
+
+log = logging.getLogger(__name__)
+
+IDLE_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = 60.0
+"""How long one transaction is tried again. Then the loop (or the scheduler) decides whether to start over."""
+ROW_ALIAS_SINCE: Final = (8, 0, 19)
+
+# Harmless: syntax called deprecated (1287, 3719, 3778), "unsafe for statement format" where rows are logged (1592).
+_IGNORED_WARNINGS: Final = frozenset({1287, 1592, 3719, 3778})
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Session:
+    connection: Connection
+    dialect: Dialect
+    used_at: float
+    pid: int
+
+
+class _Cache(threading.local):
+    def __init__(self) -> None:
+        self.sessions: dict[Endpoint, _Session] = {}
+
+
+_cache: Final = _Cache()
+
+
+def target_connection(endpoint: Endpoint) -> Connection:
+    """This thread's connection, alive as far as one can know. Raises TargetUnreachable (retry) or TargetDenied."""
+    return _session(endpoint).connection
+
+
+def target_dialect(endpoint: Endpoint) -> Dialect:
+    """How SQL for this target is written."""
+    return _session(endpoint).dialect
+
+
+def close_target(endpoint: Endpoint) -> None:
+    """Forget this thread's connection; the next use opens a fresh one."""
+    session = _cache.sessions.pop(endpoint, None)
+    if session is not None and session.pid == os.getpid():
+        with contextlib.suppress(pymysql.err.Error):
+            session.connection.close()
+
+
+def run_transaction(endpoint: Endpoint, body: Callable[[Connection], T], *, retry_seconds: float = RETRY_SECONDS) -> T:
+    """BEGIN, `body(connection)`, COMMIT; again after anything that may pass. Body's first statement must decide.
+
+    Raises the body's own errors after a ROLLBACK; TargetBusy or TargetUnreachable when `retry_seconds` ran out.
+    """
+    deadline = time.monotonic() + retry_seconds
+    attempt = 0
+    while True:
+        try:
+            return _attempt(endpoint, body)
+        except (pymysql.err.Error, OSError, DmError) as raised:
+            error = _as_dm_error(raised, endpoint)
+            if error.reaction is not Reaction.RETRY or time.monotonic() > deadline:
+                raise error from raised
+            attempt += 1
+            delay = min(2.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.0)
+            log.warning("transaction is tried again in %.2f s (attempt %d): %s", delay, attempt, error)
+            time.sleep(delay)
+
+
+def execute(connection: Connection, statement: Statement) -> int:
+    """Rows affected, as the server counts them under FOUND_ROWS. Raises the errors of `translate`, or TargetWarned."""
+    table = str(statement.table)
+    with connection.cursor() as cursor:
+        try:
+            affected = int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes go out as they are
+        except pymysql.err.Error as error:
+            raise translate(error, table=table) from None  # None: the driver's text may quote row values
+        warned = cursor.warning_count
+    if warned:
+        _check_warnings(connection, table)
+    return affected
+
+
+def count(connection: Connection, statement: Statement) -> int:
+    """The number that a `statements.count_rows` statement finds. Raises the errors of `translate`."""
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute(statement.sql)  # type: ignore[call-overload]
+        except pymysql.err.Error as error:
+            raise translate(error, table=str(statement.table)) from None
+        ((number,),) = cursor.fetchall()
+    return int(number)
+
+
+def _check_warnings(connection: Connection, table: str) -> None:
+    for _level, number, message in query(connection, "SHOW WARNINGS"):
+        if int(number) not in _IGNORED_WARNINGS:
+            text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+            raise TargetWarned(table, int(number), redacted(int(number), text))
+
+
+def _attempt(endpoint: Endpoint, body: Callable[[Connection], T]) -> T:
+    connection = target_connection(endpoint)
+    try:
+        connection.begin()
+        result = body(connection)
+        connection.commit()
+    except DmError as error:
+        if error.reaction is Reaction.RETRY:
+            close_target(endpoint)
+        else:
+            _roll_back(endpoint, connection)
+        raise
+    except BaseException:
+        # Whatever state it is in, the server rolls back what a closed connection has begun.
+        close_target(endpoint)
+        raise
+    _cache.sessions[endpoint].used_at = time.monotonic()
+    return result
+
+
+def _roll_back(endpoint: Endpoint, connection: Connection) -> None:
+    try:
+        connection.rollback()
+    except (pymysql.err.Error, OSError):
+        close_target(endpoint)
+
+
+def _as_dm_error(error: Exception, endpoint: Endpoint) -> DmError:
+    if isinstance(error, DmError):
+        return error
+    if isinstance(error, pymysql.err.Error):
+        return translate(error, server=str(endpoint))
+    return TargetUnreachable(str(endpoint), str(error))
+
+
+def _session(endpoint: Endpoint) -> _Session:
+    session = _cache.sessions.get(endpoint)
+    if session is not None and session.pid != os.getpid():
+        del _cache.sessions[endpoint]  # the parent's: not ours to use, nor to close
+        session = None
+    if session is not None and time.monotonic() - session.used_at > IDLE_SECONDS and not _answers(session):
+        close_target(endpoint)
+        session = None
+    if session is None:
+        session = _cache.sessions[endpoint] = _open(endpoint)
+    return session
+
+
+def _answers(session: _Session) -> bool:
+    try:
+        session.connection.ping(reconnect=False)
+    except (pymysql.err.Error, OSError):
+        return False
+    session.used_at = time.monotonic()
+    return True
+
+
+def _open(endpoint: Endpoint) -> _Session:
+    try:
+        connection = connect(endpoint)
+        info = server_info(connection)
+        query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        if info.flavour is Flavour.TIDB:
+            query(connection, "SET SESSION tidb_txn_mode = 'pessimistic'")
+    except (ServerUnreachable, AccessDenied) as error:
+        raise translate_connect(error) from error
+    except pymysql.err.Error as error:
+        raise translate(error, server=str(endpoint)) from error
+    dialect = Dialect(row_alias=info.flavour is Flavour.MYSQL and info.version_number >= ROW_ALIAS_SINCE)
+    return _Session(connection, dialect, time.monotonic(), os.getpid())

@@ -1,0 +1,157 @@
+"""The dm_subtask row and the birth of its frontier: where a subtask stands, in the target, beside its rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.target.generation import check_generation
+from airflow_provider_dm.engine.target.meta_tables import meta_table
+
+BUCKETS: Final = 64
+"""Hash classes of a subtask's rows. Kept in dm_subtask: it may change only while all buckets stand at one place."""
+HASH_VERSION: Final = 1
+
+UNIT_NEW: Final = "new"
+UNIT_LOAD: Final = "load"
+UNIT_SYNC: Final = "sync"
+
+
+@dataclass(eq=False)
+class SubtaskMissing(DmError):
+    """The target knows nothing of this subtask."""
+
+    task: str
+    source: str
+
+    code: ClassVar[str] = "DM-6011"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "the target has no full load of source {source} in task {task}, so there is nowhere to sync from."
+    )
+    hint: ClassVar[str] = (
+        "Run the full migration first, or set task-mode to incremental with a start location (`meta`)."
+    )
+
+
+@dataclass(frozen=True)
+class Subtask:
+    """What dm_subtask says. `catch_up_until` None: the log is exact from `start` on."""
+
+    task: str
+    source: str
+    generation: int
+    unit: str
+    buckets: int
+    hash_version: int
+    plan: str
+    """Fingerprint of the sync plan that the frontier was last moved by; "" for none."""
+    start: Location | None
+    catch_up_until: Location | None
+    location: Location | None
+    """Where the last finished epoch ended, with its GTID set; dm_frontier is what counts."""
+
+
+def read_subtask(connection: Connection, meta_schema: str, task: str, source: str) -> Subtask | None:
+    """None where no claim was ever made."""
+    rows = query(
+        connection,
+        "SELECT generation, unit, buckets, hash_version, plan, start_location, catch_up_until, location "
+        f"FROM {meta_table(meta_schema, 'dm_subtask')} WHERE task = %s AND source = %s",
+        (task, source),
+    )
+    if not rows:
+        return None
+    ((generation, unit, buckets, hash_version, plan, start, catch_up_until, location),) = rows
+    return Subtask(
+        task,
+        source,
+        int(generation),
+        text(unit),
+        int(buckets),
+        int(hash_version),
+        text(plan),
+        _location(start),
+        _location(catch_up_until),
+        _location(location),
+    )
+
+
+def begin_subtask(
+    connection: Connection,
+    meta_schema: str,
+    task: str,
+    source: str,
+    *,
+    generation: int,
+    unit: str,
+    start: Location,
+    catch_up_until: Location | None = None,
+) -> None:
+    """Inside a transaction: set where the log is read from and create the frontier there. Raises Fenced.
+
+    For a subtask that has no start location yet; changing one under a frontier that stands elsewhere would lose rows.
+    """
+    check_generation(connection, meta_schema, task, source, generation)
+    query(
+        connection,
+        f"UPDATE {meta_table(meta_schema, 'dm_subtask')} SET unit = %s, buckets = %s, hash_version = %s, "
+        "start_location = %s, catch_up_until = %s, location = %s, updated_at = UTC_TIMESTAMP(6) "
+        "WHERE task = %s AND source = %s",
+        (unit, BUCKETS, HASH_VERSION, _json(start), _json(catch_up_until), _json(start), task, source),
+    )
+    frontier = meta_table(meta_schema, "dm_frontier")
+    query(connection, f"DELETE FROM {frontier} WHERE task = %s AND source = %s", (task, source))
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO {frontier} (task, source, bucket, position, generation) VALUES (%s, %s, %s, %s, %s)",
+            [(task, source, bucket, start.sort_key, generation) for bucket in range(BUCKETS)],
+        )
+
+
+def finish_load(
+    connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, catch_up_until: Location
+) -> None:
+    """Inside a transaction: the load is complete; sync is in catch-up mode until `catch_up_until`. Raises Fenced."""
+    check_generation(connection, meta_schema, task, source, generation)
+    query(
+        connection,
+        f"UPDATE {meta_table(meta_schema, 'dm_subtask')} SET unit = %s, catch_up_until = %s, "
+        "updated_at = UTC_TIMESTAMP(6) WHERE task = %s AND source = %s",
+        (UNIT_SYNC, _json(catch_up_until), task, source),
+    )
+
+
+def note_plan(connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, plan: str) -> None:
+    """Inside a transaction: the plan that the frontier is moved by from here on. Raises Fenced."""
+    check_generation(connection, meta_schema, task, source, generation)
+    query(
+        connection,
+        f"UPDATE {meta_table(meta_schema, 'dm_subtask')} SET plan = %s WHERE task = %s AND source = %s",
+        (plan, task, source),
+    )
+
+
+def note_location(
+    connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, location: Location
+) -> None:
+    """Inside a transaction: keep the GTID set that belongs to a place where all buckets stand. Raises Fenced."""
+    check_generation(connection, meta_schema, task, source, generation)
+    query(
+        connection,
+        f"UPDATE {meta_table(meta_schema, 'dm_subtask')} SET location = %s, updated_at = UTC_TIMESTAMP(6) "
+        "WHERE task = %s AND source = %s",
+        (_json(location), task, source),
+    )
+
+
+def _location(cell: object) -> Location | None:
+    return None if cell is None else Location.from_json(json.loads(text(cell)))
+
+
+def _json(location: Location | None) -> str | None:
+    return None if location is None else json.dumps(location.to_json())

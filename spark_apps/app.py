@@ -1,0 +1,237 @@
+"""The life that all Spark apps share: argv to exit code.
+
+    argv      [path of a JobSpec]
+    exit      0 finished · 2 error (in the run row, and one line `DM-ERROR {json}` on stderr) · 3 fenced · 143 stopped
+
+A beat every two seconds says in the metadata DB how far the work is, renews the leases and asks whether somebody wants
+it to stop. A metadata DB that does not answer stops nobody: the fence is in the target. SIGTERM and a stop request are
+wishes, fulfilled at the end of an epoch or page. When the launcher is gone nobody would read the result or kill this
+process, so a watchdog ends the whole process group.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.errors import DmError, Reaction, describe
+from airflow_provider_dm.engine.meta.lease import LeaseHeld
+from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.target.session import target_connection
+from spark_apps.runner import SparkRunner, spark_session
+
+log = logging.getLogger(__name__)
+
+EXIT_FINISHED: Final = 0
+EXIT_ERROR: Final = 2
+EXIT_FENCED: Final = 3
+EXIT_STOPPED: Final = 143
+
+LEASE_SECONDS: Final = 15.0
+BEAT_SECONDS: Final = 2.0
+WATCH_SECONDS: Final = 1.0
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the work came to. `finished` False: it was asked to stop before its goal."""
+
+    result: Json
+    finished: bool = True
+
+
+@dataclass
+class App:
+    """What an app's work gets: its job, the metadata DB, Spark, the wish to stop, and a place to report to."""
+
+    spec: JobSpec
+    store: MetaStore
+    stop: threading.Event
+    """Set when the work should end soon, for whatever reason."""
+    asked: threading.Event
+    """Set as well when somebody asked for that: SIGTERM, SIGINT, a stop request."""
+    target: Endpoint
+    leases: list[Lease] = field(default_factory=list)
+    fatal: DmError | None = None
+    """Why the beat set `stop`: a lost lease."""
+    _progress: dict[str, Callable[[], Json]] = field(default_factory=dict)
+
+    def runner(self) -> SparkRunner:
+        """Spark, started at the first call. Call it from the main thread first."""
+        session = spark_session(f"dm-{self.spec.app}-{self.spec.task.name}")
+        self.listen()  # Spark has taken SIGINT
+        return SparkRunner(session.sparkContext)
+
+    def ask_to_stop(self) -> None:
+        self.asked.set()
+        self.stop.set()
+
+    def listen(self) -> None:
+        """Take SIGTERM and SIGINT as wishes. From the main thread."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.ask_to_stop())
+
+    def claim(self, source_id: str) -> int:
+        """Lease, then generation: from here on only this run may write the subtask. Raises LeaseHeld, Fenced, …"""
+        task, meta_schema = self.spec.task.name, self.spec.task.meta_schema
+        connection = target_connection(self.target)
+        ensure_meta_tables(connection, meta_schema)
+        known = current_generation(connection, meta_schema, task, source_id)
+        lease = self._acquire(source_id, known)
+        self.leases.append(lease)
+        claim_generation(self.target, meta_schema, task, source_id, lease.generation)
+        return lease.generation
+
+    def report(self, name: str, progress: Callable[[], Json]) -> None:
+        """`progress()` is asked at every beat, from another thread, and shown under `name`."""
+        self._progress[name] = progress
+
+    def progress(self) -> Json:
+        return {name: ask() for name, ask in list(self._progress.items())}
+
+    def _acquire(self, source_id: str, known: int) -> Lease:
+        """Waits for the lease of a holder that has died: one that is alive renews it meanwhile. Raises LeaseHeld."""
+        holder = Holder(**self.spec.holder.model_dump())
+        deadline = time.monotonic() + LEASE_SECONDS + BEAT_SECONDS
+        while True:
+            try:
+                return self.store.acquire_lease(
+                    self.spec.task.name, source_id, holder, ttl_seconds=LEASE_SECONDS, at_least=known
+                )
+            except LeaseHeld as held:
+                if time.monotonic() > deadline or self.stop.wait(min(1.0, held.remaining_seconds + 0.1)):
+                    raise
+
+
+def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> int:
+    """Run `work` for the JobSpec named in argv; the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if len(arguments) != 1:
+        sys.stderr.write("usage: APP JOBSPEC.json\n")
+        return EXIT_ERROR
+    try:
+        spec = JobSpec.read(Path(arguments[0]))
+        if spec.launcher_pid is not None:
+            _watch(spec.launcher_pid)
+        with MetaStore.open(spec.meta_url.resolve("the metadata DB")) as store:
+            app = App(spec, store, threading.Event(), threading.Event(), spec.target.resolve())
+            app.listen()
+            return _run(app, work)
+    except Exception as error:  # noqa: BLE001 (reported, not hidden)
+        return _failed(error)
+
+
+def _run(app: App, work: Callable[[App], Outcome]) -> int:
+    spec = app.spec
+    app.store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=Holder(**spec.holder.model_dump()))
+    ended = threading.Event()
+    beat = threading.Thread(target=_beat, args=(app, ended), name="beat", daemon=True)
+    beat.start()
+    try:
+        outcome = work(app)
+    except Exception as error:  # noqa: BLE001 (goes into the run row and the exit code)
+        failure: Exception | None = app.fatal or error
+        outcome = Outcome({}, finished=False)
+    else:
+        failure = app.fatal
+    finally:
+        ended.set()
+        beat.join()
+    return _finish(app, outcome, failure)
+
+
+def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
+    stopped = app.asked.is_set() and not outcome.finished
+    if stopped and _may_pass(failure):
+        failure = None  # what fails while Spark goes down with us is not an error of the task
+    if failure is not None:
+        code = _failed(failure)
+        _record(app, Stage.PAUSED, outcome.result, describe(failure))
+    else:
+        code = EXIT_STOPPED if stopped else EXIT_FINISHED
+        _record(app, Stage.STOPPED if stopped else Stage.FINISHED, outcome.result, None)
+    for lease in app.leases:
+        try:
+            app.store.release_lease(lease)
+        except DmError as error:
+            log.warning("a lease was not released and will expire: %s", error)
+    return code
+
+
+def _may_pass(failure: Exception | None) -> bool:
+    return isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
+
+
+def _record(app: App, stage: Stage, result: Json, error: Json | None) -> None:
+    try:
+        app.store.heartbeat_run(app.spec.run_id, app.progress())
+        app.store.finish_run(app.spec.run_id, stage=stage, result=result, error=error)
+    except DmError as lost:
+        log.error("the outcome could not be written to the metadata DB: %s", lost)
+
+
+def _failed(error: Exception) -> int:
+    if not isinstance(error, DmError):
+        log.error("unexpected error", exc_info=error)
+    sys.stderr.write(f"DM-ERROR {json.dumps(describe(error))}\n")
+    sys.stderr.flush()
+    return EXIT_FENCED if isinstance(error, DmError) and error.reaction is Reaction.FENCED else EXIT_ERROR
+
+
+def _beat(app: App, ended: threading.Event) -> None:
+    renewed_at = time.monotonic()
+    while not ended.wait(BEAT_SECONDS):
+        try:
+            app.store.heartbeat_run(app.spec.run_id, app.progress())
+            if app.store.stop_requested(app.spec.run_id):
+                app.ask_to_stop()
+            if time.monotonic() - renewed_at >= LEASE_SECONDS / 3:
+                for lease in list(app.leases):
+                    app.store.renew_lease(lease)
+                renewed_at = time.monotonic()
+        except DmError as error:
+            if error.reaction is Reaction.FENCED:
+                app.fatal = error
+                app.stop.set()
+                return
+            log.warning("no beat: %s", error)
+
+
+def _watch(launcher_pid: int) -> None:
+    born = _start_of(launcher_pid)
+    threading.Thread(target=_watch_forever, args=(launcher_pid, born), name="watchdog", daemon=True).start()
+
+
+def _watch_forever(launcher_pid: int, born: str | None) -> None:
+    while born is not None and _start_of(launcher_pid) == born:
+        time.sleep(WATCH_SECONDS)
+    log.error("the launcher (pid %d) is gone: this process group ends", launcher_pid)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _start_of(pid: int) -> str | None:
+    """When the process was started, in the kernel's ticks: a pid alone may have been given to another. None: gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    fields = stat.rsplit(")", 1)[1].split()
+    return None if fields[0] == "Z" else fields[19]

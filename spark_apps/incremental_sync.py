@@ -1,0 +1,71 @@
+"""Spark app: incremental sync of all sources of a job, each in a thread of its own.
+
+    spark-submit spark_apps/incremental_sync.py JOBSPEC.json
+
+Sources are independent; but when one stops with an error the others stop too, at the end of their epochs, so that the
+error is seen and the scheduler can start all of them again.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+
+if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from spark_apps.app import App, Outcome, main
+from spark_apps.runner import SparkRunner
+
+
+def work(app: App) -> Outcome:
+    """Claim every source, then sync all of them until the job's goal. Raises the first error."""
+    began = time.monotonic()
+    sources = [source.config.source_id for source in app.spec.sources]
+    generations = {source: app.claim(source) for source in sources}
+    runner = app.runner()
+    with ThreadPoolExecutor(len(sources), thread_name_prefix="sync") as pool:
+        syncs = {source: pool.submit(_sync, app, runner, source, generations[source]) for source in sources}
+        wait(syncs.values(), return_when=FIRST_EXCEPTION)
+        failed = [error for sync in syncs.values() if sync.done() and (error := sync.exception())]
+        if failed:
+            app.stop.set()
+    if failed:
+        raise failed[0]
+    results = {source: sync.result() for source, sync in syncs.items()}
+    return Outcome(_result(results, time.monotonic() - began), all(one.finished for one in results.values()))
+
+
+def _sync(app: App, runner: SparkRunner, source_id: str, generation: int) -> SyncResult:
+    if len(app.spec.sources) > 1:
+        runner.lane(source_id)
+    progress = SyncProgress()
+    app.report(source_id, progress.to_json)
+    return run_sync(app.spec, source_id, runner, app.store, app.stop, generation=generation, progress=progress)
+
+
+def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]:
+    return {
+        "changes_applied": sum(one.changes for one in results.values()),
+        "transactions": sum(one.transactions for one in results.values()),
+        "seconds": round(seconds, 3),
+        "sources": {
+            source: {
+                "location": str(one.location),
+                "finished": one.finished,
+                "epochs": one.epochs,
+                "transactions": one.transactions,
+                "changes_applied": one.changes,
+                "seconds": one.seconds,
+            }
+            for source, one in results.items()
+        },
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(work))

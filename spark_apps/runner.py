@@ -1,0 +1,172 @@
+"""The Runner of engine/sync/runner.py on Spark: small RDD jobs, few and fat tasks.
+
+Not DataFrames and not Structured Streaming: a job of one RDD stage costs about 10 ms over Unix sockets, and the engine
+has its own checkpoint. Blobs are exchanged by `partitionBy`; both waves of an epoch read the same shuffle files, so the
+first stage runs once. Spark gives them up when the driver lets the RDD go.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import RDD, SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.sync.runner import Exchange, Failed, Ok, Shared, attempt, check_blobs, values
+
+log = logging.getLogger(__name__)
+
+A = TypeVar("A")
+B = TypeVar("B")
+T = TypeVar("T")
+
+Blob = tuple[int, "Ok[bytes] | Failed"]
+"""Number of the item, and what it has for a group."""
+
+DEFAULTS: Final = {
+    "spark.master": "local[2,4]",  # local[N] would never retry a task
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.speculation": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.unix.domain.socket.enabled": "true",  # over TCP every hop costs 40 ms
+    "spark.cleaner.periodicGC.interval": "5min",  # shuffle files go when the driver's JVM collects
+}
+"""What the apps run with where spark-submit says nothing else."""
+
+_REASON: Final = re.compile(r"(?:Exception|Error): ([^\n]{1,300})")
+
+
+@dataclass(eq=False)
+class TasksCrashed(DmError):
+    """A Spark job failed: a process died again and again, or Spark itself is going down."""
+
+    reason: str
+
+    code: ClassVar[str] = "DM-6091"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "a Spark job failed: {reason}."
+    hint: ClassVar[str] = "Look for executors without memory; what was committed stays, the rest is done again."
+
+
+def spark_session(app_name: str) -> SparkSession:
+    """The session of this process, with DEFAULTS for what spark-submit did not set."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        SparkContext._ensure_initialized()  # started by spark-submit: SparkConf then knows what that was given
+    conf = SparkConf().setIfMissing("spark.app.name", app_name)
+    for name, value in DEFAULTS.items():
+        conf.setIfMissing(name, value)
+    if str(conf.get("spark.master")).startswith("local"):
+        # Workers of this machine are this interpreter, and import the packages from where we did.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        conf.setIfMissing("spark.executorEnv.PYTHONPATH", str(Path(__file__).resolve().parent.parent))
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    for name in ("spark.speculation", "spark.python.unix.domain.socket.enabled"):
+        found = session.sparkContext.getConf().get(name)
+        if found != DEFAULTS[name]:
+            log.warning("%s is %s; %s is what this app is made for", name, found, DEFAULTS[name])
+    return session
+
+
+@dataclass(frozen=True)
+class SparkRunner:
+    """Tasks as Spark jobs."""
+
+    context: SparkContext
+
+    @property
+    def slots(self) -> int:
+        return max(1, self.context.defaultParallelism)
+
+    def share(self, value: T) -> Shared[T]:
+        return self.context.broadcast(value)
+
+    def lane(self, name: str) -> None:
+        """Jobs of the calling thread share the cluster fairly with those of other lanes."""
+        self.context.setLocalProperty("spark.scheduler.pool", name)
+
+    def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        if not items:
+            return []
+        rdd = self.context.parallelize(items, len(items)).mapPartitions(_Each(task))
+        return values(_collect(rdd))
+
+    def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
+        numbered = self.context.parallelize(list(enumerate(items)), len(items))
+        blobs = numbered.mapPartitions(_Produce(produce, groups)).partitionBy(groups, _itself)
+        return SparkExchange(blobs, len(items))
+
+
+@dataclass(frozen=True)
+class SparkExchange:
+    """Blobs in shuffle files."""
+
+    blobs: RDD[tuple[int, Blob]]
+    items: int
+
+    def run(self, consume: Callable[[int, Sequence[bytes]], B]) -> list[B]:
+        return values(_collect(self.blobs.mapPartitionsWithIndex(_Consume(consume, self.items))))
+
+
+def _collect(rdd: RDD[Any]) -> list[Any]:
+    try:
+        return rdd.collect()
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        found = _REASON.search(str(error))
+        raise TasksCrashed(found[1] if found else type(error).__name__) from None
+
+
+def _itself(group: int) -> int:
+    return group
+
+
+@dataclass(frozen=True)
+class _Each:
+    """A partition of items to a partition of outcomes."""
+
+    task: Callable[[Any], Any]
+
+    def __call__(self, items: Iterable[Any]) -> Iterator[Ok[Any] | Failed]:
+        return (attempt(self.task, item) for item in items)
+
+
+@dataclass(frozen=True)
+class _Produce:
+    """A partition of numbered items to (group, blob). A failure goes to every group: none may act on a part."""
+
+    produce: Callable[[Any], Sequence[bytes]]
+    groups: int
+
+    def __call__(self, items: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Blob]]:
+        for number, item in items:
+            match attempt(lambda item: check_blobs(self.produce(item), self.groups), item):
+                case Ok(blobs):
+                    yield from ((group, (number, Ok(blob))) for group, blob in enumerate(blobs))
+                case Failed() as failed:
+                    yield from ((group, (number, failed)) for group in range(self.groups))
+
+
+@dataclass(frozen=True)
+class _Consume:
+    """A group's blobs to one outcome."""
+
+    consume: Callable[[int, Sequence[bytes]], Any]
+    items: int
+
+    def __call__(self, group: int, blobs: Iterable[tuple[int, Blob]]) -> Iterator[Ok[Any] | Failed]:
+        ordered = [outcome for _, (_, outcome) in sorted(blobs, key=lambda pair: pair[1][0])]
+        yield attempt(self._all, (group, ordered))
+
+    def _all(self, group_and_blobs: tuple[int, list[Ok[bytes] | Failed]]) -> Any:
+        group, outcomes = group_and_blobs
+        return self.consume(group, check_blobs(values(outcomes), self.items))

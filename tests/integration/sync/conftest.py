@@ -1,0 +1,309 @@
+"""A task from one source to one target, with relay, metadata DB and JobSpec, driven by hand."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
+from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.target.session import close_target, target_connection
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.spark_fixtures import spark  # noqa: F401 (a fixture)
+
+META_VARIABLE = "DM_TEST_META_URL"
+SOURCE_ID = "s1"
+HOLDER = HolderSpec(identity="test", attempt="1", host="here")
+
+TABLES = {
+    "plain": "id bigint NOT NULL PRIMARY KEY, v varchar(40)",
+    "uniq": "id int NOT NULL PRIMARY KEY, u int, v varchar(40), UNIQUE KEY u (u)",
+    "pair": "a int NOT NULL, b varchar(20) COLLATE utf8mb4_bin NOT NULL, v int, PRIMARY KEY (a, b)",
+    "code": "c varchar(20) COLLATE utf8mb4_general_ci NOT NULL PRIMARY KEY, v int",
+    "keyless": "a int, b varchar(10)",
+    "loose": "u int, v int, UNIQUE KEY u (u)",
+}
+"""One for each way of telling rows apart: identity only, further unique key, composite, collation, none, nullable."""
+
+
+def rows_of(server: Server, schema: str, table: str) -> list[tuple[object, ...]]:
+    """All rows, in an order that is the same on every server; text as bytes."""
+    with server.connect(database=schema, use_unicode=False) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM `{table}`")
+        return sorted(cursor.fetchall(), key=repr)
+
+
+@dataclass
+class SyncKit:
+    """One subtask. Everything started here is ended by the fixture."""
+
+    source: Server
+    target: Server
+    schema: str
+    folder: Path
+    store: MetaStore
+    meta_url: str
+    tables: Sequence[str] = tuple(TABLES)
+    relays: list[RelayProcess] = field(default_factory=list)
+    attempts: int = 0
+
+    @property
+    def meta_schema(self) -> str:
+        return f"{self.schema}_meta"
+
+    def spec(self, until: str = "caught-up", start: Location | None = None, **changes: object) -> JobSpec:
+        instance: dict[str, object] = {"source_id": SOURCE_ID, "block_allow_list": "ours"}
+        if start is not None:
+            instance["meta"] = {"binlog-name": start.file, "binlog-pos": start.position}
+        task = TaskConfig.model_validate(
+            {
+                "name": "test",
+                "task_mode": "incremental",
+                "meta_schema": self.meta_schema,
+                "mysql_instances": [instance],
+                "block_allow_list": {"ours": {"do-dbs": [self.schema]}},
+            }
+        )
+        self.attempts += 1
+        fields: dict[str, object] = {
+            "run_id": f"run-{self.attempts}",
+            "app": "incremental_sync",
+            "task": task,
+            "sources": (self.source_spec(),),
+            "target": self.endpoint(self.target, "target"),
+            "meta_url": SecretRef(env=META_VARIABLE),
+            "holder": HOLDER,
+            "until": until,
+        }
+        return JobSpec.model_validate(fields | changes)
+
+    def endpoint(self, server: Server, name: str) -> EndpointSpec:
+        return EndpointSpec(name=name, host=server.host, port=server.port, user=server.user)
+
+    def source_spec(self) -> SourceSpec:
+        config = SourceConfig.model_validate({"source_id": SOURCE_ID, "relay_binlog_name": self.first_file})
+        return SourceSpec(
+            config=config, endpoint=self.endpoint(self.source, SOURCE_ID), relay_dir=str(self.folder / "relay")
+        )
+
+    @property
+    def first_file(self) -> str:
+        mark = self.folder / "first-file"
+        if not mark.exists():
+            self.source.sql("FLUSH BINARY LOGS")
+            mark.write_text(self.upstream().file)
+        return mark.read_text()
+
+    def upstream(self) -> Location:
+        with connected(self.endpoint(self.source, SOURCE_ID).resolve()) as connection:
+            return current_location(connection)
+
+    def pull(self) -> None:
+        """A relay that runs until the test ends; the sync waits for what it has not pulled yet."""
+        if any(relay.alive() for relay in self.relays):
+            return
+        spec = RelaySpec.model_validate(
+            {
+                "source": self.source_spec(),
+                "meta_url": SecretRef(env=META_VARIABLE),
+                "launcher_pid": os.getpid(),
+                "until": "stopped",
+            }
+        )
+        environment = {**os.environ, META_VARIABLE: self.meta_url}
+        self.relays.append(RelayProcess.start(spec, environment, self.folder / "relay.log"))
+
+    def create(self, *tables: str) -> None:
+        """The tables, empty, on both sides; the sync begins here."""
+        self.tables = tables or tuple(TABLES)
+        _ = self.first_file
+        for server in (self.source, self.target):
+            for name in self.tables:
+                server.sql(f"CREATE TABLE `{self.schema}`.`{name}` ({TABLES[name]})")
+
+    def begin(self, start: Location | None = None) -> None:
+        """The subtask's rows, without a change applied: from `start`, or from the end of the upstream's log."""
+        self.pull()
+        spec = self.spec(start=start)
+        if start is not None:
+            spec = spec.model_copy(update={"until": str(start)})
+        self.run(spec)
+
+    def sync(
+        self,
+        runner: Runner | None = None,
+        *,
+        start: Location | None = None,
+        until: str = "caught-up",
+        size: EpochSize | None = None,
+    ) -> SyncResult:
+        """Pull what there is and apply it."""
+        self.pull()
+        return self.run(self.spec(until, start), runner, size=size)
+
+    def run(
+        self,
+        spec: JobSpec,
+        runner: Runner | None = None,
+        stop: threading.Event | None = None,
+        progress: SyncProgress | None = None,
+        size: EpochSize | None = None,
+    ) -> SyncResult:
+        """Claim and sync, as the app does."""
+        endpoint = spec.target.resolve()
+        connection = target_connection(endpoint)
+        ensure_meta_tables(connection, self.meta_schema)
+        known = current_generation(connection, self.meta_schema, "test", SOURCE_ID)
+        lease = self.store.acquire_lease(
+            "test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=known
+        )
+        claim_generation(endpoint, self.meta_schema, "test", SOURCE_ID, lease.generation)
+        return run_sync(
+            spec,
+            SOURCE_ID,
+            runner or LocalRunner(),
+            self.store,
+            stop or threading.Event(),
+            generation=lease.generation,
+            progress=progress,
+            size=size,
+        )
+
+    def differences(self) -> list[str]:
+        """Tables that differ. Plain SQL and Python's sort; nothing of the engine."""
+        found = []
+        for name in self.tables:
+            ours, theirs = (rows_of(server, self.schema, name) for server in (self.target, self.source))
+            if ours != theirs:
+                extra, missing = set(ours) - set(theirs), set(theirs) - set(ours)
+                found.append(f"{name}: {len(ours)} for {len(theirs)} rows, +{list(extra)[:3]} -{list(missing)[:3]}")
+        return found
+
+    def write(self, *statements: str) -> None:
+        """One transaction on the source."""
+        with self.source.connect(database=self.schema, autocommit=False) as connection:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+            connection.commit()
+
+
+@pytest.fixture
+def kit(
+    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SyncKit]:
+    """For all four pairs of flavours."""
+    yield from _kit(source, target, fresh_schema, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def one_kit(
+    mysql_source: Server,
+    mariadb_target: Server,
+    fresh_schema: FreshSchema,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[SyncKit]:
+    """For what does not depend on the flavour."""
+    yield from _kit(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
+
+
+def _kit(
+    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SyncKit]:
+    url = f"sqlite:///{tmp_path}/meta.db"
+    migrate(url)
+    monkeypatch.setenv(META_VARIABLE, url)
+    schema = fresh_schema(source, target)
+    with MetaStore.open(url) as store:
+        kit = SyncKit(source, target, schema, tmp_path, store, url)
+        yield kit
+        for relay in kit.relays:
+            if relay.alive():
+                relay.kill()
+        close_target(kit.endpoint(target, "target").resolve())
+
+
+def random_transactions(kit: SyncKit, seed: int, transactions: int, *, keys: int = 12) -> None:
+    """Inserts, updates, moves and deletes over few keys, some rolled back by a duplicate."""
+    chance = random.Random(seed)
+    with kit.source.connect(database=kit.schema, autocommit=False) as connection, connection.cursor() as cursor:
+        for _ in range(transactions):
+            try:
+                for _ in range(chance.randint(1, 6)):
+                    cursor.execute(_statement(chance, chance.choice(list(kit.tables)), keys))
+                connection.commit()
+            except pymysql.err.IntegrityError:
+                connection.rollback()
+
+
+def _statement(chance: random.Random, table: str, keys: int) -> str:
+    key, other, value = chance.randrange(keys), chance.randrange(keys), chance.randrange(1000)
+    nullable = chance.choice(["NULL", *map(str, range(keys))])
+    match table:
+        case "plain":
+            choices = [
+                f"INSERT INTO plain VALUES ({key}, 'v{value}')",
+                f"UPDATE plain SET v = 'it''s \\\\ {value}' WHERE id < {key}",
+                f"UPDATE plain SET id = {other} WHERE id = {key}",
+                f"DELETE FROM plain WHERE id = {key}",
+            ]
+        case "uniq":
+            choices = [
+                f"INSERT INTO uniq VALUES ({key}, {nullable}, 'v{value}')",
+                f"UPDATE uniq SET u = {nullable} WHERE id = {key}",
+                f"UPDATE uniq SET id = {other}, v = 'moved' WHERE id = {key}",
+                f"UPDATE uniq SET v = 'v{value}' WHERE id > {key}",
+                f"DELETE FROM uniq WHERE id = {key}",
+            ]
+        case "pair":
+            choices = [
+                f"INSERT INTO pair VALUES ({key % 3}, 'b{other}', {value})",
+                f"UPDATE pair SET v = {value} WHERE a = {key % 3}",
+                f"UPDATE pair SET b = 'b{other}' WHERE a = {key % 3} AND b = 'b{key}'",
+                f"DELETE FROM pair WHERE b = 'b{key}'",
+            ]
+        case "code":
+            name = chance.choice(["abc", "ABC", "\u00e4bc", "abd", "Abd "])
+            choices = [
+                f"INSERT INTO code VALUES ('{name}', {value})",
+                f"UPDATE code SET c = '{name}' WHERE c = '{name}'",
+                f"UPDATE code SET v = {value} WHERE c = '{name}'",
+                f"DELETE FROM code WHERE c = '{name}'",
+            ]
+        case "keyless":
+            choices = [
+                f"INSERT INTO keyless VALUES ({nullable}, 'x'), ({key % 2}, 'X')",
+                f"UPDATE keyless SET b = 'y' WHERE a = {key} LIMIT 1",
+                f"DELETE FROM keyless WHERE a = {key % 2} LIMIT 1",
+            ]
+        case _:
+            choices = [
+                f"INSERT INTO loose VALUES ({nullable}, {key % 2})",
+                f"UPDATE loose SET u = {nullable} WHERE v = {key % 2} LIMIT 1",
+                f"DELETE FROM loose WHERE v = {key % 2} LIMIT 1",
+            ]
+    return chance.choice(choices)

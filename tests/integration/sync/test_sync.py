@@ -1,0 +1,289 @@
+"""Incremental sync on real servers, in this process: the target becomes what the source is, and says what it cannot."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.sync import apply
+from airflow_provider_dm.engine.sync.apply import MissingRow
+from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.loop import run_sync
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
+from airflow_provider_dm.engine.sync.start import PlanChanged
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.generation import Fenced, claim_generation
+from airflow_provider_dm.engine.target.session import execute
+from airflow_provider_dm.engine.target.statements import Statement
+from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions
+
+
+def test_a_random_workload_arrives(kit: SyncKit) -> None:
+    kit.create()
+    kit.begin()
+    for round_ in range(3):
+        random_transactions(kit, seed=round_, transactions=60)
+
+        result = kit.sync()
+
+        assert result.finished
+        assert kit.differences() == []
+
+
+def test_values_swap_between_rows_in_one_transaction(kit: SyncKit) -> None:
+    kit.create("uniq", "plain")
+    kit.begin()
+    kit.write(
+        "INSERT INTO uniq VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')", "INSERT INTO plain VALUES (1, 'a'), (2, 'b')"
+    )
+    kit.sync()
+
+    kit.write(
+        "UPDATE uniq SET u = NULL WHERE id = 1",
+        "UPDATE uniq SET u = 1 WHERE id = 2",
+        "UPDATE uniq SET u = 2 WHERE id = 3",
+        "UPDATE uniq SET u = 3 WHERE id = 1",
+        "UPDATE plain SET id = 3 WHERE id = 1",
+        "UPDATE plain SET id = 1 WHERE id = 2",
+        "UPDATE plain SET id = 2 WHERE id = 3",
+    )
+    kit.sync()
+
+    assert kit.differences() == []
+
+
+def test_a_second_run_has_nothing_to_do(one_kit: SyncKit) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+
+    assert one_kit.sync().changes == 1
+    assert one_kit.sync().changes == 0
+
+
+def test_from_a_given_start_rows_that_are_there_already_do_no_harm(kit: SyncKit) -> None:
+    """Catch-up: the target was copied by somebody at some later moment."""
+    kit.create("plain", "uniq", "pair")
+    kit.pull()
+    start = kit.upstream()
+    random_transactions(kit, seed=1, transactions=40)
+    for table in kit.tables:
+        with kit.source.connect(database=kit.schema) as source, kit.target.connect(database=kit.schema) as target:
+            cursor = source.cursor()
+            cursor.execute(f"SELECT * FROM `{table}`")
+            rows = cursor.fetchall()
+            marks = ",".join(["%s"] * len(rows[0])) if rows else ""
+            target.cursor().executemany(f"INSERT INTO `{table}` VALUES ({marks})", rows)
+    random_transactions(kit, seed=2, transactions=40)
+
+    assert kit.sync(start=start).finished
+    assert kit.differences() == []
+
+    random_transactions(kit, seed=3, transactions=20)  # exact from here on
+    kit.sync()
+
+    assert kit.differences() == []
+
+
+def test_a_row_of_somebody_else_is_not_replaced(one_kit: SyncKit) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.target.sql(f"INSERT INTO `{one_kit.schema}`.plain VALUES (7, 'not ours')")
+    one_kit.write("INSERT INTO plain VALUES (7, 'a secret')")
+
+    with pytest.raises(DuplicateInTarget) as stopped:
+        one_kit.sync()
+
+    assert f"{one_kit.schema}.plain" in str(stopped.value)
+    assert "secret" not in str(stopped.value)
+    assert one_kit.target.sql(f"SELECT v FROM `{one_kit.schema}`.plain") == [("not ours",)]
+
+
+@pytest.mark.parametrize("change", ["UPDATE plain SET v = 'b' WHERE id = 1", "DELETE FROM plain WHERE id = 1"])
+def test_a_missing_row_stops(one_kit: SyncKit, change: str) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.write("INSERT INTO plain VALUES (1, 'a'), (2, 'b')")
+    one_kit.sync()
+    one_kit.target.sql(f"DELETE FROM `{one_kit.schema}`.plain WHERE id = 1")
+    one_kit.write(change, "UPDATE plain SET v = 'c' WHERE id = 2")
+
+    with pytest.raises(MissingRow):
+        one_kit.sync()
+
+    assert one_kit.target.sql(f"SELECT v FROM `{one_kit.schema}`.plain") == [("b",)]
+
+
+def test_ddl_of_the_task_stops_and_everything_before_it_is_applied(kit: SyncKit) -> None:
+    kit.create("plain")
+    kit.begin()
+    kit.write("INSERT INTO plain VALUES (1, 'a')")
+    kit.source.sql(f"CREATE DATABASE `{kit.schema}_other`; CREATE TABLE `{kit.schema}_other`.t (a int)")
+    kit.write(f"INSERT INTO `{kit.schema}_other`.t VALUES (1)", "INSERT INTO plain VALUES (2, 'b')")
+    kit.source.sql(f"ALTER TABLE `{kit.schema}`.plain ADD COLUMN w int")
+    kit.write("INSERT INTO plain VALUES (3, 'c', 4)")
+
+    with pytest.raises(DdlNotSupported) as stopped:
+        kit.sync()
+
+    assert isinstance(stopped.value, NotSupportedYet)
+    assert "ALTER TABLE" in str(stopped.value)
+    assert kit.target.sql(f"SELECT id FROM `{kit.schema}`.plain ORDER BY id") == [(1,), (2,)]
+
+
+def test_a_newer_generation_fences(one_kit: SyncKit) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+    one_kit.pull()
+    spec = one_kit.spec()
+    claim_generation(spec.target.resolve(), one_kit.meta_schema, "test", SOURCE_ID, 1000)
+
+    with pytest.raises(Fenced):
+        run_sync(spec, SOURCE_ID, LocalRunner(), one_kit.store, threading.Event(), generation=999)
+
+    assert one_kit.target.sql(f"SELECT * FROM `{one_kit.schema}`.plain") == []
+
+
+def test_until_a_location(one_kit: SyncKit) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+    middle = one_kit.upstream()
+    one_kit.write("INSERT INTO plain VALUES (2, 'b')")
+
+    result = one_kit.sync(until=str(middle))
+
+    assert str(result.location) == str(middle)
+    assert one_kit.target.sql(f"SELECT id FROM `{one_kit.schema}`.plain") == [(1,)]
+
+
+def test_forever_ends_on_a_wish_and_shows_its_lag(one_kit: SyncKit) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    stop, progress = threading.Event(), SyncProgress()
+    worker = threading.Thread(target=one_kit.run, args=(one_kit.spec("forever"), None, stop, progress))
+    worker.start()
+    try:
+        one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+        deadline = threading.Event()
+        for _ in range(200):
+            if progress.changes == 1 and progress.caught_up:
+                break
+            deadline.wait(0.05)
+    finally:
+        stop.set()
+        worker.join(30)
+
+    assert not worker.is_alive()
+    assert progress.lag_seconds() == 0
+    assert one_kit.differences() == []
+    (subtask,) = one_kit.store.list_subtasks(task="test")
+    assert subtask.stage.value == "Stopped"
+    assert subtask.needed == progress.location
+
+
+SMALL = EpochSize(limit=20_000, one_task=0, smallest=4096, largest=20_000)
+"""Epochs that are large although they are small: several ranges each, exchanged."""
+
+
+def test_large_epochs_are_exchanged(kit: SyncKit) -> None:
+    kit.create()
+    kit.begin()
+    random_transactions(kit, seed=10, transactions=150, keys=30)
+
+    result = kit.sync(size=SMALL)
+
+    assert kit.differences() == []
+    assert result.epochs > 1
+
+
+class Strike(DmError):
+    """A task that fails in the middle of its work."""
+
+
+def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any statement may fail; what is committed stays, the frontier is ragged, and a new generation goes on."""
+    chance, strikes = random.Random(3), 0
+
+    def fragile(connection: Connection, statement: Statement) -> int:
+        nonlocal strikes
+        if chance.random() < 0.1:
+            strikes += 1
+            raise Strike
+        return execute(connection, statement)
+
+    monkeypatch.setattr(apply, "execute", fragile)
+    monkeypatch.setattr(apply, "BATCH_ROWS", 10)
+    kit.create()
+    kit.begin()
+    random_transactions(kit, seed=30, transactions=150, keys=30)
+    goal = str(kit.upstream())
+    ragged = 0
+    for _ in range(100):
+        try:
+            kit.sync(until=goal, size=SMALL)
+            break
+        except Strike:
+            positions = kit.target.sql(f"SELECT DISTINCT position, released FROM `{kit.meta_schema}`.dm_frontier")
+            ragged += len(positions) > 1
+
+    assert kit.differences() == []
+    assert strikes > 3
+    assert ragged > 0
+
+
+def test_rules_cannot_change_while_an_epoch_is_half_written(one_kit: SyncKit) -> None:
+    one_kit.create("plain", "pair")
+    one_kit.begin()
+    frontier = f"`{one_kit.meta_schema}`.dm_frontier"
+    one_kit.target.sql(f"UPDATE {frontier} SET released = '000001.0000009999.00000000000000000004' WHERE bucket = 1")
+    one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain ADD UNIQUE KEY v (v)")
+
+    with pytest.raises(PlanChanged):
+        one_kit.sync()
+
+    one_kit.target.sql(f"UPDATE {frontier} SET released = ''")
+
+    assert one_kit.sync().finished
+
+
+def test_bytes_travel_with_the_tasks_where_executors_see_no_relay(one_kit: SyncKit) -> None:
+    one_kit.create()
+    one_kit.begin()
+    random_transactions(one_kit, seed=40, transactions=60)
+    one_kit.pull()
+
+    one_kit.run(one_kit.spec(ship_ranges=True), size=SMALL)
+
+    assert one_kit.differences() == []
+
+
+@pytest.mark.spark
+def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
+    one_kit.create()
+    one_kit.begin()
+    for round_, size in enumerate([SMALL, None]):
+        random_transactions(one_kit, seed=20 + round_, transactions=150, keys=30)
+
+        one_kit.sync(spark, size=size)
+
+        assert one_kit.differences() == []
+
+
+@pytest.mark.spark
+def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: Runner) -> None:
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.target.sql(f"INSERT INTO `{one_kit.schema}`.plain VALUES (7, 'not ours')")
+    one_kit.write("INSERT INTO plain VALUES (7, 'x')")
+
+    for size in (SMALL, None):
+        with pytest.raises(DuplicateInTarget):
+            one_kit.sync(spark, size=size)

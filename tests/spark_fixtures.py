@@ -1,0 +1,19 @@
+"""One Spark for the whole test session: `from tests.spark_fixtures import spark` in a conftest that needs it.
+
+local[2,4]: two slots, and tasks are retried as on a cluster (local[2] would never retry)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_apps.runner import SparkRunner, spark_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkRunner]:
+    """A runner on a local Spark, started at the first use and stopped with the session."""
+    session = spark_session("dm-tests")
+    yield SparkRunner(session.sparkContext)
+    session.stop()

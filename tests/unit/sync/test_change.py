@@ -1,0 +1,191 @@
+"""The change algebra and the compactor: folding a log in pieces is replaying it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.sync.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.change import VANISHED, BrokenChain, Change, Key
+from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
+from airflow_provider_dm.engine.sync.plan import SyncPlan, UnknownTable, make_plan
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+RULES = BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema="dm_meta")
+PRIMARY = Index("PRIMARY", ("id",), prefixes=(None,))
+PAIR = Index("PRIMARY", ("id", "v"), prefixes=(None, None))
+Logged = tuple[int, Row | None, Row | None]
+
+
+def table(name: str, columns: Iterable[str], *keys: Index, data_type: str = "int") -> Table:
+    described = tuple(Column(one, at, data_type, data_type, False) for at, one in enumerate(columns))
+    return Table(TableName("shop", name), described, keys)
+
+
+def plan_of(*tables: Table, target: Table | None = None, buckets: int = 4) -> SyncPlan:
+    """Every table to itself, or all of them to `target`."""
+    targets = {one.name: target or one for one in tables}
+    schemas = [TableSchema(one) for one in tables]
+    return make_plan(schemas, targets, rules=RULES, router=Router((), ()), buckets=buckets)
+
+
+def fold(plan: SyncPlan, changes: Iterable[Logged]) -> Folded:
+    return Compactor(plan).add_all(changes)
+
+
+def keyed(folded: Folded, target: int = 0) -> dict[Key, Change]:
+    return folded.keyed[target]
+
+
+ITEM = table("item", ("id", "v"), PRIMARY)
+A, B, C = (b"1", b"a"), (b"1", b"b"), (b"2", b"b")
+
+
+def test_a_moved_key_is_a_delete_and_an_insert() -> None:
+    folded = fold(plan_of(ITEM), [(0, None, A), (0, A, C)])
+
+    assert keyed(folded) == {b"1": VANISHED, b"2": Change(None, C)}
+    assert folded.changes == 2
+
+
+def test_delete_then_insert_is_an_update() -> None:
+    assert keyed(fold(plan_of(ITEM), [(0, A, None), (0, None, B)])) == {b"1": Change(A, B)}
+
+
+def test_a_change_that_does_not_follow_stops_and_shows_no_value() -> None:
+    with pytest.raises(BrokenChain) as broken:
+        fold(plan_of(ITEM), [(0, None, A), (0, B, None)])
+
+    assert "a row that differs in v" in str(broken.value)
+    assert "'b'" not in str(broken.value)
+
+
+def test_two_shards_with_the_same_key_stop() -> None:
+    shard = table("item_1", ("id", "v"), PRIMARY)
+
+    with pytest.raises(BrokenChain):
+        fold(plan_of(ITEM, shard, target=ITEM), [(0, None, A), (1, None, A)])
+
+
+def test_a_row_that_moves_between_shards_is_an_update() -> None:
+    shard = table("item_1", ("v", "id"), PRIMARY)  # columns in another order
+    folded = fold(plan_of(ITEM, shard, target=ITEM), [(0, A, None), (1, None, (b"b", b"1"))])
+
+    assert keyed(folded) == {b"1": Change(A, B)}
+
+
+def test_shards_of_different_types_are_refused() -> None:
+    shard = table("item_1", ("id", "v"), PRIMARY, data_type="bigint")
+
+    with pytest.raises(NotSupportedYet, match="different types"):
+        plan_of(ITEM, shard, target=ITEM)
+
+
+def test_keyless_rows_are_counted() -> None:
+    folded = fold(plan_of(table("log", ("id", "v"))), [(0, None, A), (0, None, A), (0, A, B), (0, B, None)])
+
+    assert {image: count for image, count in folded.counts[0].items() if count} == {A: 1}
+
+
+def test_a_composite_key_is_not_its_joined_text() -> None:
+    rows = [(b"x", b"y.z"), (b"x.y", b"z")]
+    folded = fold(plan_of(table("t", ("id", "v"), PAIR)), [(0, None, row) for row in rows])
+
+    assert keyed(folded) == {row: Change(None, row) for row in rows}
+
+
+def test_an_undescribed_table_stops_and_an_excluded_one_is_skipped() -> None:
+    wanted = plan_of(ITEM).wanted()
+
+    assert wanted(TableName("mysql", "user")) is None
+    assert wanted(ITEM.name) == 0
+    with pytest.raises(UnknownTable):
+        wanted(TableName("shop", "new"))
+
+
+# Properties
+
+MODELS = (ITEM, table("log", ("id", "v")), table("both", ("id", "v", "w"), PAIR))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Logged]:
+    """A log that a source could have written: every change begins with a row that is there."""
+    held: list[list[Row]] = [[], [], []]
+    log: list[Logged] = []
+    for _ in range(draw(st.integers(0, 25))):
+        number = draw(st.integers(0, 2))
+        width, rows = len(MODELS[number].columns), held[number]
+        before = draw(st.sampled_from([None, *rows]))
+        after: Row | None = tuple(b"%d" % draw(st.integers(0, 2)) for _ in range(width))
+        if before is not None and draw(st.booleans()):
+            after = None
+        if after is not None and number != 1:
+            key = slice(0, 1 if number == 0 else 2)
+            if any(row[key] == after[key] for row in rows if row is not before):
+                continue
+        if before is not None:
+            rows.remove(before)
+        if after is not None:
+            rows.append(after)
+        log.append((number, before, after))
+    return log
+
+
+def state(folded: Folded) -> object:
+    return (
+        {table: dict(changes) for table, changes in folded.keyed.items() if changes},
+        {
+            table: {image: n for image, n in counts.items() if n}
+            for table, counts in folded.counts.items()
+            if any(counts.values())
+        },
+    )
+
+
+@given(histories(), st.data(), st.integers(1, 4))
+def test_folding_pieces_and_putting_them_together_is_folding_the_whole(
+    log: list[Logged], data: st.DataObject, groups: int
+) -> None:
+    plan = plan_of(*MODELS)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(log)), max_size=3)))
+    pieces = [fold(plan, log[a:b]) for a, b in zip([0, *cuts], [*cuts, len(log)], strict=True)]
+    blobs = [pack(plan, piece, groups) for piece in pieces]
+
+    merged = [unpack(plan, [blob[group] for blob in blobs]) for group in range(groups)]
+
+    whole = fold(plan, log)
+    together = Folded()
+    for part in merged:
+        together.changes += part.changes
+        for number, changes in part.keyed.items():
+            together.keyed.setdefault(number, {}).update(changes)
+        for number, counts in part.counts.items():
+            together.counts.setdefault(number, {}).update(counts)
+    assert state(together) == state(whole)
+    assert together.changes == whole.changes == len(log)
+
+
+@given(histories())
+def test_applying_the_fold_is_replaying_the_log(log: list[Logged]) -> None:
+    folded = fold(plan_of(*MODELS), log)
+    replayed: list[Counter[Row]] = [Counter(), Counter(), Counter()]
+    for number, before, after in log:
+        replayed[number] -= Counter([before] if before is not None else [])
+        replayed[number] += Counter([after] if after is not None else [])
+
+    for number in (0, 2):
+        applied = Counter(change.after for change in folded.keyed.get(number, {}).values() if change.after is not None)
+        assert applied == replayed[number]
+    assert +Counter(folded.counts.get(1, {})) == replayed[1]

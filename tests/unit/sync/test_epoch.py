@@ -1,0 +1,109 @@
+"""The size of epochs, the numbers that people see, and the pieces between."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, TaskBug, attempt, values
+from airflow_provider_dm.engine.sync.start import location_at
+from airflow_provider_dm.engine.target.errors import TargetBusy, TargetDenied
+from airflow_provider_dm.engine.target.generation import Fenced
+
+
+def test_a_fast_backlog_makes_epochs_grow_to_the_limit() -> None:
+    size = EpochSize()
+    for _ in range(10):
+        size = size.after(size.limit, seconds=0.1)
+
+    assert size.limit == size.largest
+
+
+def test_a_slow_target_makes_them_shrink_but_not_vanish() -> None:
+    size = EpochSize()
+    for _ in range(10):
+        size = size.after(size.limit, seconds=10)
+
+    assert size.limit == MIB
+
+
+def test_a_small_epoch_that_was_quick_says_nothing() -> None:
+    assert EpochSize().after(1000, seconds=0.02) == EpochSize()
+
+
+def test_ranges_give_every_slot_something_to_do() -> None:
+    assert EpochSize(limit=64 * MIB).range_bytes(2) == 8 * MIB
+    assert EpochSize(limit=64 * MIB).range_bytes(16) == 2 * MIB
+    assert EpochSize(limit=8 * MIB).range_bytes(64) == MIB
+
+
+def test_lag_grows_while_blocked_and_is_nothing_when_there_is_nothing_more() -> None:
+    progress = SyncProgress()
+    assert progress.lag_seconds() is None
+
+    progress.newest_timestamp = 1000
+    assert progress.lag_seconds(now=1010) == 10
+    assert progress.lag_seconds(now=1020) == 20
+
+    progress.caught_up = True
+    assert progress.lag_seconds(now=1020) == 0
+
+
+def test_a_location_comes_back_from_its_sort_key() -> None:
+    known = Location("mysql-bin.000003", 99, gtid_set="0-1-5", suffix=2)
+
+    assert location_at(known.sort_key, known) == known
+    assert location_at(Location("mysql-bin.000004", 4, suffix=2).sort_key, known) == Location(
+        "mysql-bin.000004", 4, suffix=2
+    )
+
+
+def test_the_most_serious_failure_is_raised() -> None:
+    outcomes: list[Ok[int] | Failed] = [
+        Ok(1),
+        Failed(TargetBusy(1213, "")),
+        Failed(Fenced("t", "s", 1, 2)),
+        Failed(TargetDenied("no")),
+    ]
+
+    with pytest.raises(Fenced):
+        values(outcomes)
+    with pytest.raises(TargetDenied):
+        values([outcomes[1], outcomes[3]])
+
+
+def test_a_bug_in_a_task_is_an_error_without_values() -> None:
+    def buggy(_: int) -> int:
+        raise KeyError("s3cret")
+
+    outcome = attempt(buggy, 1)
+
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, TaskBug)
+    assert outcome.error.reaction is Reaction.STOP
+    assert "s3cret" not in str(outcome.error)
+    assert "buggy" in str(outcome.error)
+
+
+def test_a_group_sees_its_blobs_in_the_order_of_the_items() -> None:
+    exchange = LocalRunner().exchange(lambda item: [b"%d%d" % (item, group) for group in range(2)], [3, 1, 2], 2)
+
+    assert exchange.run(lambda group, blobs: (group, list(blobs))) == [
+        (0, [b"30", b"10", b"20"]),
+        (1, [b"31", b"11", b"21"]),
+    ]
+
+
+def test_a_group_never_acts_on_a_part() -> None:
+    def produce(item: int) -> list[bytes]:
+        if item == 1:
+            raise TargetDenied("no")
+        return [b"", b""]
+
+    with pytest.raises(DmError):
+        LocalRunner().exchange(produce, [0, 1], 2)
+    with pytest.raises(DmError, match="one blob"):
+        LocalRunner().exchange(lambda _: [b""], [0], 2)

@@ -1,0 +1,96 @@
+"""The SQL text of the merger."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.target.statements import (
+    Dialect,
+    Verb,
+    count_rows,
+    delete_image,
+    delete_rows,
+    write_rows,
+)
+
+
+def table(name: str, *key: str) -> Table:
+    columns = (
+        Column("id", 0, "bigint", "bigint", False),
+        Column("na`me", 1, "varchar", "varchar(9)", True, charset="utf8mb4", collation="utf8mb4_general_ci"),
+    )
+    return Table(TableName("shop", name), columns, (Index("PRIMARY", key, prefixes=(None,) * len(key)),) if key else ())
+
+
+ITEM = TableMapping(table("item_01", "id"), table("item", "id"))
+PAIR = TableMapping(table("pair", "na`me", "id"), table("pair", "na`me", "id"))
+LOG = TableMapping(table("log"), table("log"))
+ROWS = [(b"1", b"'a'"), (b"2", b"NULL")]
+
+
+@pytest.mark.parametrize(
+    ("verb", "head", "tail"),
+    [
+        (Verb.INSERT, "INSERT", ""),
+        (Verb.REPLACE, "REPLACE", ""),
+        (Verb.UPSERT, "INSERT", " ON DUPLICATE KEY UPDATE `id` = VALUES(`id`), `na``me` = VALUES(`na``me`)"),
+    ],
+)
+def test_rows_of_one_table_are_one_statement(verb: Verb, head: str, tail: str) -> None:
+    (statement,) = write_rows(ITEM, ROWS, verb)
+
+    assert statement.sql.decode() == f"{head} INTO `shop`.`item` (`id`, `na``me`) VALUES (1,'a'),(2,NULL){tail}"
+    assert (statement.rows, statement.table) == (2, TableName("shop", "item"))
+
+
+def test_mysql_wants_an_alias_where_others_want_values() -> None:
+    (statement,) = write_rows(ITEM, ROWS, Verb.UPSERT, dialect=Dialect(row_alias=True))
+
+    assert statement.sql.decode().endswith(
+        " AS _new ON DUPLICATE KEY UPDATE `id` = _new.`id`, `na``me` = _new.`na``me`"
+    )
+
+
+def test_keys_are_a_list_of_values_or_of_tuples() -> None:
+    (one,) = delete_rows(ITEM, [(b"1",), (b"2",)])
+    (two,) = delete_rows(PAIR, [(b"'a'", b"1")])
+    (counted,) = count_rows(ITEM, [(b"1",)])
+
+    assert one.sql == b"DELETE FROM `shop`.`item` WHERE `id` IN (1,2)"
+    assert two.sql == b"DELETE FROM `shop`.`pair` WHERE (`na``me`,`id`) IN (('a',1))"
+    assert counted.sql == b"SELECT COUNT(*) FROM `shop`.`item` WHERE `id` IN (1) FOR UPDATE"
+
+
+def test_a_table_without_a_key_has_no_delete_by_key() -> None:
+    with pytest.raises(ValueError, match="no key"):
+        list(delete_rows(LOG, [(b"1",)]))
+
+
+def test_an_image_is_compared_byte_by_byte_also_where_a_collation_is_not() -> None:
+    exact = "CAST(CONVERT({} USING utf8mb4) AS BINARY)"
+
+    assert delete_image(LOG, (b"1", b"'a'"), 3).sql.decode() == (
+        "DELETE FROM `shop`.`log` WHERE `id` <=> 1 AND `na``me` <=> 'a' "
+        f"AND {exact.format('`na``me`')} <=> {exact.format(chr(39) + 'a' + chr(39))} LIMIT 3"
+    )
+    assert delete_image(LOG, (b"1", b"NULL"), 1).sql.endswith(b"`na``me` IS NULL LIMIT 1")
+
+
+def test_statements_end_at_rows_or_bytes() -> None:
+    rows = [(b"%d" % number, b"'" + b"x" * 100 + b"'") for number in range(10)]
+
+    assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, max_rows=4)] == [4, 4, 2]
+    assert all(len(one.sql) <= 400 for one in write_rows(ITEM, rows, Verb.INSERT, max_bytes=400))
+
+
+def test_a_row_larger_than_the_limit_goes_alone() -> None:
+    rows = [(b"1", b"'a'"), (b"2", b"'" + b"x" * 500 + b"'"), (b"3", b"'c'")]
+
+    assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, max_bytes=200)] == [1, 1, 1]
+
+
+def test_no_rows_are_no_statement() -> None:
+    assert list(write_rows(ITEM, [], Verb.INSERT)) == []
