@@ -298,6 +298,7 @@ def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
     run = Path(tempfile.mkdtemp(prefix="dm-"))  # a socket's path may have 107 bytes, test folders are longer
     (home / "run").unlink(missing_ok=True)
     (home / "run").symlink_to(run)
+    (home / "tmp").mkdir(exist_ok=True)
     _copy(_template(spec.flavour), home / "data")
     server = Server(
         name=spec.name,
@@ -325,6 +326,8 @@ def _argv(spec: ServerSpec, datadir: Path, socket: Path, port: int) -> list[str]
         f"--datadir={datadir}",
         f"--socket={socket}",
         f"--pid-file={datadir.parent / 'server.pid'}",
+        # A server that starts removes all temporary tables of its tmpdir, also those of a neighbour.
+        f"--tmpdir={datadir.parent / 'tmp'}",
         f"--port={port}",
         f"--server-id={port}",
         *COMMON_OPTIONS,
@@ -389,6 +392,7 @@ def _copy(template: Path, datadir: Path) -> None:
 
 def _remove_data(server: Server) -> None:
     shutil.rmtree(server.datadir, ignore_errors=True)
+    shutil.rmtree(server.home / "tmp", ignore_errors=True)
     shutil.rmtree(server.socket.parent, ignore_errors=True)
     (server.home / "run").unlink(missing_ok=True)
     (server.home / "server.json").unlink(missing_ok=True)

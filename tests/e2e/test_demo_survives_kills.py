@@ -1,0 +1,121 @@
+"""The demo's DAG ends verified although one of its processes is killed with -9 half-way.
+
+One world (servers and a real Airflow with scheduler) serves all cases; before each, the shards are filled anew and the
+target is emptied. The oracle is the demo's own: an independent comparison of every row.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.run import Outcome, copied_rows, run_dag
+from demo.world import DAG_ID, SOURCES, World, fill_shards, start_world_airflow, start_world_servers
+
+pytestmark = [pytest.mark.e2e, pytest.mark.server, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
+
+ROWS = 120_000
+WRITES_PER_SECOND = 40
+Kill = Callable[[World, str], int]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    home: Path = tmp_path_factory.mktemp("demo")
+    servers = start_world_servers(home, keep=False)
+    fill_shards(servers, ROWS)
+    world = World(home, servers, start_world_airflow(home, servers, keep=False), ROWS)
+    yield world
+    world.stop()
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 180) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
+        time.sleep(0.1)
+
+
+def pids_of(world: World, *words: str) -> list[int]:
+    """Processes of this Airflow whose command line holds every word."""
+    found = []
+    for pid in world.airflow.processes():
+        try:
+            argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if all(word in argv for word in words):
+            found.append(pid)
+    return found
+
+
+def kill_relay(world: World, run_id: str) -> int:
+    """The relay process of the MySQL source, while rows are being copied."""
+    wait_until(lambda: copied_rows(world) > 0, "rows are being copied")
+    (pid,) = [pid for pid in pids_of(world, "engine.relay") if has_open(pid, f"/{SOURCES[1]}/")]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def has_open(pid: int, part: str) -> bool:
+    """Whether a process has a file open whose path holds `part`."""
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if part in str(descriptor.readlink()):
+                return True
+    return False
+
+
+def kill_copying_driver(world: World, run_id: str) -> int:
+    """The Python driver of the full migration, when a part of the rows has been committed."""
+    wait_until(lambda: copied_rows(world) > 0, "rows are being copied")
+    return kill_driver(world, "full_migration.py")
+
+
+def kill_syncing_driver(world: World, run_id: str) -> int:
+    """The Python driver of the incremental sync, as it begins to apply changes."""
+    wait_until(lambda: sync_has_claimed(world), "the sync app holds its generation")
+    return kill_driver(world, "incremental_sync.py")
+
+
+def kill_driver(world: World, script: str) -> int:
+    pid = next(pid for pid in pids_of(world, script) if "java" not in Path(f"/proc/{pid}/exe").readlink().name)
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def kill_task_process(world: World, run_id: str) -> int:
+    """The Airflow process that runs the sync task; its Spark driver must not outlive it for long."""
+    wait_until(lambda: sync_has_claimed(world), "the sync app holds its generation")
+    task = world.airflow.api.task(DAG_ID, run_id, "incremental_sync")
+    assert task.pid is not None
+    os.kill(task.pid, signal.SIGKILL)
+    return task.pid
+
+
+def sync_has_claimed(world: World) -> bool:
+    """Whether the sync app of both sources has taken its generation, which it does just before it applies changes."""
+    if not copied_rows(world):
+        return False
+    units = world.target.sql("SELECT unit, generation FROM dm_meta.dm_subtask")
+    return len(units) == len(SOURCES) and all(unit == "sync" and generation > 1 for unit, generation in units)
+
+
+@pytest.mark.parametrize("kill", [kill_relay, kill_copying_driver, kill_syncing_driver, kill_task_process])
+def test_the_migration_ends_verified_although(kill: Kill, world: World) -> None:
+    world.reset()
+    killed: list[int] = []
+
+    outcome: Outcome = run_dag(
+        world, writes_per_second=WRITES_PER_SECOND, during=lambda world, run_id: killed.append(kill(world, run_id))
+    )
+
+    assert outcome.verified, f"{outcome.state}: {outcome.report}"
+    assert killed
+    assert not Path(f"/proc/{killed[0]}").exists()
+    if kill is not kill_relay:  # a dead relay is started again by the task that watches it
+        assert any(task.try_number > 1 for task in outcome.tasks), "nothing was retried: the kill hit nothing"

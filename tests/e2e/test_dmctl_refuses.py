@@ -1,0 +1,202 @@
+"""Bad input: each is refused with an error that says what to do, and nothing is changed in the target."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
+
+from .dmctl import Dmctl, Ended, fingerprint, write_files
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+CUSTOMER = "CREATE TABLE `{schema}`.customer (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)"
+
+
+@pytest.fixture
+def dmctl(tmp_path: Path) -> Dmctl:
+    return Dmctl(tmp_path / "work")
+
+
+@pytest.fixture
+def schema(mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> str:
+    """A schema with one filled table on the MySQL source, empty on the MariaDB target."""
+    name = fresh_schema(mysql_source, mariadb_target)
+    fill(mysql_source, name)
+    return name
+
+
+def fill(server: Server, schema: str) -> None:
+    server.sql(f"{CUSTOMER.format(schema=schema)}; INSERT INTO `{schema}`.customer VALUES (1, 'a'), (2, 'b')")
+
+
+def refused(ended: Ended, code: int, *patterns: str) -> None:
+    """The exit code, a typed error and each of the patterns, for people and for programs."""
+    assert ended.code == code, ended.err
+    assert "Traceback" not in ended.err
+    assert re.search(r"^error \[DM-\d{4} \w+\] ", ended.err, re.MULTILINE), ended.err
+    for pattern in patterns:
+        assert re.search(pattern, ended.err), f"{pattern} is not in:\n{ended.err}"
+    if ended.out:
+        assert ended.answer["result"] is False
+        assert ended.answer["error"]["ErrCode"].startswith("DM-")
+
+
+def test_an_unreachable_source(
+    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+) -> None:
+    before = fingerprint(mariadb_target)
+    files = write_files(
+        tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema, port=1
+    )
+
+    ended = dmctl("run", *files.arguments, "--json")
+
+    refused(ended, 5, r"one \(root@127\.0\.0\.1:1\)", "[Cc]onnect")
+    assert fingerprint(mariadb_target) == before
+
+
+def test_a_wrong_password(
+    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+) -> None:
+    mysql_source.create_user("dm_known", "right-password")
+    before = fingerprint(mariadb_target)
+    files = write_files(
+        tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema,
+        login={"user": "dm_known", "password": "wrong-password"},
+    )  # fmt: skip
+
+    ended = dmctl("run", *files.arguments, "--json")
+
+    refused(ended, 5, r"one \(dm_known@", "denies access", "password")
+    assert "wrong-password" not in ended.err + ended.out
+    assert fingerprint(mariadb_target) == before
+
+
+def test_a_password_from_the_environment_is_used_and_never_shown(
+    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+) -> None:
+    mysql_source.create_user("dm_known", "right-password")
+    files = write_files(
+        tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema,
+        login={"user": "dm_known", "password": ""},
+    )  # fmt: skip
+    dmctl.environ = {"PW_OF_ONE": "right-password"}
+
+    ended = dmctl("check-task", *files.arguments, "--password-env", "one=PW_OF_ONE", "--json")
+
+    assert ended.code == 0, ended.err
+    assert ended.answer["summary"]["passed"] is True
+    assert "right-password" not in ended.err + ended.out
+
+
+def test_missing_grants(
+    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+) -> None:
+    mysql_source.create_user("dm_reader", "pw-reader", privileges="SELECT")
+    before = fingerprint(mariadb_target)
+    files = write_files(
+        tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema,
+        login={"user": "dm_reader", "password": "pw-reader"},
+    )  # fmt: skip
+
+    ended = dmctl("run", *files.arguments, "--json")
+
+    refused(ended, 5, "REPLICATION SLAVE", "GRANT")
+    assert fingerprint(mariadb_target) == before
+
+
+@pytest.mark.parametrize(
+    ("spec", "pattern"),
+    [
+        (ServerSpec("off", "mysql", binlog=False), "log_bin|binlog"),
+        (ServerSpec("statement", "mariadb", options=("--binlog-format=STATEMENT",)), "ROW"),
+    ],
+    ids=["binlog off", "binlog not ROW"],
+)
+def test_a_source_whose_binlog_is_of_no_use(
+    spec: ServerSpec, pattern: str, dmctl: Dmctl, mariadb_target: Server, unique_database: str,
+    start_own: StartServers, tmp_path: Path,
+) -> None:  # fmt: skip
+    (server,) = start_own(spec)
+    server.sql(f"CREATE DATABASE `{unique_database}`")
+    fill(server, unique_database)
+    before = fingerprint(mariadb_target)
+    files = write_files(
+        tmp_path, target=mariadb_target, sources={"one": server}, schemas=[unique_database], name=unique_database
+    )
+
+    ended = dmctl("run", *files.arguments, "--json")
+
+    refused(ended, 5, pattern)
+    assert fingerprint(mariadb_target) == before
+
+
+def test_an_unknown_key_in_task_yaml(
+    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+) -> None:
+    before = fingerprint(mariadb_target)
+    files = write_files(
+        tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema,
+        extra="task-moed: all",
+    )  # fmt: skip
+
+    ended = dmctl("run", *files.arguments, "--json")
+
+    refused(ended, 1, r"task\.yaml:5", "task-moed", "task-mode")
+    assert fingerprint(mariadb_target) == before
+
+
+def test_a_target_table_with_other_columns(
+    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+) -> None:
+    mariadb_target.sql(f"CREATE TABLE `{schema}`.customer (id BIGINT PRIMARY KEY, title VARCHAR(40), born DATE)")
+    before = fingerprint(mariadb_target)
+    files = write_files(tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema)
+
+    ended = dmctl("run", *files.arguments, "--json")
+
+    refused(ended, 5, "customer", "title")
+    assert fingerprint(mariadb_target) == before
+
+
+def test_no_java(dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path) -> None:
+    before = fingerprint(mariadb_target)
+    files = write_files(tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema)
+    dmctl.environ = {"PATH": str(Path(sys.executable).parent), "JAVA_HOME": ""}
+
+    ended = dmctl("run", *files.arguments, "--json")
+
+    refused(ended, 1, r"\[DM-9001", "openjdk-17")
+    assert fingerprint(mariadb_target) == before
+
+
+def test_an_unreachable_target(
+    dmctl: Dmctl, schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path
+) -> None:
+    files = write_files(tmp_path, target=mariadb_target, sources={"one": mysql_source}, schemas=[schema], name=schema)
+    files.task.write_text(files.task.read_text().replace(f"port: {mariadb_target.port}", "port: 1"))
+
+    ended = dmctl("run", *files.arguments, "--json")
+
+    refused(ended, 5, "target", "[Cc]onnect")
+
+
+def test_a_command_line_that_is_wrong_is_a_usage_error(dmctl: Dmctl, tmp_path: Path) -> None:
+    ended = dmctl("run", tmp_path / "task.yaml", "--until", "tomorrow")
+
+    assert ended.code == 2
+    assert "FILE:POSITION" in ended.err
+
+
+def test_a_task_file_that_is_not_there(dmctl: Dmctl, tmp_path: Path) -> None:
+    refused(dmctl("run", tmp_path / "gone.yaml"), 1, r"gone\.yaml")
+
+
+def test_a_verb_that_is_not_there_yet_says_what_to_use(dmctl: Dmctl) -> None:
+    ended = dmctl("pause-relay", "-s", "mysql-replica-01")
+
+    refused(ended, 1, r"DM-1900", "stop-relay")

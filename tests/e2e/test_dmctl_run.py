@@ -1,0 +1,225 @@
+"""`dmctl run` on DM-format files: from a filled source to a verified target, interrupted, continued, written to."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from testbed import Server
+from testbed.equality import Comparison, Place, compare
+from tests.conftest import FreshSchema
+
+from .dmctl import Dmctl, Files, write_files
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
+
+ROUTES = """
+  merge:
+    schema-pattern: "{schema}*"
+    table-pattern: "orders_*"
+    target-schema: "{schema}"
+    target-table: "orders"
+"""
+
+
+@pytest.fixture
+def dmctl(tmp_path: Path) -> Dmctl:
+    return Dmctl(tmp_path / "work")
+
+
+@pytest.fixture
+def schema(mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> str:
+    """On the MySQL source two shards of orders and a table of many types; an empty schema on the MariaDB target."""
+    name = fresh_schema(mysql_source, mariadb_target)
+    mysql_source.sql(
+        f"USE `{name}`;"
+        "CREATE TABLE orders_0 (id BIGINT PRIMARY KEY, customer VARCHAR(40) NOT NULL, total DECIMAL(10,2), "
+        "  at DATETIME(3), KEY (customer));"
+        "CREATE TABLE orders_1 LIKE orders_0;"
+        "CREATE TABLE things (a INT UNSIGNED, b VARCHAR(20), c BLOB, d DOUBLE, e ENUM('x','y'), f TIMESTAMP(6) NULL, "
+        "  PRIMARY KEY (a, b));"
+        "SET SESSION cte_max_recursion_depth = 100000;"
+        "INSERT INTO orders_0 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) "
+        "  SELECT i * 2, CONCAT('c', i % 97), i / 7, '2024-02-29 12:00:00.123' FROM n;"
+        "INSERT INTO orders_1 SELECT id + 1, customer, total, at FROM orders_0;"
+        "INSERT INTO things VALUES (1, 'ä', x'00ff27', 1e-300, 'y', '2024-01-01 00:00:00.000001'), (1, '', NULL, NULL, "
+        "  NULL, NULL), (4294967295, 'z', '', -0.1, 'x', '1970-01-02 00:00:00')"
+    )
+    return name
+
+
+@pytest.fixture
+def files(schema: str, mysql_source: Server, mariadb_target: Server, tmp_path: Path) -> Files:
+    return write_files(
+        tmp_path,
+        target=mariadb_target,
+        sources={"mysql-01": mysql_source},
+        schemas=[schema],
+        name=schema,
+        routes=ROUTES.format(schema=schema),
+        route_rules="[merge]",
+    )
+
+
+def assert_equal(schema: str, source: Server, target: Server) -> None:
+    """Every row, by the checker that shares no code with the engine."""
+
+    def place(server: Server, table: str) -> Place:
+        return Place(server.client_config(), f"{schema}.{table}")
+
+    shards = (place(source, "orders_0"), place(source, "orders_1"))
+    merged = Comparison(shards, place(target, "orders"))
+    report = compare([merged, Comparison((place(source, "things"),), place(target, "things"))])
+    assert report.equal, report
+
+
+@contextmanager
+def writing(server: Server, schema: str, pause_seconds: float = 0.01) -> Iterator[Callable[[], None]]:
+    """Somebody who inserts, updates, deletes and moves keys until told to stop. Gives the way to stop it."""
+    stop = threading.Event()
+
+    def write() -> None:
+        with server.connect(database=schema) as connection, connection.cursor() as cursor:
+            for number in range(1_000_000):
+                key = 100_000 + 2 * number
+                cursor.execute("INSERT INTO orders_0 VALUES (%s, 'new', 1.50, NOW(3))", [key])
+                cursor.execute("UPDATE orders_0 SET total = total + 1 WHERE id <= %s", [2 + number % 40])
+                cursor.execute("UPDATE orders_1 SET id = id + 200000 WHERE id = %s", [3 + 2 * number])
+                cursor.execute("DELETE FROM orders_0 WHERE id = %s", [1000 + 2 * number])
+                if stop.wait(pause_seconds):
+                    return
+
+    writer = threading.Thread(target=write, name="writer")
+    writer.start()
+
+    def end() -> None:
+        stop.set()
+        writer.join()
+
+    try:
+        yield end
+    finally:
+        end()
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            out, err = process.communicate()
+            pytest.fail(f"dmctl ended or hangs ({process.returncode}):\n{out}\n{err}")
+        time.sleep(0.2)
+
+
+def has_rows(server: Server, schema: str, table: str, at_least: int) -> bool:
+    (exists,) = server.sql(
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", [schema, table]
+    )
+    return bool(exists[0]) and server.sql(f"SELECT COUNT(*) FROM `{schema}`.`{table}`")[0][0] >= at_least
+
+
+def test_a_dm_task_from_mysql_to_mariadb_ends_verified_and_continues(
+    dmctl: Dmctl, files: Files, schema: str, mysql_source: Server, mariadb_target: Server
+) -> None:
+    first = dmctl("run", *files.arguments, "--json")
+
+    assert first.code == 0, first.err
+    assert first.answer["verified"] is True
+    assert first.answer["rows"] == 6003
+    assert {"precheck", "full_migration", "incremental_sync", "verify", "total"} <= first.answer["seconds"].keys()
+    assert_equal(schema, mysql_source, mariadb_target)
+
+    mysql_source.sql(f"USE `{schema}`; UPDATE orders_0 SET total = 9 WHERE id < 100; DELETE FROM things WHERE a = 1")
+    second = dmctl("run", *files.arguments)
+
+    assert second.code == 0, second.err
+    assert "verified: every row is equal" in second.out
+    assert "full_migration" not in second.out
+    assert_equal(schema, mysql_source, mariadb_target)
+
+
+def test_a_source_that_is_written_to_all_the_time_is_verified_once_it_rests(
+    dmctl: Dmctl, files: Files, schema: str, mysql_source: Server, mariadb_target: Server
+) -> None:
+    with writing(mysql_source, schema) as end, dmctl.started("run", *files.arguments, "--json") as process:
+        wait_until(lambda: has_rows(mariadb_target, schema, "orders", 6000), process)
+        time.sleep(5)
+        end()
+        out, err = process.communicate(timeout=240)
+
+    assert process.returncode == 0, err
+    assert '"verified": true' in out
+    assert_equal(schema, mysql_source, mariadb_target)
+
+
+def test_ctrl_c_saves_and_the_same_command_continues(
+    dmctl: Dmctl, files: Files, schema: str, mysql_source: Server, mariadb_target: Server
+) -> None:
+    with dmctl.started("run", *files.arguments, "--until", "forever", "--json") as process:
+        wait_until(lambda: has_rows(mariadb_target, schema, "orders", 6000), process)
+        mysql_source.sql(f"INSERT INTO `{schema}`.things VALUES (7, 'after', NULL, NULL, NULL, NULL)")
+        wait_until(lambda: has_rows(mariadb_target, schema, "things", 4), process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+
+    assert process.returncode == 130, err
+    assert "the same command again" in out
+    assert processes_below(dmctl.work) == []
+    mysql_source.sql(f"DELETE FROM `{schema}`.orders_1 WHERE id % 3 = 0")
+
+    ended = dmctl("run", *files.arguments, "--json")
+
+    assert ended.code == 0, ended.err
+    assert ended.answer["verified"] is True
+    assert_equal(schema, mysql_source, mariadb_target)
+
+
+def test_dmctl_killed_takes_its_processes_along_and_is_continued(
+    dmctl: Dmctl, files: Files, schema: str, mysql_source: Server, mariadb_target: Server
+) -> None:
+    with dmctl.started("run", *files.arguments, "--until", "forever") as process:
+        wait_until(lambda: has_rows(mariadb_target, schema, "orders", 1), process)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    deadline = time.monotonic() + 20
+    while processes_below(dmctl.work) and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+    assert processes_below(dmctl.work) == []
+    ended = dmctl("run", *files.arguments, "--json")
+    assert ended.code == 0, ended.err
+    assert ended.answer["verified"] is True
+    assert_equal(schema, mysql_source, mariadb_target)
+
+
+def test_rows_that_really_differ_are_said_to_differ(
+    dmctl: Dmctl, files: Files, schema: str, mysql_source: Server, mariadb_target: Server
+) -> None:
+    assert dmctl("run", *files.arguments, "--no-verify").code == 0
+    mariadb_target.sql(f"UPDATE `{schema}`.things SET d = 5 WHERE a = 4294967295")
+
+    ended = dmctl("run", *files.arguments, "--json")
+
+    assert ended.code == 4, ended.err
+    assert ended.answer["verified"] is False
+    assert "things" in ended.answer["msg"]
+
+
+def processes_below(work: Path) -> list[str]:
+    """Command lines that name the work directory."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(work) in line and int(entry.parent.name) != os.getpid():
+            found.append(line)
+    return found
