@@ -78,7 +78,7 @@ def kill_copying_driver(world: World, run_id: str) -> int:
 
 def kill_syncing_driver(world: World, run_id: str) -> int:
     """The Python driver of the incremental sync, as it begins to apply changes."""
-    wait_until(lambda: sync_has_claimed(world), "the sync app holds its generation")
+    wait_until_sync_has_claimed(world)
     return kill_driver(world, "incremental_sync.py")
 
 
@@ -90,19 +90,29 @@ def kill_driver(world: World, script: str) -> int:
 
 def kill_task_process(world: World, run_id: str) -> int:
     """The Airflow process that runs the sync task; its Spark driver must not outlive it for long."""
-    wait_until(lambda: sync_has_claimed(world), "the sync app holds its generation")
+    wait_until_sync_has_claimed(world)
     task = world.airflow.api.task(DAG_ID, run_id, "incremental_sync")
     assert task.pid is not None
     os.kill(task.pid, signal.SIGKILL)
     return task.pid
 
 
-def sync_has_claimed(world: World) -> bool:
-    """Whether the sync app of both sources has taken its generation, which it does just before it applies changes."""
+def wait_until_sync_has_claimed(world: World) -> None:
+    """Until the sync app has taken its generation of both sources, which it does just before it applies changes."""
+    wait_until(
+        lambda: [unit for unit, _ in subtasks(world)] == ["sync", "sync"], "the load of both sources is complete"
+    )
+    loaded = max(generation for _, generation in subtasks(world))
+    wait_until(lambda: all(generation > loaded for _, generation in subtasks(world)), "the sync holds its generation")
+
+
+def subtasks(world: World) -> list[tuple[str, int]]:
+    """(unit, generation) of every source."""
     if not copied_rows(world):
-        return False
-    units = world.target.sql("SELECT unit, generation FROM dm_meta.dm_subtask")
-    return len(units) == len(SOURCES) and all(unit == "sync" and generation > 1 for unit, generation in units)
+        return []
+    return [
+        (unit, generation) for unit, generation in world.target.sql("SELECT unit, generation FROM dm_meta.dm_subtask")
+    ]
 
 
 @pytest.mark.parametrize("kill", [kill_relay, kill_copying_driver, kill_syncing_driver, kill_task_process])

@@ -1,0 +1,182 @@
+"""Rows out of a binlog: `engine.binlog.decode_range` beside mysql-replication's BinLogStreamReader. One core each.
+
+Both read the same file of the same server in the same run and look at every row.
+- bulk: multi-row inserts into sysbench's table, 42 rows in an event.
+- single_row: transactions of one row, inserts and updates in turn.
+- mixed: 27 columns of 24 types, a sixth of the cells NULL; the server writes all optional metadata.
+- header_scan: `plan_epoch` over the single-row file, which cuts it into transactions and ranges. No peer.
+
+What is not comparable:
+- The engine reads the file as a relay has left it on the disk. mysql-replication reads it from the server over
+  loopback: it has no other way. So its wall clock contains the transfer (the relay's work on our side), and the server
+  has a core for it; its CPU seconds do not contain the server's.
+- The engine verifies every CRC32, also that of events it does not decode; mysql-replication none by default.
+- MariaDB writes an ANNOTATE_ROWS event before every statement. The file has them; the server leaves them out when
+  mysql-replication reads.
+- The engine gives the bytes of the server's text protocol (exact for every type it takes), mysql-replication Python
+  objects. Without row metadata it cannot name columns or know UNSIGNED; with it, it is slower.
+- The engine's decoder is compiled at the first row of a table; the first pass over the file contains that, and passes
+  are repeated for half a second. The peer makes one pass.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_provider_dm.engine.binlog.planner import Epoch, LogFile, plan_epoch
+from airflow_provider_dm.engine.binlog.rows import decode_range
+from airflow_provider_dm.engine.mysql.location import Location
+from testbed import Server, ServerSpec, running_servers
+from tests.benchmarks import workload
+from tests.benchmarks.harness import MEGA, Case, Run, Side, arguments, in_child, measure, note, publish, timed
+from tests.benchmarks.workload import BinlogFile
+
+BULK_ROWS: Final = 100_000
+SINGLE_ROWS: Final = 40_000
+MIXED_ROWS: Final = 20_000
+RANGE_BYTES: Final = 8 << 20
+SUBJECT_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True)
+class WrongCount(Exception):
+    """A side did not find what was written: then its speed says nothing."""
+
+    side: str
+    found: int
+    written: int
+
+    def __str__(self) -> str:
+        return f"{self.side} found {self.found} of {self.written} rows"
+
+
+# The sides; each runs in a process of its own
+
+
+def engine_rows(file: BinlogFile) -> Run:
+    """File to rows, range by range as a Spark task does it."""
+    ranges = planned(file).ranges
+
+    def decode() -> int:
+        rows = 0
+        for byte_range in ranges:
+            for _change in decode_range(byte_range, [file.table], [""], lambda _name: 0):
+                rows += 1
+        return checked("decode_range", rows, file)
+
+    return timed(decode, at_least_seconds=SUBJECT_SECONDS)
+
+
+def engine_scan(file: BinlogFile) -> Run:
+    """The planner's walk over headers, in MB."""
+
+    def scan() -> float:
+        return planned(file).bytes / MEGA
+
+    return timed(scan, at_least_seconds=SUBJECT_SECONDS)
+
+
+def planned(file: BinlogFile) -> Epoch:
+    """The whole file as one epoch."""
+    log_file = LogFile(file.path, 1, file.name, file.size, last=True)
+    plan = plan_epoch([log_file], Location(file.name, 4), goal=None, max_bytes=1 << 40, range_bytes=RANGE_BYTES)
+    assert isinstance(plan, Epoch), plan
+    return plan
+
+
+def replication_rows(file: BinlogFile, login: dict[str, Any]) -> Run:
+    """The dump of the same file, decoded by mysql-replication. It asks the server how to read the table maps, now."""
+    from pymysqlreplication import BinLogStreamReader
+    from pymysqlreplication.row_event import UpdateRowsEvent, WriteRowsEvent
+
+    logging.disable(logging.WARNING)  # it asks for FULL metadata, at length
+    stream = BinLogStreamReader(
+        connection_settings=login,
+        server_id=4_000_000_000,
+        log_file=file.name,
+        log_pos=4,
+        resume_stream=True,
+        blocking=False,
+        only_events=[WriteRowsEvent, UpdateRowsEvent],
+    )
+
+    def read() -> int:
+        rows = 0
+        for event in stream:
+            rows += len(event.rows)
+            if rows >= file.rows:
+                break
+        return checked("mysql-replication", rows, file)
+
+    try:
+        return timed(read)
+    finally:
+        stream.close()
+
+
+def replication_of_full(file: BinlogFile, server: Server) -> Run:
+    """The same, of a file whose table maps have all metadata."""
+    with workload.full_metadata(server):
+        return in_child(replication_rows, file, server.client_config())
+
+
+def checked(side: str, rows: int, file: BinlogFile) -> int:
+    if rows != file.rows:
+        raise WrongCount(side, rows, file.rows)
+    return rows
+
+
+# The run
+
+
+def cases(server: Server) -> list[Case]:
+    """Writes the files and names the comparisons."""
+    note(f"writing {BULK_ROWS + SINGLE_ROWS + MIXED_ROWS} rows")
+    files = {
+        "bulk": workload.bulk_file(server, BULK_ROWS),
+        "single_row": workload.single_row_file(server, SINGLE_ROWS),
+        "mixed": workload.mixed_file(server, MIXED_ROWS),
+    }
+    login = server.client_config()
+    peers: dict[str, Callable[[], Run]] = {
+        "bulk": partial(in_child, replication_rows, files["bulk"], login),
+        "single_row": partial(in_child, replication_rows, files["single_row"], login),
+        "mixed": partial(replication_of_full, files["mixed"], server),
+    }
+    found = [
+        Case(
+            name,
+            "rows",
+            Side("decode_range", partial(in_child, engine_rows, file)),
+            Side("mysql-replication", peers[name]),
+        )
+        for name, file in files.items()
+    ]
+    scan = Side("plan_epoch", partial(in_child, engine_scan, files["single_row"]))
+    return [*found, Case("header_scan", "MB", scan)]
+
+
+@contextmanager
+def one_server() -> Iterator[Sequence[Server]]:
+    with running_servers([ServerSpec("source", "mariadb", ("--max-binlog-size=1G",))]) as servers:
+        yield servers
+
+
+def main() -> None:
+    options = arguments(__doc__, repeats=5)
+    with one_server() as servers:
+        outcomes = measure(cases(servers[0]), options.repeats, servers)
+        scan = outcomes[-1]
+        rate = scan.rate(scan.case.subject)
+        publish("decode", outcomes, options, servers, header_scan_mb_per_second=rate)
+
+
+if __name__ == "__main__":
+    # Children find this module by its name, wherever `python -m` was called.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    main()

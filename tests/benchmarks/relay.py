@@ -1,0 +1,196 @@
+"""A binlog from a server to a file: the relay process beside `mariadb-binlog --raw --read-from-remote-server`.
+
+Both pull the same finished file of the same MariaDB over loopback, by COM_BINLOG_DUMP, annotate events included, each
+as a process of its own into an empty folder.
+- bulk: multi-row inserts, 42 rows in an event (large events; the server's sending is what takes the time).
+- single_row: transactions of one row (small events; what is done for each event is what takes the time).
+
+The clock runs from the file's appearance in the folder to its last byte there, for both; so the start of a Python
+process, its metadata DB and the login are not in the rate. `process_seconds` has the whole life of the process up to
+the last byte.
+
+What is not comparable:
+- The relay verifies the CRC32 of every event before it writes it; mariadb-binlog verifies none in this mode.
+- The relay forces the file to disk every second and at its end, keeps the GTID set, and publishes its status;
+  mariadb-binlog leaves all to the page cache and knows nothing of transactions.
+- mariadb-binlog stops at the end of the file; the relay would go on and is ended by the benchmark.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+from testbed import Server, ServerSpec, running_servers
+from tests.benchmarks import workload
+from tests.benchmarks.harness import MEGA, Case, Run, Side, arguments, measure, note, publish
+from tests.benchmarks.processes import cpu_of, peak_rss_of
+from tests.benchmarks.workload import BinlogFile
+
+BULK_ROWS: Final = 600_000
+SINGLE_ROWS: Final = 120_000
+LOOK_SECONDS: Final = 0.002
+LIMIT_SECONDS: Final = 120.0
+META_VARIABLE: Final = "DM_BENCH_META_URL"
+
+
+class PullFailed(RuntimeError):
+    """A side ended, or took too long, before the file was complete."""
+
+
+@dataclass
+class Growth:
+    """A file that another process writes, watched from nothing to `size` bytes."""
+
+    pid: int
+    ended: Callable[[], bool]
+    size: int
+    began: float
+    first_at: float = 0.0
+    first_cpu: float = 0.0
+    peak_rss_bytes: float = 0.0
+
+    def watch(self, find: Callable[[], Path | None]) -> Run:
+        """Raises PullFailed. `find`: the file, once it is there."""
+        path = None
+        while path is None:
+            self._pause()
+            path = find()
+        self.first_at, self.first_cpu = time.perf_counter(), cpu_of(self.pid) or 0.0
+        looks = 0
+        while path.stat().st_size < self.size:
+            self._pause()
+            looks += 1
+            if looks % 10 == 0:
+                if self.ended() and path.stat().st_size < self.size:
+                    raise PullFailed(f"{path.name} ends before its {self.size} bytes")
+                self.peak_rss_bytes = max(self.peak_rss_bytes, peak_rss_of(self.pid))
+        now, cpu = time.perf_counter(), cpu_of(self.pid) or 0.0
+        extra = {"process_seconds": now - self.began, "process_cpu_seconds": cpu}
+        self.peak_rss_bytes = max(self.peak_rss_bytes, peak_rss_of(self.pid))
+        return Run(self.size / MEGA, now - self.first_at, cpu - self.first_cpu, self.peak_rss_bytes, extra)
+
+    def _pause(self) -> None:
+        time.sleep(LOOK_SECONDS)
+        if time.perf_counter() - self.began > LIMIT_SECONDS:
+            raise PullFailed(f"the file was not complete after {LIMIT_SECONDS:.0f} s")
+
+
+# The sides
+
+
+def relay(server: Server, file: BinlogFile, folder: Path) -> Run:
+    """The engine's relay, told to begin with the file."""
+    with empty(folder) as work:
+        url = f"sqlite:///{work}/meta.db"
+        migrate(url)
+        environment = {**os.environ, META_VARIABLE: url}
+        began = time.perf_counter()
+        process = RelayProcess.start(relay_spec(server, file, work / "relay"), environment, work / "relay.log")
+        try:
+            growth = Growth(process.pid, lambda: not process.alive(), file.size, began)
+            return growth.watch(partial(_only, work / "relay", f"*.000001/{file.name}", growth))
+        finally:
+            process.kill()
+
+
+def relay_spec(server: Server, file: BinlogFile, directory: Path) -> RelaySpec:
+    options = {"source-id": "bench", "relay-binlog-name": file.name}
+    source = SourceSpec(
+        config=SourceConfig.model_validate(options),
+        endpoint=EndpointSpec(name="bench", host=server.host, port=server.port, user=server.user),
+        relay_dir=str(directory),
+    )
+    return RelaySpec(source=source, meta_url=SecretRef(env=META_VARIABLE), launcher_pid=os.getpid())
+
+
+def mariadb_binlog(server: Server, file: BinlogFile, folder: Path) -> Run:
+    """The client tool of the same version as the server."""
+    with empty(folder) as work:
+        login = [f"--host={server.host}", f"--port={server.port}", f"--user={server.user}", "--protocol=tcp"]
+        how = ["--raw", "--read-from-remote-server", f"--result-file={work}/"]
+        began = time.perf_counter()
+        process = subprocess.Popen(["mariadb-binlog", "--no-defaults", *how, *login, file.name])
+        try:
+            growth = Growth(process.pid, lambda: _is_zombie(process.pid), file.size, began)
+            return growth.watch(partial(_only, work, file.name, growth))
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _only(folder: Path, pattern: str, growth: Growth) -> Path | None:
+    """The file of that name, once it is there. Raises PullFailed when the process ended without making it."""
+    over = growth.ended()
+    found = next(folder.glob(pattern), None)
+    if found is None and over:
+        raise PullFailed(f"no {pattern} was written")
+    return found
+
+
+def _is_zombie(pid: int) -> bool:
+    """Ended, but not waited for: its CPU time can still be read."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@contextmanager
+def empty(folder: Path) -> Iterator[Path]:
+    """A folder for one run. What was never forced to disk is dropped with it, and burdens no later run."""
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+# The run
+
+
+def cases(server: Server, folder: Path) -> list[Case]:
+    """Writes the files and names the comparisons."""
+    note(f"writing {BULK_ROWS + SINGLE_ROWS} rows")
+    files = {
+        "bulk": workload.bulk_file(server, BULK_ROWS),
+        "single_row": workload.single_row_file(server, SINGLE_ROWS),
+    }
+    return [
+        Case(
+            name,
+            "MB",
+            Side("relay", partial(relay, server, file, folder / "run")),
+            Side("mariadb-binlog --raw", partial(mariadb_binlog, server, file, folder / "run")),
+        )
+        for name, file in files.items()
+    ]
+
+
+@contextmanager
+def one_server() -> Iterator[Sequence[Server]]:
+    with running_servers([ServerSpec("source", "mariadb", ("--max-binlog-size=1G",))]) as servers:
+        yield servers
+
+
+def main() -> None:
+    options = arguments(__doc__, repeats=5)
+    with one_server() as servers, tempfile.TemporaryDirectory(prefix="dm-bench-") as folder:
+        outcomes = measure(cases(servers[0], Path(folder)), options.repeats, servers)
+        publish("relay", outcomes, options, servers)
+
+
+if __name__ == "__main__":
+    main()
