@@ -35,7 +35,7 @@ class Reaction(Enum):
 class DmError(Exception):
     """Base of all errors. Subclasses are dataclasses whose fields are what the message needs; no field is a secret.
 
-    `what` is a `str.format` template over the fields.
+    `what` is a `str.format` template over the fields; a tuple is written as a list with commas.
     """
 
     code: ClassVar[str] = "DM-0000"
@@ -50,7 +50,10 @@ class DmError(Exception):
 
     def message(self) -> str:
         """What happened and what to do, without code and scope."""
-        happened = self.what.format(**self.details())
+        fields_said = {
+            name: ", ".join(map(str, v)) if isinstance(v, tuple) else v for name, v in self.details().items()
+        }
+        happened = self.what.format(**fields_said)
         return f"{happened} {self.hint}".rstrip()
 
     def __str__(self) -> str:

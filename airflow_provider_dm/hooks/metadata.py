@@ -7,6 +7,7 @@ a person's decision (`dmctl meta migrate`): an operator that finds an old schema
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseHook
@@ -121,6 +122,9 @@ def describe_store(url: Secret) -> tuple[bool, str]:
     from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
     from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION
 
+    path = sqlite_file(url)
+    if path is not None and not path.exists():
+        return True, f"{shown(url)} does not exist yet: the first task will create it."
     try:
         MetaStore.open(url).close()
     except MetaSchemaOutdated as error:
@@ -139,20 +143,25 @@ def migrate_if_own(url: Secret) -> None:
     """Bring a SQLite metadata DB to the schema of this release; its folder is made private when it is missing."""
     if not is_sqlite(url):
         return
-    from pathlib import Path
-
-    from sqlalchemy.engine import make_url
-
     from airflow_provider_dm.engine.meta.migrate import migrate
     from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
 
-    path = make_url(url.reveal()).database
-    if path:
-        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = sqlite_file(url)
+    if path is not None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)  # the folder may be one that others can read
     try:
         MetaStore.open(url).close()
     except MetaSchemaOutdated:
         migrate(url)
+
+
+def sqlite_file(url: Secret) -> Path | None:
+    """The file of a SQLite URL; None for a server, or for a database in memory."""
+    from sqlalchemy.engine import make_url
+
+    name = make_url(url.reveal()).database if is_sqlite(url) else None
+    return Path(name) if name and name != ":memory:" else None
 
 
 def shown(url: Secret) -> str:

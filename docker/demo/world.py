@@ -29,7 +29,8 @@ META_SCHEMA: Final = "dm_meta"
 DAGS: Final = Path(__file__).resolve().parents[2] / "dags"
 ACCOUNT: Final = "dm"
 
-SOURCE_PRIVILEGES: Final = "SELECT, RELOAD, LOCK TABLES, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT"
+SOURCE_PRIVILEGES: Final = "SELECT, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT"
+TARGET_PRIVILEGES: Final = "SELECT, INSERT, UPDATE, DELETE, CREATE"
 _CONTROL_PRIVILEGES: Final = "UPDATE"
 _SERVERS: Final = (
     ServerSpec(SOURCES[0], "mariadb"),
@@ -133,7 +134,7 @@ def start_world_airflow(home: Path, servers: Mapping[str, Server], *, keep: bool
     for name in SOURCES:
         servers[name].create_user(ACCOUNT, password, privileges=SOURCE_PRIVILEGES)
         servers[name].sql(f"GRANT {_CONTROL_PRIVILEGES} ON dm_demo_control.* TO '{ACCOUNT}'@'%'")
-    servers[TARGET].create_user(ACCOUNT, password)
+    servers[TARGET].create_user(ACCOUNT, password, privileges=TARGET_PRIVILEGES)
     for name, connection_id in (*((name, name) for name in SOURCES), (TARGET, TARGET_CONNECTION)):
         airflow.api.put_connection(
             connection_id,

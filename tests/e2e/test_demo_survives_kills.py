@@ -70,20 +70,10 @@ def has_open(pid: int, part: str) -> bool:
     return False
 
 
-def kill_copying_driver(world: World, run_id: str) -> int:
+def kill_driver(world: World, run_id: str) -> int:
     """The Python driver of the full migration, when a part of the rows has been committed."""
     wait_until(lambda: copied_rows(world) > 0, "rows are being copied")
-    return kill_driver(world, "full_migration.py")
-
-
-def kill_syncing_driver(world: World, run_id: str) -> int:
-    """The Python driver of the incremental sync, as it begins to apply changes."""
-    wait_until_sync_has_claimed(world)
-    return kill_driver(world, "incremental_sync.py")
-
-
-def kill_driver(world: World, script: str) -> int:
-    pid = next(pid for pid in pids_of(world, script) if "java" not in Path(f"/proc/{pid}/exe").readlink().name)
+    pid = next(pid for pid in pids_of(world, "full_migration.py") if "java" not in Path(f"/proc/{pid}/exe").readlink().name)
     os.kill(pid, signal.SIGKILL)
     return pid
 
@@ -115,7 +105,7 @@ def subtasks(world: World) -> list[tuple[str, int]]:
     ]
 
 
-@pytest.mark.parametrize("kill", [kill_relay, kill_copying_driver, kill_syncing_driver, kill_task_process])
+@pytest.mark.parametrize("kill", [kill_relay, kill_driver, kill_task_process])
 def test_the_migration_ends_verified_although(kill: Kill, world: World) -> None:
     world.reset()
     killed: list[int] = []

@@ -5,7 +5,8 @@ import pickle
 import pkgutil
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import pytest
 
@@ -75,3 +76,13 @@ def test_not_supported_names_feature_place_and_way_out():
     assert str(NotSupportedYet("time travel", "task.yaml", "Wait.")) == (
         "[DM-1900 internal] time travel is not supported yet (task.yaml). Wait."
     )
+
+
+def test_a_tuple_is_written_as_a_list_for_people() -> None:
+    @dataclass(eq=False)
+    class Named(DmError):
+        names: tuple[str, ...]
+        what: ClassVar[str] = "found {names}."
+
+    assert Named(("a",)).message() == "found a."
+    assert Named(("a", "b")).message() == "found a, b."

@@ -72,7 +72,8 @@ class DdlStatement:
     """A statement that is not about rows. `at` is where its transaction begins, `end` where it ends.
 
     `undecoded`: the statement's bytes, where its charset could not be read; `sql` is then only for people.
-    `rows_follow`: its transaction holds rows, too (CREATE TABLE … SELECT): executing it is not all of it.
+    `rows`: its transaction, if that holds rows as well, maybe of other tables (CREATE TABLE … SELECT, or DROP TEMPORARY
+    TABLE between changes): executing it, or passing over it, is not all of it.
     """
 
     at: Location
@@ -81,8 +82,15 @@ class DdlStatement:
     sql: str
     timestamp: int
     undecoded: bytes | None = None
-    rows_follow: bool = False
+    rows: ByteRange | None = None
     sql_mode: int = 0
+
+    def rows_epoch(self) -> Epoch | None:
+        """The rows of its transaction, to be applied like any others; None where it has none."""
+        if self.rows is None:
+            return None
+        size = self.rows.end - self.rows.start
+        return Epoch(self.at, self.end, (self.rows,), 1, size, self.timestamp)
 
 
 @dataclass(frozen=True)
@@ -168,7 +176,7 @@ class _Plan:
                     continue
                 case Ended.DDL | Ended.EVENT:
                     if found.ddl is not None and not self.transactions:
-                        self.ddl = self._statement(found.ddl, found.ddl_trail, log_format)
+                        self.ddl = self._statement(file, found.ddl, found.ddl_trail, log_format)
                     return False
                 case Ended.FILE | Ended.INSIDE | Ended.TORN:
                     self._check_dropped(file, found.ended, following)
@@ -200,8 +208,9 @@ class _Plan:
         gtid_set = trail.added_to(here.gtid_set, log_format.flavour) if known else ""
         return replace(here, position=position, gtid_set=gtid_set)
 
-    def _statement(self, found: FoundDdl, trail: GtidTrail, log_format: BinlogFormat) -> DdlStatement:
+    def _statement(self, file: LogFile, found: FoundDdl, trail: GtidTrail, log_format: BinlogFormat) -> DdlStatement:
         text = found.query.text()
+        rows = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format)
         return DdlStatement(
             at=replace(self.here, position=found.start),
             end=self._moved(self.here, found.end, trail, log_format),
@@ -209,7 +218,7 @@ class _Plan:
             sql=found.query.sql.decode("utf-8", "backslashreplace") if text is None else text,
             timestamp=found.timestamp,
             undecoded=found.query.sql if text is None else None,
-            rows_follow=found.rows,
+            rows=rows if found.rows else None,
             sql_mode=found.query.sql_mode,
         )
 

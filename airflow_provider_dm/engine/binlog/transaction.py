@@ -14,6 +14,7 @@ stores it, and only wants to know where it ends.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -41,6 +42,9 @@ from airflow_provider_dm.engine.binlog.query_event import QueryEvent, Statement,
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 
 OUTSIDE, OPENED, BEGUN = range(3)
+_TEMPORARY: Final = re.compile(
+    rb"\s*(?:/\*M?!\d*\s*)?(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:/\*M?!\d*\s*)?TEMPORARY\b", re.IGNORECASE
+)
 _XA_PREPARE: Final = 38
 _TRANSACTION_PAYLOAD: Final = 40
 
@@ -216,7 +220,8 @@ def _ddl(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEve
         if walk.found.transactions:
             walk.found.ended = Ended.DDL
             return
-        walk.ddl = walk.ddl or query
+        if walk.ddl is None or _TEMPORARY.match(walk.ddl.sql):
+            walk.ddl = query  # one stands for the transaction: not the one that certainly changes no table
     if walk.state == OUTSIDE:
         walk.opened_at, walk.rows = position, False
     if walk.state != BEGUN:

@@ -148,6 +148,8 @@ def _survey(source: Source, stored: _Stored | None) -> SourceSurvey:
         return survey
     check_unchanged(source, stored.tables)
     names = {table.name for table in stored.tables}
+    for name in sorted(names - {one.table.name for one in survey.tables}):
+        raise SchemaChangedDuringCopy(source.id, str(name), "the block-allow-list leaves it out now")
     return replace(survey, tables=tuple(one for one in survey.tables if one.table.name in names))
 
 

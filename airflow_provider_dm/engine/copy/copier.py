@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
 from airflow_provider_dm.engine.copy.literal_columns import page_literals
 from airflow_provider_dm.engine.copy.page import FIRST_ROWS, Page, PageReader, next_limit
 from airflow_provider_dm.engine.copy.whole_table import copy_whole_table
-from airflow_provider_dm.engine.copy.writing import write_all
+from airflow_provider_dm.engine.copy.writing import Contested, check_absent, key_literals, write_all
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
@@ -19,7 +20,7 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, load_chunk
 from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.statements import Literals, write_rows
+from airflow_provider_dm.engine.target.statements import Literals, count_rows, write_rows
 
 ROWS_OF_A_STATEMENT: Final = 1_000
 """Measured: 500 rows cost some percent more, 2,000 no less."""
@@ -71,16 +72,26 @@ class _PageWriter:
     def write(self, seen: ChunkProgress, page: Page) -> ChunkProgress:
         """One transaction: the chunk's step and the page's rows. Gives where the chunk stands now, whoever moved it."""
         job = self.job
-        statements = list(write_rows(job.mapping, self.literals(page.rows), job.verb, max_rows=ROWS_OF_A_STATEMENT))
+        rows = self.literals(page.rows)
+        statements = list(write_rows(job.mapping, rows, job.verb, max_rows=ROWS_OF_A_STATEMENT))
+        absent = list(count_rows(job.mapping, key_literals(job.mapping, rows))) if job.first_of_key else []
         last_key = page.last_key or seen.last_key
 
-        def body(connection: Connection) -> bool:
+        def body(connection: Connection, *, sure: bool) -> bool:
             step = advance_chunk(connection, job.owner, seen, rows=len(page.rows), last_key=last_key, done=page.last)
             if step:
-                write_all(connection, statements, job)
+                check_absent(connection, absent, job)
+                affected = write_all(connection, statements, job)
+                if absent and job.siblings and affected != len(page.rows) and not sure:
+                    raise Contested
             return step
 
-        if run_transaction(self.target, body):
+        try:
+            step = run_transaction(self.target, partial(body, sure=False))
+        except Contested:
+            # Whoever wrote between our look and our REPLACE has committed by now, and is found this time.
+            step = run_transaction(self.target, partial(body, sure=True))
+        if step:
             return replace(seen, last_key=last_key, done=page.last, rows_copied=seen.rows_copied + len(page.rows))
         # Another attempt was here first, or our own COMMIT took effect and only its answer was lost.
         return run_transaction(self.target, lambda connection: load_chunk(connection, job.owner, seen.number))

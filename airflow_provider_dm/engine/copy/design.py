@@ -23,7 +23,8 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.codec import codec_for
-from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.schema.model import Index, Table
+from airflow_provider_dm.engine.target.statements import Verb
 
 
 @dataclass(eq=False)
@@ -39,6 +40,23 @@ class TargetNotEmpty(DmError):
     hint: ClassVar[str] = (
         "Empty it, or route to another table. If the copy is meant to overwrite rows of the same key, set the loader's "
         "on-duplicate-logical to replace; rows that only the target has then stay."
+    )
+
+
+@dataclass(eq=False)
+class TargetKeyNotKept(DmError):
+    """Rows that are distinct at the source may be one in the target."""
+
+    source: str
+    target: str
+    key: str
+
+    code: ClassVar[str] = "DM-7017"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the unique key {key} of {target} has no like in {source}: rows there may share its values."
+    hint: ClassVar[str] = (
+        "Drop the key in the target, or add it to the source, so that no row of the copy replaces another. If rows are "
+        "meant to overwrite each other, set the loader's on-duplicate-logical to replace."
     )
 
 
@@ -80,7 +98,7 @@ def design(
     """`fresh`: sources whose copy has not begun yet; `copied_into`: targets that this task has copied to before.
 
     Raises the first reason not to begin: UnsupportedColumnType, CannotCreateTarget, TargetTableMismatch,
-    TargetNotEmpty, TargetTableGone, NotSupportedYet. Nothing was changed then.
+    TargetNotEmpty, TargetKeyNotKept, TargetTableGone, NotSupportedYet. Nothing was changed then.
     """
     creations = _creations(surveys, target, fresh)
     known = target.tables | {name: table for name, (table, _) in creations.items()}
@@ -136,7 +154,9 @@ def _check_source(
     for one, mapping in zip(survey.tables, mappings, strict=True):
         for column in one.table.columns:
             codec_for(one.table.name, column)
-        verb_for(mapping, subtask.loader)
+        verb = verb_for(mapping, subtask.loader)
+        if verb is Verb.REPLACE and subtask.loader.on_duplicate_logical is not OnDuplicate.REPLACE:
+            _check_keys(mapping)
         if paging_order(mapping) is None and one.rows > MOST_ROWS:
             way_out = "Give it a primary key (and the target table too), or leave it out by block-allow-list."
             raise NotSupportedYet(
@@ -145,6 +165,25 @@ def _check_source(
         filled = one.target in target.filled and one.target not in copied_into
         if filled and subtask.loader.on_duplicate_logical is not OnDuplicate.REPLACE:
             raise TargetNotEmpty(str(one.target), tuple(feeders[one.target]))
+
+
+def _check_keys(mapping: TableMapping) -> None:
+    """Every unique key of the target follows from one of the source: REPLACE would not notice where it does not."""
+    for key in mapping.target.unique_keys:
+        if not any(_follows(key, ours) for ours in mapping.source.unique_keys):
+            raise TargetKeyNotKept(str(mapping.source.name), str(mapping.target.name), key.name)
+
+
+def _follows(theirs: Index, ours: Index) -> bool:
+    """Whether rows that differ in `ours` differ in `theirs`, collations aside."""
+    if theirs.expression or ours.expression:
+        return theirs.expression and ours.expression  # what is computed is not known here
+    lengths = dict(zip(map(str.lower, theirs.columns), theirs.prefixes or (None,) * len(theirs.columns), strict=True))
+    for column, length in zip(ours.columns, ours.prefixes or (None,) * len(ours.columns), strict=True):
+        kept = lengths.get(column.lower(), 0)
+        if kept is not None and (length is None or kept < length):
+            return False
+    return True
 
 
 def _feeder(source_id: str, name: TableName) -> str:

@@ -27,6 +27,8 @@ class ChunkJob:
     until: float
     """Unix time in seconds; at least one page is copied. Clocks that disagree cost rounds, not rows."""
     siblings: tuple[str, ...] = ()
+    first_of_key: bool = False
+    """A REPLACE that must not meet its own identity key (`writing.check_absent`)."""
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.config.units import OnDuplicate
 from airflow_provider_dm.engine.copy.begin import Loading, Source, begin, check_unchanged, finished
 from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
 from airflow_provider_dm.engine.copy.watermark import high_watermark
-from airflow_provider_dm.engine.copy.writing import verb_for
+from airflow_provider_dm.engine.copy.writing import same_key, verb_for
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -32,6 +33,7 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.statements import Verb
 from airflow_provider_dm.engine.target.subtask import finish_load
 
 log = logging.getLogger(__name__)
@@ -163,15 +165,19 @@ def _lanes(loading: Loading, chunks: Sequence[ChunkProgress], slots: int) -> lis
 
 
 def _job(loading: Loading, chunk: ChunkProgress, mapping: TableMapping) -> ChunkJob:
-    source = loading.source
+    source, loader = loading.source, loading.source.subtask.loader
+    verb = verb_for(mapping, loader)
     return ChunkJob(
         source.owner,
         chunk,
         mapping,
-        verb_for(mapping, source.subtask.loader),
+        verb,
         loading.start.suffix,
         until=0.0,
         siblings=loading.design.siblings(source.id, mapping),
+        first_of_key=(
+            verb is Verb.REPLACE and loader.on_duplicate_logical is not OnDuplicate.REPLACE and same_key(mapping)
+        ),
     )
 
 

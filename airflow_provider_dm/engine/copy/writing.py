@@ -3,13 +3,13 @@
 Rows of one identity key come in key order, once, so a plain INSERT can only meet a row that another shard or a stranger
 has put there. That is an error; nothing is replaced. Where the target has further unique keys, two pages of different
 moments may disagree on who owns a value (a row gave it away, another took it). The binlog from P0 on settles that, so
-such tables are written with REPLACE. Shards that collide in a *further* unique key are therefore not noticed here;
-verify does.
+such tables are written with REPLACE, once it is seen that no row of these identity keys is there. Shards that collide
+in a *further* unique key are therefore not noticed here; verify does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,8 +19,16 @@ from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.session import execute
-from airflow_provider_dm.engine.target.statements import Statement, Verb
+from airflow_provider_dm.engine.target.session import count, execute
+from airflow_provider_dm.engine.target.statements import Literals, Statement, Verb
+
+
+@dataclass(eq=False)
+class Contested(DmError):
+    """A REPLACE removed rows, of which some may be those that another shard committed a moment ago. Rolls back."""
+
+    code: ClassVar[str] = "DM-7016"
+    what: ClassVar[str] = "rows were replaced that had not been there before"
 
 
 @dataclass(eq=False)
@@ -54,23 +62,46 @@ def verb_for(mapping: TableMapping, loader: LoaderConfig) -> Verb:
         case OnDuplicate.IGNORE:
             way_out = "Use replace or error: which of two rows stays would otherwise be a matter of timing."
             raise NotSupportedYet("on-duplicate-logical ignore", str(mapping.source.name), way_out)
-    source_key, target_key = mapping.source.identity, mapping.target.identity
-    if source_key is None or target_key is None:
+    if mapping.source.identity is None or mapping.target.identity is None:
         return Verb.INSERT  # one exact snapshot: no two pages that could disagree
-    same_key = {name.lower() for name in source_key.columns} == {name.lower() for name in target_key.columns}
-    return Verb.INSERT if same_key and len(mapping.target.unique_keys) == 1 else Verb.REPLACE
+    return Verb.INSERT if same_key(mapping) and len(mapping.target.unique_keys) == 1 else Verb.REPLACE
 
 
-def write_all(connection: Connection, statements: Iterable[Statement], job: ChunkJob) -> None:
-    """Inside a transaction that has advanced the chunk. Raises DuplicateDuringCopy and what `execute` raises."""
+def same_key(mapping: TableMapping) -> bool:
+    """Whether source and target tell rows apart by the same columns."""
+    ours, theirs = (
+        side.identity and {*map(str.lower, side.identity.columns)} for side in (mapping.source, mapping.target)
+    )
+    return ours is not None and ours == theirs
+
+
+def key_literals(mapping: TableMapping, rows: Iterable[Literals]) -> Iterator[Literals]:
+    """The identity keys of rows in the source's column order."""
+    identity = mapping.target.identity
+    places = [mapping.source.column(name).position for name in identity.columns] if identity else []
+    return (tuple([row[place] for place in places]) for row in rows)
+
+
+def check_absent(connection: Connection, statements: Iterable[Statement], job: ChunkJob) -> None:
+    """Before a REPLACE: no row has these identity keys (`count_rows`). Raises DuplicateDuringCopy.
+
+    A page comes once, in key order; so whoever has such a key already is another shard or a stranger."""
+    for statement in statements:
+        if count(connection, statement):
+            raise _duplicate(job, "identity")
+
+
+def write_all(connection: Connection, statements: Iterable[Statement], job: ChunkJob) -> int:
+    """Inside a transaction that has advanced the chunk. Gives the rows affected.
+
+    Raises DuplicateDuringCopy and what `execute` raises.
+    """
     try:
-        for statement in statements:
-            execute(connection, statement)
+        return sum(execute(connection, statement) for statement in statements)
     except DuplicateInTarget as error:
-        raise DuplicateDuringCopy(
-            job.owner.source,
-            str(job.mapping.source.name),
-            str(job.mapping.target.name),
-            error.key,
-            job.siblings or ("this table only",),
-        ) from None
+        raise _duplicate(job, error.key) from None
+
+
+def _duplicate(job: ChunkJob, key: str) -> DuplicateDuringCopy:
+    mapping, siblings = job.mapping, job.siblings or ("this table only",)
+    return DuplicateDuringCopy(job.owner.source, str(mapping.source.name), str(mapping.target.name), key, siblings)

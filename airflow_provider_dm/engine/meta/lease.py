@@ -36,6 +36,7 @@ class LeaseHeld(DmError):
     """Until it expires, unless renewed."""
 
     code: ClassVar[str] = "DM-8005"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
     what: ClassVar[str] = (
         "task {task!r} on source {source!r} is held by {holder} on {host} for {age_seconds:.0f} s; "
         "its lease expires in {remaining_seconds:.1f} s unless it is renewed."

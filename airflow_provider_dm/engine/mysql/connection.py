@@ -19,7 +19,7 @@ from pymysql.constants import CLIENT
 from pymysql.cursors import Cursor
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Tls
 
 CONNECT_TIMEOUT_SECONDS: Final = 10
 SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -62,7 +62,7 @@ class AccessDenied(DmError):
 def connect(endpoint: Endpoint, *, database: str | None = None, read_timeout: float | None = None) -> Connection:
     """A connection with the pinned session; autocommit is on. `read_timeout` in seconds.
 
-    Raises ServerUnreachable (retry) or AccessDenied (stop).
+    Raises ServerUnreachable (retry), AccessDenied or TlsFilesUnusable (stop).
     """
     try:
         connection: Connection = pymysql.connect(
@@ -101,12 +101,20 @@ def _refused(endpoint: Endpoint, error: pymysql.err.OperationalError) -> DmError
 def _tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
     if endpoint.tls is None:
         return None
-    context = ssl.create_default_context(cafile=endpoint.tls.ca)
-    if endpoint.tls.ca is None:
+    try:
+        return _tls_context_of(endpoint.tls)
+    except OSError as error:  # ssl.SSLError is one
+        files = tuple(filter(None, (endpoint.tls.ca, endpoint.tls.cert, endpoint.tls.key)))
+        raise TlsFilesUnusable(str(endpoint), files, error.strerror or str(error)) from error
+
+
+def _tls_context_of(tls: Tls) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=tls.ca)
+    if tls.ca is None:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if endpoint.tls.cert is not None:
-        context.load_cert_chain(endpoint.tls.cert, endpoint.tls.key)
+    if tls.cert is not None:
+        context.load_cert_chain(tls.cert, tls.key)
     return context
 
 
@@ -148,6 +156,22 @@ def connected(endpoint: Endpoint, **options: Any) -> Iterator[Connection]:
         yield connection
     finally:
         connection.close()
+
+
+@dataclass(eq=False)
+class TlsFilesUnusable(DmError):
+    """The files of a TLS configuration are not there, or not what they should be. No connection was tried."""
+
+    server: str
+    files: tuple[str, ...]
+    reason: str
+
+    code: ClassVar[str] = "DM-2003"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "TLS to {server} cannot be set up from {files}: {reason}."
+    hint: ClassVar[str] = (
+        "Give PEM files that this machine can read; a certificate needs its key, and a certificate file may hold both."
+    )
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ class CheckResult:
     remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.state.value:<4}  {self.where}  {self.name}: {self.message} {self.remedy}".rstrip()
+        end = "" if not self.remedy or self.message.endswith((".", "!", "?")) else "."
+        return f"{self.state.value:<4}  {self.where}  {self.name}: {self.message}{end} {self.remedy}".rstrip()
 
 
 @dataclass(eq=False)

@@ -101,7 +101,7 @@ def _numeric_codec(column: Column) -> Codec | None:
             # No key form: the target may be a FLOAT, which makes one number of several.
             return Codec(numbers.float_literal, None, select=_as_double, from_text=numbers.float_from_text)
         case "bit":
-            return Codec(strings.binary_literal, numbers.bits_key)
+            return Codec(numbers.bits_literal, numbers.bits_key)
     return None
 
 

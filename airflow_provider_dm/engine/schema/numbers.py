@@ -185,6 +185,15 @@ def decimal_key(value: bytes) -> bytes:
     return b"0" if short == b"-0" else short
 
 
+def bits_literal(value: bytes) -> bytes:
+    r"""A number: MariaDB compares a BIT with x'…' as text, and warns that the text is no number.
+
+    >>> bits_literal(b"\x01\xff")
+    b'511'
+    """
+    return b"%d" % int.from_bytes(value, "big")
+
+
 def bits_key(value: bytes) -> bytes:
     """BIT columns of different width hold the same number."""
     return value.lstrip(b"\0")

@@ -22,7 +22,7 @@ _ANSI_QUOTES: Final = 1 << 2
 _NO_BACKSLASH_ESCAPES: Final = 1 << 20
 
 _HARMLESS_HEADS: Final = frozenset(
-    {"GRANT", "REVOKE", "FLUSH", "ANALYZE", "OPTIMIZE", "REPAIR", "CHECK", "SET", "INSTALL", "UNINSTALL", "KILL"}
+    {"GRANT", "REVOKE", "FLUSH", "OPTIMIZE", "REPAIR", "CHECK", "SET", "INSTALL", "UNINSTALL", "KILL"}
 )
 _HARMLESS_OBJECTS: Final = frozenset(
     {"USER", "ROLE", "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "PACKAGE", "EVENT", "SERVER", "TABLESPACE", "LOGFILE"}
@@ -93,6 +93,11 @@ def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:
 def _judge(tokens: Sequence[_Token], schema: str, rules: BlockAllowRules) -> Verdict:
     reader = _Reader(tokens, schema)
     head = reader.word()
+    if head == "SET" and reader.skip("STATEMENT"):
+        reader.past_variables()
+        return _judge(tokens[reader.here :], schema, rules)
+    if head == "ANALYZE":
+        return _of_analyze(reader)
     if head in _HARMLESS_HEADS:
         return PassOver(head)
     if head == "TRUNCATE":
@@ -111,6 +116,13 @@ def _judge(tokens: Sequence[_Token], schema: str, rules: BlockAllowRules) -> Ver
         reader.after("ON")
         return _of_tables([reader.table()], rules)
     return _of_tables(_tables_of(head, reader), rules)
+
+
+def _of_analyze(reader: _Reader) -> Verdict:
+    _ = reader.skip("NO_WRITE_TO_BINLOG") or reader.skip("LOCAL")
+    if reader.peek() not in ("TABLE", "TABLES"):
+        raise _Unreadable("it may run the statement that it analyzes")  # MariaDB
+    return PassOver("ANALYZE TABLE")
 
 
 def _of_tables(tables: Sequence[TableName], rules: BlockAllowRules) -> Verdict:
@@ -225,13 +237,22 @@ class _Reader:
                 raise _Unreadable("its kind is not known")
             self.here += 1
 
+    def past_variables(self) -> None:
+        """MariaDB's SET STATEMENT a = 1, b = 2 FOR …: up to what is run."""
+        depth = 0
+        while (text := self.word()) != "FOR" or depth:
+            if not text or text == "SQL_MODE":  # another mode may read what follows in another way
+                raise _Unreadable("the statement inside of SET STATEMENT is not understood")
+            depth += {"(": 1, ")": -1}.get(text, 0)
+
     def after(self, word: str) -> None:
         while (text := self.word()) != word:
             if not text:
                 raise _Unreadable(f"there is no {word}")
 
     def further_tables(self) -> Iterator[TableName]:
-        """The tables that ALTER TABLE names behind the first: RENAME [TO] x, EXCHANGE PARTITION p WITH TABLE x."""
+        """The tables that ALTER TABLE names behind the first: RENAME [TO] x, EXCHANGE PARTITION p WITH TABLE x,
+        CONVERT PARTITION p TO TABLE x, CONVERT TABLE x TO PARTITION p."""
         depth = 0
         while text := self.word():
             depth += {"(": 1, ")": -1}.get(text, 0)
@@ -243,6 +264,9 @@ class _Reader:
             elif text == "EXCHANGE":
                 self.after("WITH")
                 self.skip("TABLE")
+                yield self.table()
+            elif text == "CONVERT" and self.peek() in ("PARTITION", "TABLE"):
+                self.after("TABLE")
                 yield self.table()
 
 

@@ -167,6 +167,8 @@ class _Loop:
         match planned:
             case Epoch(hi=hi) if compare(hi, edge) is Order.SAME:
                 return planned
+            case DdlStatement(end=end) if planned.rows is not None and compare(end, edge) is Order.SAME:
+                return planned
             case Epoch(hi=hi) if compare(hi, edge) is Order.BEFORE:
                 return UpToDate(self.here)  # the relay has not pulled all of it again yet
             case UpToDate():
@@ -232,7 +234,11 @@ class _Loop:
         match judge_ddl(ddl, self.opened.plan.rules):
             case PassOver(why):
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
-                self._advance(ddl.end)
+                rows = ddl.rows_epoch()
+                if rows is None:
+                    self._advance(ddl.end)
+                else:
+                    self._epoch(rows)  # the statement is nothing to us, the rows of its transaction may be
             case Stop(why):
                 raise stop_error(ddl, why)
 

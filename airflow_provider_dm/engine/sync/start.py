@@ -19,12 +19,14 @@ from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, Order, compare
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
+from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import (
@@ -36,7 +38,12 @@ from airflow_provider_dm.engine.target.subtask import (
     note_plan,
     read_subtask,
 )
-from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas, save_table_schemas
+from airflow_provider_dm.engine.target.table_schema import (
+    TableSchema,
+    forget_table_schemas,
+    load_table_schemas,
+    save_table_schemas,
+)
 
 
 @dataclass(eq=False)
@@ -50,6 +57,22 @@ class GoalBehind(DmError):
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the sync stands at {here}; {goal} is not in the same log."
     hint: ClassVar[str] = "Give `until` as FILE:POSITION with a file of this source."
+
+
+@dataclass(eq=False)
+class SourceWentBack(DmError):
+    """The end of the source's log lies before what was applied of it: it is another log."""
+
+    end: str
+    here: str
+
+    code: ClassVar[str] = "DM-6043"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the source's binlog ends at {end}, and it was applied up to {here} before."
+    hint: ClassVar[str] = (
+        "The source lost or rewrote its binlog (RESET MASTER, a restored server, a crash with sync_binlog other than "
+        "1). What it wrote since cannot be told from what is applied: migrate in full again."
+    )
 
 
 @dataclass(eq=False)
@@ -67,6 +90,20 @@ class PlanChanged(DmError):
         "tables of the task or the keys of a target table have changed."
     )
     hint: ClassVar[str] = "Change them back, let the sync go on until it is behind that place, and change them then."
+
+
+@dataclass(eq=False)
+class TableLeftOut(DmError):
+    """A table comes back into the task, and what happened to it meanwhile is lost."""
+
+    table: str
+
+    code: ClassVar[str] = "DM-6044"
+    what: ClassVar[str] = (
+        "{table} was copied by this task and left out by the block-allow-list later: its changes since were passed "
+        "over, and the task cannot go on with it as if nothing had been."
+    )
+    hint: ClassVar[str] = "Leave it out still, or migrate it in full with another task (another name)."
 
 
 @dataclass(frozen=True)
@@ -94,7 +131,11 @@ class Opened:
 
 
 def open_sync(spec: JobSpec, source_id: str, generation: int) -> Opened:
-    """Read all of it. Raises SubtaskMissing, GoalBehind, and what reading schemas and making a plan raises."""
+    """Read all of it.
+
+    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, and what reading schemas and making a
+    plan raises.
+    """
     source, config = spec.source(source_id), spec.task.subtask(source_id)
     target = SyncTarget(spec.target.resolve(), config.meta_schema, config.task, source_id, generation)
     connection = target_connection(target.endpoint)
@@ -106,8 +147,8 @@ def open_sync(spec: JobSpec, source_id: str, generation: int) -> Opened:
         raise SubtaskMissing(config.task, source_id)
     stands = read_all_stands(connection, config.meta_schema, config.task, source_id)
     lo, edge = _between(stands, subtask)
-    plan = _plan(connection, config, source_id, subtask.buckets)
-    _check_plan(plan, subtask, target, lo, edge)
+    plan, left_out = _plan(connection, config, source_id, subtask.buckets)
+    _check_plan(plan, left_out, subtask, target, lo, edge)
     return Opened(
         plan=plan,
         target=target,
@@ -129,18 +170,30 @@ def _between(stands: Sequence[Stand], subtask: Subtask) -> tuple[Location, Locat
     return lo, None if compare(lo, edge) is Order.SAME else edge
 
 
-def _check_plan(plan: SyncPlan, subtask: Subtask, target: SyncTarget, lo: Location, edge: Location | None) -> None:
-    """Half an epoch is completed by the plan that began it (frontier rule 6); else the new one holds from here."""
+def _check_plan(
+    plan: SyncPlan,
+    left_out: Sequence[TableName],
+    subtask: Subtask,
+    target: SyncTarget,
+    lo: Location,
+    edge: Location | None,
+) -> None:
+    """Half an epoch is completed by the plan that began it (frontier rule 6); else the new one holds from here.
+
+    A table that it leaves out is forgotten, as it could not come back without a gap.
+    """
     fingerprint = plan.fingerprint()
     if fingerprint == subtask.plan:
         return
     if edge is not None:
         raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
     where = (target.meta_schema, target.task, target.source)
-    run_transaction(
-        target.endpoint,
-        lambda connection: note_plan(connection, *where, generation=target.generation, plan=fingerprint),
-    )
+
+    def body(connection: Connection) -> None:
+        note_plan(connection, *where, generation=target.generation, plan=fingerprint)
+        forget_table_schemas(connection, *where, left_out)
+
+    run_transaction(target.endpoint, body)
 
 
 def location_at(sort_key: str, known: Location) -> Location:
@@ -161,7 +214,10 @@ def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
         return None
     if until == "caught-up":
         with connected(source.endpoint.resolve()) as connection:
-            return in_relay(current_location(connection), connection, source)
+            end = in_relay(current_location(connection), connection, source)
+        if compare(lo, end) is Order.AFTER and lo.suffix == end.suffix:
+            raise SourceWentBack(str(end), str(lo))
+        return end
     goal = replace(Location.parse(until), suffix=lo.suffix)
     if compare(lo, goal) is Order.UNRELATED:
         raise GoalBehind(str(goal), str(lo))
@@ -174,12 +230,21 @@ def in_relay(location: Location, connection: Connection, source: SourceSpec) -> 
     return location if suffix is None else replace(location, suffix=suffix)
 
 
-def _plan(connection: Connection, config: SubtaskConfig, source_id: str, buckets: int) -> SyncPlan:
+def _plan(
+    connection: Connection, config: SubtaskConfig, source_id: str, buckets: int
+) -> tuple[SyncPlan, list[TableName]]:
+    """The plan, and the tables that the rules leave out of what the task began with."""
+    where = (config.meta_schema, config.task, source_id)
     rules, router = compiled_rules(config)
-    schemas = load_table_schemas(connection, config.meta_schema, config.task, source_id)
-    schemas = [schema for schema in schemas if rules.allows(schema.table.name)]
+    known = load_table_schemas(connection, *where)
+    names = {schema.table.name for schema in known}
+    for chunk in load_chunks(connection, *where):
+        if chunk.table not in names and rules.allows(chunk.table):
+            raise TableLeftOut(str(chunk.table))
+    schemas = [schema for schema in known if rules.allows(schema.table.name)]
     targets = read_tables(connection, {router.route(schema.table.name) for schema in schemas})
-    return make_plan(schemas, targets, rules=rules, router=router, buckets=buckets)
+    plan = make_plan(schemas, targets, rules=rules, router=router, buckets=buckets)
+    return plan, [name for name in sorted(names) if not rules.allows(name)]
 
 
 def compiled_rules(config: SubtaskConfig) -> tuple[BlockAllowRules, Router]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.meta_tables import meta_table
 
@@ -46,6 +47,19 @@ def set_skip_until(connection: Connection, meta_schema: str, task: str, source: 
         "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
         (until, task, source, *table.name),
     )
+
+
+def forget_table_schemas(
+    connection: Connection, meta_schema: str, task: str, source: str, names: Iterable[TableName]
+) -> None:
+    """Inside a transaction that has checked the generation: these tables are no part of the task any more."""
+    for name in names:
+        query(
+            connection,
+            f"DELETE FROM {meta_table(meta_schema, 'dm_table_schema')} "
+            "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
+            (task, source, *name),
+        )
 
 
 def load_table_schemas(connection: Connection, meta_schema: str, task: str, source: str) -> list[TableSchema]:

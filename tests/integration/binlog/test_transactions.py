@@ -98,7 +98,7 @@ def test_ddl_comes_alone_with_its_text_and_create_table_select_says_that_rows_fo
         "INSERT INTO t VALUES (2, 'b', 2)",
     )
     found = [one for one in plans(source, lo, here(connection)) if isinstance(one, DdlStatement)]
-    assert [(one.sql.split(" /*")[0][:30], one.rows_follow) for one in found if "TEMPORARY" not in one.sql] == [
+    assert [(one.sql.split(" /*")[0][:30], one.rows is not None) for one in found if "TEMPORARY" not in one.sql] == [
         ("ALTER TABLE t ADD `größe` INT", False),
         ("CREATE TABLE `c` (\n  `id` int(" if source.flavour == "mariadb" else "CREATE TABLE `c` (\n  `id` int ", True),
         ("TRUNCATE TABLE c", False),

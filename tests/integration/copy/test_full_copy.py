@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.begin import RelayNotRunning, wait_for_relay
-from airflow_provider_dm.engine.copy.design import TargetNotEmpty
+from airflow_provider_dm.engine.copy.design import TargetKeyNotKept, TargetNotEmpty
 from airflow_provider_dm.engine.copy.target_ddl import CannotCreateTarget
 from airflow_provider_dm.engine.copy.writing import DuplicateDuringCopy
 from airflow_provider_dm.engine.reading.survey import EngineNotTransactional, NoTablesSelected
@@ -129,6 +129,47 @@ def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
     assert {f"one:{caught.value.table}", *caught.value.siblings} == {f"one:{schema}.t_0", f"one:{schema}.t_1"}
     assert "t_0" in str(caught.value)
     assert len(mysql_target.sql("SELECT * FROM t", database=schema)) == 1
+
+
+def test_shards_that_share_a_key_stop_beside_a_further_unique_key(
+    mariadb_source: Server, mysql_source: Server, target: Server, fresh_schema: FreshSchema
+) -> None:
+    """Such tables are written with REPLACE, which would take the other shard's row away without a word."""
+    schema = fresh_schema(mariadb_source, mysql_source)
+    for server, name in ((mariadb_source, "a"), (mysql_source, "b")):
+        server.sql(
+            "CREATE TABLE t (id INT PRIMARY KEY, u VARCHAR(9), UNIQUE KEY (u)) COLLATE utf8mb4_bin;"
+            f"INSERT INTO t VALUES (1, '{name}1'), (2, '{name}2')",
+            database=schema,
+        )
+    migration = Migration(
+        target, {"one": mariadb_source, "two": mysql_source}, {"one": [schema], "two": [schema]}, f"{schema}_meta"
+    )
+
+    for _ in range(3):
+        with pytest.raises(DuplicateDuringCopy):
+            migration.go()
+
+    rows = target.sql("SELECT id, u FROM t ORDER BY id", database=schema)
+    assert rows in ([(1, "a1"), (2, "a2")], [(1, "b1"), (2, "b2")])
+
+
+@pytest.mark.parametrize("target_keys", ["PRIMARY KEY (id), UNIQUE KEY u (u)", "PRIMARY KEY (u)"])
+def test_a_key_that_only_the_target_has_is_refused(
+    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema, target_keys: str
+) -> None:
+    """REPLACE would make one row of two."""
+    schema = fresh_schema(mariadb_source, mysql_target)
+    mariadb_source.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, u INT NOT NULL); INSERT INTO t VALUES (1, 7), (2, 7)", database=schema
+    )
+    mysql_target.sql(f"CREATE TABLE t (id INT NOT NULL, u INT NOT NULL, {target_keys})", database=schema)
+    migration = Migration(mysql_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta")
+
+    with pytest.raises(TargetKeyNotKept):
+        migration.go()
+
+    assert mysql_target.sql("SELECT * FROM t", database=schema) == []
 
 
 def test_refusals_leave_the_target_as_it_was(source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:

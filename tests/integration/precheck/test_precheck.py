@@ -190,3 +190,24 @@ def test_a_source_whose_binlog_is_off_or_wrong(mariadb_target: Server, start_own
     assert "binlog_format = 'ROW'" in result(report_wrong, "binlog_format", state=State.FAIL).remedy
     assert "binlog_row_image = 'FULL'" in result(report_wrong, "binlog_row_image", state=State.FAIL).remedy
     assert "log_bin_compress" in result(report_wrong, "binlog_compression", state=State.FAIL).message
+
+
+def test_a_view_in_the_place_of_a_target_table(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source, target)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+    target.sql("CREATE VIEW t AS SELECT 1 AS id", database=schema)
+
+    report = check(source, target, [schema])
+
+    assert "is a view" in result(report, "table_creation", "target", State.FAIL).message
+
+
+def test_a_target_that_lowers_names(mysql_source: Server, start_own: StartServers) -> None:
+    (lowering,) = start_own(ServerSpec("lowering", "mariadb", ("--lower-case-table-names=1",)))
+    mysql_source.sql("DROP DATABASE IF EXISTS MixedShop; CREATE DATABASE MixedShop")
+    mysql_source.sql("CREATE TABLE Orders (id INT PRIMARY KEY)", database="MixedShop")
+
+    report = check(mysql_source, lowering, ["MixedShop"])
+    mysql_source.sql("DROP DATABASE MixedShop")
+
+    assert "lower_case_table_names=1" in result(report, "table_creation", "target", State.FAIL).message

@@ -47,6 +47,7 @@ TABLES = {
     "loose": "u int, v int, UNIQUE KEY u (u)",
 }
 """One for each way of telling rows apart: identity only, further unique key, composite, collation, none, nullable."""
+BITS = {"flags": "f bit(9), a int", "bits": "f bit(33) NOT NULL PRIMARY KEY, a int"}
 
 
 def rows_of(server: Server, schema: str, table: str) -> list[tuple[object, ...]]:
@@ -142,7 +143,7 @@ class SyncKit:
         _ = self.first_file
         for server in (self.source, self.target):
             for name in self.tables:
-                server.sql(f"CREATE TABLE `{self.schema}`.`{name}` ({TABLES[name]})")
+                server.sql(f"CREATE TABLE `{self.schema}`.`{name}` ({(TABLES | BITS)[name]})")
 
     def begin(self, start: Location | None = None) -> None:
         """The subtask's rows, without a change applied: from `start`, or from the end of the upstream's log."""

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from airflow_provider_dm.engine.config.rule_models import TablePattern
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync import apply
@@ -14,9 +15,10 @@ from airflow_provider_dm.engine.sync.apply import MissingRow
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import run_sync
+from airflow_provider_dm.engine.sync.plan import UnknownTable
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
-from airflow_provider_dm.engine.sync.start import PlanChanged
+from airflow_provider_dm.engine.sync.start import PlanChanged, SourceWentBack
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.generation import Fenced, claim_generation
 from airflow_provider_dm.engine.target.session import execute
@@ -53,6 +55,20 @@ def test_values_swap_between_rows_in_one_transaction(kit: SyncKit) -> None:
         "UPDATE plain SET id = 1 WHERE id = 2",
         "UPDATE plain SET id = 2 WHERE id = 3",
     )
+    kit.sync()
+
+    assert kit.differences() == []
+
+
+def test_rows_are_found_by_their_bits(kit: SyncKit) -> None:
+    kit.create("flags", "bits")
+    kit.begin()
+    kit.write("INSERT INTO flags VALUES (b'101010101', 1), (b'101010101', 1), (b'0', 2), (NULL, 3)")
+    kit.write("INSERT INTO bits VALUES (b'101010101', 1), (0, 2), (8589934591, 3)")
+    kit.sync()
+
+    kit.write("DELETE FROM flags WHERE a = 1 LIMIT 1", "UPDATE flags SET f = 511 WHERE a > 1")
+    kit.write("DELETE FROM bits WHERE a = 1", "UPDATE bits SET f = 5 WHERE a = 3", "UPDATE bits SET a = 4 WHERE a = 2")
     kit.sync()
 
     assert kit.differences() == []
@@ -151,6 +167,19 @@ def test_a_newer_generation_fences(one_kit: SyncKit) -> None:
     assert one_kit.target.sql(f"SELECT * FROM `{one_kit.schema}`.plain") == []
 
 
+def test_a_source_whose_log_was_reset_is_not_caught_up(one_kit: SyncKit) -> None:
+    """Its end lies before what is applied, so nothing would be waited for."""
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+    one_kit.sync()
+    position = f"`{one_kit.meta_schema}`.dm_frontier SET position"
+    one_kit.target.sql(f"UPDATE {position} = '000001.0000999999.00000000000000000004'")
+
+    with pytest.raises(SourceWentBack):
+        one_kit.sync()
+
+
 def test_until_a_location(one_kit: SyncKit) -> None:
     one_kit.create("plain")
     one_kit.begin()
@@ -239,6 +268,43 @@ def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeyp
     assert ragged > 0
 
 
+def test_rows_beside_a_statement_that_is_passed_over_are_applied(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DROP TEMPORARY TABLE does not commit: on MariaDB it stands in the log between the rows of a transaction. Also
+    when the transaction was half written before."""
+    kit.create("plain", "uniq")
+    kit.begin()
+    with kit.source.connect(database=kit.schema) as connection, connection.cursor() as cursor:
+        for statement in (
+            "SET SESSION binlog_format = 'MIXED'",
+            "CREATE TEMPORARY TABLE mine (a int)",
+            "BEGIN",
+            "INSERT INTO plain VALUES (1, UUID()), (2, UUID()), (3, UUID()), (4, UUID())",
+            "DROP TEMPORARY TABLE mine",
+            "INSERT INTO uniq VALUES (1, 1, UUID())",
+            "COMMIT",
+        ):
+            cursor.execute(statement)
+    kit.write("UPDATE plain SET v = 'x' WHERE id = 2")
+    written = 0
+
+    def fragile(connection: Connection, statement: Statement) -> int:
+        nonlocal written
+        written += 1
+        if written == 3:
+            raise Strike
+        return execute(connection, statement)
+
+    monkeypatch.setattr(apply, "execute", fragile)
+    monkeypatch.setattr(apply, "BATCH_ROWS", 1)
+    goal = str(kit.upstream())
+    with pytest.raises(Strike):
+        kit.sync(until=goal)
+
+    kit.sync(until=goal)
+
+    assert kit.differences() == []
+
+
 def test_rules_cannot_change_while_an_epoch_is_half_written(one_kit: SyncKit) -> None:
     one_kit.create("plain", "pair")
     one_kit.begin()
@@ -252,6 +318,22 @@ def test_rules_cannot_change_while_an_epoch_is_half_written(one_kit: SyncKit) ->
     one_kit.target.sql(f"UPDATE {frontier} SET released = ''")
 
     assert one_kit.sync().finished
+
+
+def test_a_table_that_was_left_out_does_not_come_back_with_a_gap(one_kit: SyncKit) -> None:
+    one_kit.create("plain", "pair")
+    one_kit.begin()
+    allowed = one_kit.spec().task.block_allow_list["ours"]
+    without = allowed.model_copy(update={"ignore_tables": (TablePattern(db_name=one_kit.schema, tbl_name="plain"),)})
+    spec = one_kit.spec()
+    lists = {**spec.task.block_allow_list, "ours": without}
+    one_kit.write("INSERT INTO plain VALUES (1, 'lost')", "INSERT INTO pair VALUES (1, 'a', 1)")
+    one_kit.run(spec.model_copy(update={"task": spec.task.model_copy(update={"block_allow_list": lists})}))
+
+    one_kit.write("INSERT INTO plain VALUES (2, 'b')")
+
+    with pytest.raises(UnknownTable):
+        one_kit.sync()
 
 
 def test_bytes_travel_with_the_tasks_where_executors_see_no_relay(one_kit: SyncKit) -> None:

@@ -77,9 +77,28 @@ def test_ddl_closes_the_epoch_and_is_the_next_plan(tmp_path: Path) -> None:
     ddl = plan(files, first.hi)
     assert isinstance(ddl, DdlStatement)
     assert (ddl.at, ddl.end) == (first.hi, Location(log.name, ddl_end, "0-7-2"))
-    assert (ddl.schema, ddl.sql, ddl.undecoded, ddl.rows_follow) == ("shop", "ALTER TABLE t COMMENT 'é'", None, False)
+    assert (ddl.schema, ddl.sql, ddl.undecoded, ddl.rows) == ("shop", "ALTER TABLE t COMMENT 'é'", None, None)
 
     assert epoch(plan(files, ddl.end)).hi == Location(log.name, log.position, "0-7-3")
+
+
+def test_a_temporary_table_does_not_hide_the_rows_and_statements_beside_it(tmp_path: Path) -> None:
+    log = Log("mariadb")
+    start = log.gtid()
+    log.table_map()
+    log.rows("insert", [order(1)])
+    log.query("DROP TEMPORARY TABLE IF EXISTS `shop`.`m`")
+    log.query("SET STATEMENT max_statement_time=9 FOR INSERT INTO t VALUES ('TEMPORARY')")
+    log.query("DROP TEMPORARY TABLE n")
+    log.xid()
+
+    ddl = plan([log.file(tmp_path)], Location(log.name, start))
+
+    assert isinstance(ddl, DdlStatement)
+    assert ddl.sql.startswith("SET STATEMENT"), "the one that decides"
+    rows = ddl.rows_epoch()
+    assert rows is not None
+    assert [(one.start, one.end) for one in rows.ranges] == [(start, log.position)]
 
 
 def test_a_statement_in_an_unreadable_charset_keeps_its_bytes(tmp_path: Path) -> None:

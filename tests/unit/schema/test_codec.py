@@ -24,7 +24,7 @@ def column(column_type: str, *, charset: str | None = None, collation: str | Non
         (column("bigint unsigned"), b"18446744073709551615", b"18446744073709551615"),
         (column("decimal(5,2)"), b"-1.50", b"-1.50"),
         (column("double"), b"0.1", b"0.1e0"),
-        (column("bit(9)"), b"\x01\xff", b"x'01ff'"),
+        (column("bit(9)"), b"\x01\xff", b"511"),
         (column("year"), b"0000", b"'0000'"),
         (column("datetime(6)"), b"2020-00-10 00:00:00.000001", b"'2020-00-10 00:00:00.000001'"),
         (column("varchar(9)", charset="utf8mb4"), "é'\\".encode(), "'é\\'\\\\'".encode()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from airflow_provider_dm.engine.copy.target_ddl import CannotCreateTarget, create_table_like
 from airflow_provider_dm.engine.errors import DmError
@@ -95,22 +95,44 @@ def check_creation(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
     """Target tables that do not exist can be created after their source."""
     planned: set[TableName] = set()
     bad = 0
+    taken = _other_relations(facts)
+    lowers = facts.setting("lower_case_table_names") == "1"
     for source in facts.sources:
         for table in source.tables:
             target = source.routed[table.name]
             if target in facts.tables or target in planned:
                 continue
             planned.add(target)
-            for found in _creation(facts, source, table, target):
+            for found in _creation(facts, source, table, target, taken, lowers=lowers):
                 bad += found[0] is State.FAIL
                 yield found
     if not bad:
         yield State.OK, f"{len(planned)} target tables will be created", ""
 
 
+def _other_relations(facts: TargetFacts) -> dict[TableName, str]:
+    """What has a name on the target and is no table: views, sequences."""
+    rows = query(facts.connection, "SELECT table_schema, table_name, table_type FROM information_schema.tables")
+    found = {TableName(text(schema), text(name)): text(kind) for schema, name, kind in rows}
+    return {name: kind.lower() for name, kind in found.items() if "TABLE" not in kind.upper()}
+
+
 def _creation(
-    facts: TargetFacts, source: SourceFacts, table: Table, target: TableName
+    facts: TargetFacts,
+    source: SourceFacts,
+    table: Table,
+    target: TableName,
+    taken: Mapping[TableName, str],
+    *,
+    lowers: bool,
 ) -> Iterator[tuple[State, str, str]]:
+    if lowers and any(name != name.lower() for name in target):
+        what = f"{target} cannot exist there: the target writes all names in lower case (lower_case_table_names=1)"
+        yield State.FAIL, what, "Route the table to a schema and table whose names are in lower case."
+        return
+    if target in taken:
+        yield State.FAIL, f"{target} is a {taken[target]}, not a table", "Drop it, or route to another table."
+        return
     if not source.copies:
         yield State.FAIL, f"{target} does not exist", "Create it, or begin with a full migration (task-mode all)."
         return
