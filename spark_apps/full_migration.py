@@ -13,6 +13,7 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from airflow_provider_dm.engine.config.task import TaskMode
+from airflow_provider_dm.engine.copy.beforehand import check_beforehand
 from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Stopped, load_progress, migrate
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
@@ -20,8 +21,9 @@ from spark_apps.app import App, Outcome, main
 
 
 def work(app: App) -> Outcome:
-    """Claim every source, copy, hand over."""
+    """Refuse what cannot begin, claim every source, copy, hand over."""
     spec, task = app.spec, app.spec.task.name
+    check_beforehand(spec.task, {one.config.source_id: one.endpoint.resolve() for one in spec.sources}, app.target)
     generations = {source.config.source_id: app.claim(source.config.source_id) for source in spec.sources}
 
     def begun(source_id: str, start: Location) -> None:

@@ -10,6 +10,7 @@ RECORD says it installed.
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import os
 import re
@@ -195,11 +196,19 @@ def _distribution(name: str, path: Sequence[str] | None) -> metadata.Distributio
 
 
 def _compare_with_record(pyspark: metadata.Distribution) -> tuple[int, list[str]]:
-    """How many modules have a recorded hash, and which are not on disk as recorded. version.py first: it tells most."""
-    modules = [file for file in pyspark.files or () if file.parts[0] == "pyspark" and file.suffix == ".py"]
-    modules.sort(key=lambda file: file.parts != ("pyspark", "version.py"))
-    recorded = [(file, file.hash) for file in modules if file.hash is not None]
-    wrong = [str(file) for file, digest in recorded if _digest(Path(str(file.locate())), digest.mode) != digest.value]
+    """How many modules have a recorded hash, and which are not on disk as recorded. version.py first: it tells most.
+
+    RECORD is read here: `Distribution.files` leaves out what is missing on disk, in some versions of it.
+    """
+    recorded: list[tuple[str, str, str]] = []
+    for name, recorded_hash, *_ in csv.reader((pyspark.read_text("RECORD") or "").splitlines()):
+        if name.startswith("pyspark/") and name.endswith(".py") and recorded_hash:
+            algorithm, _, value = recorded_hash.partition("=")
+            recorded.append((name, algorithm, value))
+    recorded.sort(key=lambda one: one[0] != "pyspark/version.py")
+    wrong = [
+        name for name, algorithm, value in recorded if _digest(Path(str(pyspark.locate_file(name))), algorithm) != value
+    ]
     return len(recorded), wrong
 
 

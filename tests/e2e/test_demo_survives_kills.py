@@ -73,7 +73,9 @@ def has_open(pid: int, part: str) -> bool:
 def kill_driver(world: World, run_id: str) -> int:
     """The Python driver of the full migration, when a part of the rows has been committed."""
     wait_until(lambda: copied_rows(world) > 0, "rows are being copied")
-    pid = next(pid for pid in pids_of(world, "full_migration.py") if "java" not in Path(f"/proc/{pid}/exe").readlink().name)
+    pid = next(
+        pid for pid in pids_of(world, "full_migration.py") if "java" not in Path(f"/proc/{pid}/exe").readlink().name
+    )
     os.kill(pid, signal.SIGKILL)
     return pid
 

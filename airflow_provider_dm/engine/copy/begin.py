@@ -125,7 +125,7 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
 @dataclass(frozen=True)
 class _Stored:
     start: Location
-    tables: tuple[Table, ...]
+    schemas: tuple[TableSchema, ...]
 
 
 def _stored_plan(target: Endpoint, source: Source) -> _Stored | None:
@@ -136,7 +136,7 @@ def _stored_plan(target: Endpoint, source: Source) -> _Stored | None:
         found = read_subtask(connection, *key)
         if found is None or found.unit != UNIT_LOAD or found.start is None:
             return None
-        return _Stored(found.start, tuple(one.table for one in load_table_schemas(connection, *key)))
+        return _Stored(found.start, tuple(load_table_schemas(connection, *key)))
 
     return run_transaction(target, body)
 
@@ -146,11 +146,13 @@ def _survey(source: Source, stored: _Stored | None) -> SourceSurvey:
     survey = survey_source(source.endpoint, source.subtask)
     if stored is None:
         return survey
-    check_unchanged(source, stored.tables)
-    names = {table.name for table in stored.tables}
-    for name in sorted(names - {one.table.name for one in survey.tables}):
-        raise SchemaChangedDuringCopy(source.id, str(name), "the block-allow-list leaves it out now")
-    return replace(survey, tables=tuple(one for one in survey.tables if one.table.name in names))
+    check_unchanged(source, [schema.table for schema in stored.schemas])
+    now = {one.table.name: one for one in survey.tables}
+    for schema in stored.schemas:
+        if schema.table.name not in now:
+            raise SchemaChangedDuringCopy(source.id, str(schema.table.name), "the block-allow-list leaves it out now")
+        schema.check_route(now[schema.table.name].target)
+    return replace(survey, tables=tuple(now[schema.table.name] for schema in stored.schemas))
 
 
 def check_unchanged(source: Source, tables: Sequence[Table]) -> None:
@@ -218,7 +220,7 @@ def _begin_source(
 
     def body(connection: Connection) -> None:
         begin_subtask(connection, *key, generation=owner.generation, unit=UNIT_LOAD, start=start)
-        save_table_schemas(connection, *key, [TableSchema(table) for table in tables])
+        save_table_schemas(connection, *key, [TableSchema(one.table, one.target) for one in survey.tables])
         insert_chunks(connection, owner, chunks)
 
     run_transaction(target, body)

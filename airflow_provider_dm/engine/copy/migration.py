@@ -21,6 +21,7 @@ from typing import Any, Final
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.config.units import OnDuplicate
+from airflow_provider_dm.engine.copy.beforehand import check_nothing_new
 from airflow_provider_dm.engine.copy.begin import Loading, Source, begin, check_unchanged, finished
 from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
@@ -120,6 +121,9 @@ def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outc
         for generation in [generations[one.config.source_id]]
     ]
     open_sources = [source for source in sources if not finished(target, source)]
+    for source in sources:
+        if source not in open_sources:
+            check_nothing_new(target, source)
     loadings = begin(spec.task, open_sources, target, slots=hooks.slots) if open_sources else []
     for loading in loadings:
         hooks.begun(loading.source.id, loading.start)

@@ -133,8 +133,8 @@ class Opened:
 def open_sync(spec: JobSpec, source_id: str, generation: int) -> Opened:
     """Read all of it.
 
-    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, and what reading schemas and making a
-    plan raises.
+    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, and what reading schemas
+    and making a plan raises.
     """
     source, config = spec.source(source_id), spec.task.subtask(source_id)
     target = SyncTarget(spec.target.resolve(), config.meta_schema, config.task, source_id, generation)
@@ -242,6 +242,8 @@ def _plan(
         if chunk.table not in names and rules.allows(chunk.table):
             raise TableLeftOut(str(chunk.table))
     schemas = [schema for schema in known if rules.allows(schema.table.name)]
+    for schema in schemas:
+        schema.check_route(router.route(schema.table.name))
     targets = read_tables(connection, {router.route(schema.table.name) for schema in schemas})
     plan = make_plan(schemas, targets, rules=rules, router=router, buckets=buckets)
     return plan, [name for name in sorted(names) if not rules.allows(name)]
@@ -256,7 +258,7 @@ def compiled_rules(config: SubtaskConfig) -> tuple[BlockAllowRules, Router]:
 
 
 def _begin_incremental(source: SourceSpec, config: SubtaskConfig, target: SyncTarget) -> None:
-    rules, _ = compiled_rules(config)
+    rules, router = compiled_rules(config)
     with connected(source.endpoint.resolve()) as connection:
         today = in_relay(current_location(connection), connection, source)
         tables = read_tables(connection, select(list_tables(connection), rules))
@@ -272,6 +274,7 @@ def _begin_incremental(source: SourceSpec, config: SubtaskConfig, target: SyncTa
             start=start,
             catch_up_until=today if config.start else None,
         )
-        save_table_schemas(connection, *where, [TableSchema(table) for table in tables.values()])
+        schemas = [TableSchema(table, router.route(name)) for name, table in tables.items()]
+        save_table_schemas(connection, *where, schemas)
 
     run_transaction(target.endpoint, body)

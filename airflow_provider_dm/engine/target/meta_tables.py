@@ -63,6 +63,8 @@ TABLES: Final[dict[str, str]] = {
         source varchar(64) NOT NULL,
         table_schema varchar(64) NOT NULL,
         table_name varchar(64) NOT NULL,
+        target_schema varchar(64) NOT NULL COMMENT 'where its rows went from the first one on',
+        target_name varchar(64) NOT NULL,
         skip_until {_POSITION} DEFAULT '' COMMENT 'changes up to here are in the copied rows already',
         definition mediumtext NOT NULL COMMENT 'JSON of schema.model.Table',
         PRIMARY KEY (task, source, table_schema, table_name)""",

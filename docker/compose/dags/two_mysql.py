@@ -1,4 +1,4 @@
-"""Merge `app_01.orders` and `app_02.orders` of the two MySQL servers into `app.orders` in TiDB, on the Spark cluster."""
+"""Merge `app_01.orders` and `app_02.orders` of the two MySQL servers into `app.orders` in TiDB, on Spark's cluster."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ class World:
 
 def make_the_plan(skip: Sequence[str]) -> SyncPlan:
     rules = BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema=META)
-    schemas = [TableSchema(one, until) for one, until in zip(TABLES, skip, strict=True)]
+    schemas = [TableSchema(one, one.name, until) for one, until in zip(TABLES, skip, strict=True)]
     targets = {one.name: one for one in TABLES}
     return make_plan(schemas, targets, rules=rules, router=Router((), ()), buckets=BUCKETS)
 

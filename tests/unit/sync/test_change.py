@@ -36,7 +36,7 @@ def table(name: str, columns: Iterable[str], *keys: Index, data_type: str = "int
 def plan_of(*tables: Table, target: Table | None = None, buckets: int = 4) -> SyncPlan:
     """Every table to itself, or all of them to `target`."""
     targets = {one.name: target or one for one in tables}
-    schemas = [TableSchema(one) for one in tables]
+    schemas = [TableSchema(one, one.name) for one in tables]
     return make_plan(schemas, targets, rules=RULES, router=Router((), ()), buckets=buckets)
 
 

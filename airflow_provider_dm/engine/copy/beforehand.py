@@ -1,0 +1,76 @@
+"""What makes a copy impossible although nothing of it has begun, or although all of it is done: asked before the claim.
+
+`begin` asks the same of what it is about to change; here it is asked early, so that bad input leaves no trace in the
+target, and of complete loads, which `begin` leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.copy.begin import Source
+from airflow_provider_dm.engine.copy.design import design
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.connection import connected, query
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.reading.survey import survey_source, survey_target
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
+from airflow_provider_dm.engine.schema.catalogue import list_tables
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.subtask import read_subtask
+from airflow_provider_dm.engine.target.table_schema import load_table_schemas
+
+
+@dataclass(eq=False)
+class TableNotCopied(DmError):
+    """The task's rules have grown since its load was completed."""
+
+    source: str
+    table: str
+
+    code: ClassVar[str] = "DM-7018"
+    what: ClassVar[str] = (
+        "{source}: {table} is selected by the rules, and the task's full load was completed without it."
+    )
+    hint: ClassVar[str] = "Leave it out by block-allow-list, or migrate it with another task (another name)."
+
+
+def check_nothing_new(target: Endpoint, source: Source) -> None:
+    """Of a source whose load is complete: raises TableNotCopied when the rules select a table that was not in it."""
+    owner, subtask = source.owner, source.subtask
+    key = (owner.meta_schema, owner.task, owner.source)
+    rules = BlockAllowRules.from_config(
+        subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
+    )
+    copied = {one.table.name for one in run_transaction(target, lambda tx: load_table_schemas(tx, *key))}
+    with connected(source.endpoint) as connection:
+        selected = set(select(list_tables(connection), rules))
+    for name in sorted(selected - copied):
+        raise TableNotCopied(source.id, str(name))
+
+
+def check_beforehand(task: TaskConfig, sources: Mapping[str, Endpoint], target: Endpoint) -> None:
+    """What `begin` would refuse of a task that the target knows nothing of: before the target is claimed, so that bad
+    input leaves no trace there. Of a task that has begun it says nothing. Raises as `design` does."""
+    if _known(task, target):
+        return
+    subtasks = {source: task.subtask(source) for source in sources}
+    surveys = [survey_source(endpoint, subtasks[source]) for source, endpoint in sources.items()]
+    names = {one.target for survey in surveys for one in survey.tables}
+    design(surveys, subtasks, survey_target(target, names), fresh=set(sources), copied_into=frozenset())
+
+
+def _known(task: TaskConfig, target: Endpoint) -> bool:
+    """Whether any source of the task has a plan in the target."""
+    connection = target_connection(target)
+    exists = query(
+        connection,
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_subtask'",
+        (task.meta_schema,),
+    )
+    if not exists:
+        return False
+    found = [read_subtask(connection, task.meta_schema, task.name, source) for source in task.source_ids]
+    return any(one is not None and one.start is not None for one in found)

@@ -1,0 +1,58 @@
+"""Rules that change while a task is under way, and bad input before anything is claimed."""
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.copy.beforehand import TableNotCopied, check_beforehand
+from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
+from airflow_provider_dm.engine.target.table_schema import RouteChanged
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, endpoint
+
+
+def routed(source: Server, target: Server, schema: str, to: str) -> Migration:
+    """The tables of `schema` to the schema `to`."""
+    routes: dict[str, Any] = {"routes": {"r": {"schema-pattern": schema, "target-schema": to}}}
+    rules = {"route-rules": ["r"]}
+    return Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", routes, rules)
+
+
+def test_routes_that_change_in_the_middle_of_a_copy_are_refused(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mysql_source)
+    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", database=schema)
+    routed(mysql_source, mariadb_target, schema, f"{schema}_a").go(stop=lambda: True)
+
+    with pytest.raises(RouteChanged, match=rf"{schema}_a.t so far, and the routes send them to {schema}_b.t"):
+        routed(mysql_source, mariadb_target, schema, f"{schema}_b").go()
+
+
+def test_a_table_that_a_finished_load_did_not_have_is_told(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mysql_source)
+    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE later (id INT PRIMARY KEY)", database=schema)
+    only_t = {"block-allow-list": {"one": {"do-tables": [{"db-name": schema, "tbl-name": "t"}]}}}
+    Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta", only_t).finish()
+
+    grown = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+
+    with pytest.raises(TableNotCopied, match=f"{schema}.later"):
+        grown.go()
+
+
+def test_bad_input_is_refused_before_the_target_is_claimed(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mysql_source, mariadb_target)
+    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
+    mariadb_target.sql("CREATE TABLE t (id INT PRIMARY KEY, other INT)", database=schema)
+    spec = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta").spec
+
+    with pytest.raises(TargetTableMismatch):
+        check_beforehand(spec.task, {"one": endpoint("one", mysql_source)}, endpoint("target", mariadb_target))
+
+    assert not mariadb_target.sql("SHOW DATABASES LIKE %s", [f"{schema}_meta"])
