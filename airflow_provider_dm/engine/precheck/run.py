@@ -2,7 +2,7 @@
 
 A server that cannot be reached is one failed result, `connection`, with the typed error's words; the checks on it are
 left out. A check that cannot find out fails with the reason. `ignore-checking-items` leaves out checks by DM's names
-(`all`: everything but the connections and the configuration)."""
+or by those that are shown (`all`: everything but the connections and the configuration)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.precheck.checks import binlog, connections, privileges, server_id, tables, version
+from airflow_provider_dm.engine.precheck.checks import (
+    binlog,
+    connections,
+    privileges,
+    server_id,
+    side_effects,
+    tables,
+    version,
+)
 from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, PrecheckReport, State, said
@@ -59,6 +67,7 @@ SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("column_types", "table_schema", tables.check_types),
     Check("table_keys", "table_schema", tables.check_keys),
     Check("foreign_keys", "table_schema", tables.check_foreign_keys),
+    Check(side_effects.CASCADES, side_effects.CASCADES, side_effects.check_cascades, _follows),
     Check("table_engines", "table_schema", tables.check_source_engines),
 )
 TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
@@ -68,6 +77,7 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
     Check("table_columns", "schema_of_shard_tables", tables.check_columns),
     Check("table_creation", "table_schema", tables.check_creation),
     Check("table_engines", "table_schema", tables.check_target_engines),
+    Check(side_effects.TRIGGERS, side_effects.TRIGGERS, side_effects.check_triggers),
 )
 
 

@@ -80,11 +80,15 @@ def judge_ddl(ddl: DdlStatement, rules: BlockAllowRules) -> Verdict:
         return Stop(str(error))
 
 
+def head_of(ddl: DdlStatement) -> str:
+    """The first words of the statement, for messages: literals in it may be data."""
+    return " ".join(re.sub(r"\s+", " ", ddl.sql).split(" ")[:4])
+
+
 def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:
-    """The error for a statement that `judge_ddl` stops at. Shows the head only: literals may be data."""
-    head = " ".join(re.sub(r"\s+", " ", ddl.sql).split(" ")[:4])
+    """The error for a statement that `judge_ddl` stops at."""
     return DdlNotSupported(
-        feature=f"DDL in the log ({head} …: {why})",
+        feature=f"DDL in the log ({head_of(ddl)} …: {why})",
         where=f"at {ddl.at}, default schema {ddl.schema!r}",
         way_out="Leave the table out in the block-allow list, or run the full migration again after the change.",
     )

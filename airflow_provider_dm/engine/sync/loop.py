@@ -18,12 +18,14 @@ from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, reached
+from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, head_of, judge_ddl, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -88,6 +90,7 @@ def run_sync(
         plan=runner.share(opened.plan),
         threads=max(1, min(2, syncer.worker_count // runner.slots)),
         ship=spec.ship_ranges,
+        sharded=spec.task.subtask(source_id).shard_mode is ShardMode.PESSIMISTIC,
         here=opened.lo,
         applied=opened.lo,
         edge=opened.edge,
@@ -116,6 +119,8 @@ class _Loop:
     plan: Shared[SyncPlan]
     threads: int
     ship: bool
+    sharded: bool
+    """DDL of merged tables is for all shards to agree on."""
     here: Location
     applied: Location
     edge: Location | None
@@ -239,6 +244,9 @@ class _Loop:
                     self._advance(ddl.end)
                 else:
                     self._epoch(rows)  # the statement is nothing to us, the rows of its transaction may be
+            case Stop(why) if self.sharded:
+                target = self.opened.target
+                coordinate(ShardDdl(target.task, target.source, ddl.at, head_of(ddl), why))
             case Stop(why):
                 raise stop_error(ddl, why)
 

@@ -211,3 +211,77 @@ def test_a_target_that_lowers_names(mysql_source: Server, start_own: StartServer
     mysql_source.sql("DROP DATABASE MixedShop")
 
     assert "lower_case_table_names=1" in result(report, "table_creation", "target", State.FAIL).message
+
+
+def test_triggers_of_target_tables(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source, target)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
+    target.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT); CREATE TABLE other (id INT PRIMARY KEY, v INT);"
+        "CREATE TRIGGER noisy BEFORE INSERT ON t FOR EACH ROW SET NEW.v = 1;"
+        "CREATE TRIGGER unasked BEFORE INSERT ON other FOR EACH ROW SET NEW.v = 1",
+        database=schema,
+    )
+
+    report = check(source, target, [schema])
+    ignoring = check(source, target, [schema], task={"ignore-checking-items": ["target_triggers"]})
+    target.sql("DROP TRIGGER noisy", database=schema)
+    cured = check(source, target, [schema])
+
+    found = result(report, "target_triggers", "target", State.FAIL)
+    assert f"{schema}.noisy on {schema}.t" in found.message
+    assert "unasked" not in found.message
+    assert "target_triggers in ignore-checking-items" in found.remedy
+    assert ignoring.passed, ignoring
+    assert cured.passed, cured
+
+
+CASCADING = (
+    "CREATE TABLE parent (id INT PRIMARY KEY);"
+    "CREATE TABLE gone (id INT PRIMARY KEY, p INT, CONSTRAINT fk_gone FOREIGN KEY (p) REFERENCES parent (id)"
+    " ON DELETE CASCADE);"
+    "CREATE TABLE emptied (id INT PRIMARY KEY, p INT, CONSTRAINT fk_emptied FOREIGN KEY (p) REFERENCES parent (id)"
+    " ON UPDATE SET NULL);"
+    "CREATE TABLE guarded (id INT PRIMARY KEY, p INT COMMENT 'ON DELETE CASCADE', CONSTRAINT fk_guarded"
+    " FOREIGN KEY (p) REFERENCES parent (id) ON DELETE RESTRICT ON UPDATE NO ACTION)"
+)
+
+
+def test_cascades_that_the_binlog_does_not_tell_of(
+    source: Server, target: Server, fresh_schema: FreshSchema, request: pytest.FixtureRequest
+) -> None:
+    """With an account that may only SELECT: MariaDB's information_schema hides constraints from it."""
+    schema = fresh_schema(source, target)
+    for server in (source, target):
+        server.sql(CASCADING, database=schema)
+        server.create_user("dm_reader", "pw", privileges="SELECT, REPLICATION SLAVE, REPLICATION CLIENT")
+        request.addfinalizer(partial(server.sql, "DROP USER IF EXISTS dm_reader@'%'"))
+    target.sql(f"GRANT INSERT, UPDATE, DELETE, CREATE ON {schema}.* TO dm_reader")
+    account = ("dm_reader", "pw")
+
+    report = check(source, target, [schema], account=account)
+    full = check(source, target, [schema], account=account, task={"task-mode": "full"})
+    ignoring = check(
+        source, target, [schema], account=account, task={"ignore-checking-items": ["foreign_key_cascades"]}
+    )
+
+    found = result(report, "foreign_key_cascades")
+    if source.flavour == "mariadb":
+        assert found.state is State.FAIL
+        assert f"{schema}.gone fk_gone (ON DELETE CASCADE)" in found.message
+        assert f"{schema}.emptied fk_emptied (ON UPDATE SET NULL)" in found.message
+        assert "guarded" not in found.message
+    else:
+        assert (found.state, found.message.split()[0]) == (State.OK, "2")
+    for other in (full, ignoring):
+        assert "foreign_key_cascades" not in {one.name for one in other.results}
+
+
+def test_mysql_whose_engine_cascades(mariadb_target: Server, start_own: StartServers) -> None:
+    (native,) = start_own(ServerSpec("native", "mysql", ("--innodb-native-foreign-keys=ON",)))
+    native.sql("CREATE DATABASE shop")
+    native.sql(CASCADING, database="shop")
+
+    report = check(native, mariadb_target, ["shop"])
+
+    assert "shop.gone fk_gone" in result(report, "foreign_key_cascades", state=State.FAIL).message

@@ -45,8 +45,7 @@ def check_foreign_keys(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     tables = [str(table.name) for table in facts.tables if table.has_foreign_keys]
     if tables:
         remedy = (
-            "Rows are written with foreign_key_checks=0. A cascade at the source is not in its binlog: what it deletes "
-            "or changes in child tables would stay. Create such target tables by hand, without the constraint."
+            "Rows are written with foreign_key_checks=0. Create such target tables by hand, without the constraint."
         )
         yield State.WARN, f"tables with foreign keys: {named(tables)}", remedy
     else:

@@ -1,0 +1,80 @@
+"""What a server changes by itself when a row is written: triggers of the target, cascades of the source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.connection import query, text
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
+from airflow_provider_dm.engine.precheck.result import State, named
+from airflow_provider_dm.engine.schema.catalogue import create_statement
+
+TRIGGERS: Final = "target_triggers"
+CASCADES: Final = "foreign_key_cascades"
+
+_TRIGGERS: Final = (
+    "SELECT event_object_schema, event_object_table, trigger_schema, trigger_name FROM information_schema.triggers"
+)
+_ACTION: Final = r" ON (?:DELETE|UPDATE) (?:CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION)"
+_FOREIGN_KEY: Final = re.compile(
+    rf"^\s*CONSTRAINT (?P<name>.+?) FOREIGN KEY \(.+\) REFERENCES .+?\)(?P<actions>(?:{_ACTION})+),?$", re.MULTILINE
+)
+_CHANGES_ROWS: Final = re.compile(r"CASCADE|SET NULL|SET DEFAULT")
+
+
+def check_triggers(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+    """What the source's triggers did is in its binlog and in its rows: the target's would do it again, or more.
+
+    Both servers show triggers only to an account with the TRIGGER privilege, which a task does not need: without it
+    none is seen, and this check passes."""
+    wanted = set(facts.wanted)
+    found = sorted(
+        f"{TableName(text(schema), text(trigger))} on {table}"
+        for table_schema, table_name, schema, trigger in query(facts.connection, _TRIGGERS)
+        for table in [TableName(text(table_schema), text(table_name))]
+        if table in wanted
+    )
+    if found:
+        remedy = (
+            f"Drop or disable them for the time of the migration, or name {TRIGGERS} in ignore-checking-items if they "
+            "do no harm."
+        )
+        yield State.FAIL, f"triggers would run for every row that is written: {named(found)}", remedy
+    else:
+        yield State.OK, f"no triggers to be seen on {len(wanted)} target tables", ""
+
+
+def check_cascades(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    """A cascade that InnoDB executes changes rows of the child table that its binlog does not tell of.
+
+    MySQL 9.6 took cascades out of InnoDB, and logs them; `innodb_native_foreign_keys` brings the old ways back. It is
+    the child that matters: its parent may be outside of the selection."""
+    found = [f"{table} {key}" for table in facts.selected for key in _cascades(facts, table)]
+    if not found:
+        yield State.OK, "no foreign keys that change rows of the selected tables", ""
+    elif facts.info.flavour is Flavour.MYSQL and facts.setting("innodb_native_foreign_keys") == "OFF":
+        yield State.OK, f"{len(found)} foreign keys change rows of the selected tables, and the binlog tells of it", ""
+    else:
+        remedy = (
+            "Rows that a cascade deletes or changes would stay as they were in the target. Have the application or "
+            "triggers of the source change the child rows instead, leave these tables out, or name "
+            f"{CASCADES} in ignore-checking-items if no parent row is deleted or gets another key meanwhile."
+        )
+        mysql = facts.info.flavour is Flavour.MYSQL
+        who = "the binlog of MySQL before 9.6, or with innodb_native_foreign_keys," if mysql else "MariaDB's binlog"
+        yield (
+            State.FAIL,
+            f"foreign keys change rows of their tables and {who} does not tell of it: {named(found)}",
+            remedy,
+        )
+
+
+def _cascades(facts: SourceFacts, table: TableName) -> Iterator[str]:
+    # Not information_schema.referential_constraints: MariaDB shows no row of it to an account that may only SELECT.
+    for found in _FOREIGN_KEY.finditer(create_statement(facts.connection, table)):
+        if _CHANGES_ROWS.search(found["actions"]):
+            yield f"{found['name'].strip('`')} ({found['actions'].strip()})"
