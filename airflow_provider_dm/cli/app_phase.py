@@ -96,8 +96,8 @@ def _attempt(shop: Workshop, app: App, until: str) -> dict[str, Any]:
         match running.outcome(shop.store):
             case Finished(result):
                 return result
-            case Stopped():
-                raise Interrupted(f"task {shop.inputs.task.name}")
+            case Stopped(result):
+                raise Interrupted(f"task {shop.inputs.task.name}", result)
     finally:
         running.stop(0 if shop.interrupts.requested() else FAILED_SECONDS)  # it runs here only if a relay has failed
 

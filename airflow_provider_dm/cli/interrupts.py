@@ -6,9 +6,9 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from airflow_provider_dm.engine.errors import DmError
 
@@ -18,6 +18,8 @@ class Interrupted(DmError):
     """A person ended the command."""
 
     command: str
+    result: dict[str, Any] = field(default_factory=dict)
+    """What the app under way had done until then."""
 
     code: ClassVar[str] = "DM-9050"
     what: ClassVar[str] = "{command} was interrupted; what is applied is saved."

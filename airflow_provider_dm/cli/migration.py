@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final, assert_never
 import pymysql
 
 from airflow_provider_dm.cli.app_phase import Workshop, run_app
+from airflow_provider_dm.cli.interrupts import Interrupted
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -216,7 +217,15 @@ def _compare(shop: Workshop, summary: Summary, until: str) -> Mapping[str, Any]:
 
 
 def _sync(shop: Workshop, summary: Summary, until: str) -> None:
-    result = _run(shop, summary, Phase.INCREMENTAL_SYNC, until)
+    try:
+        result = _run(shop, summary, Phase.INCREMENTAL_SYNC, until)
+    except Interrupted as interrupted:  # how `--until forever` ends: what was done counts
+        _add_sync(summary, interrupted.result)
+        raise
+    _add_sync(summary, result)
+
+
+def _add_sync(summary: Summary, result: Mapping[str, Any]) -> None:
     summary.changes_applied += int(result.get("changes_applied", 0))
     for source, stand in result.get("sources", {}).items():
         if location := _location(stand.get("location")):

@@ -64,7 +64,9 @@ def add_verbs(verbs: Verbs) -> None:
     parser.add_argument(
         "--driver-memory", metavar="SIZE", default=memory, help="of the Spark driver (default: %(default)s)"
     )
-    parser.add_argument("--spark-conf", metavar="KEY=VALUE", action="append", default=[], help="may be repeated")
+    parser.add_argument(
+        "--spark-conf", metavar="KEY=VALUE", type=_pair, action="append", default=[], help="may be repeated"
+    )
     meta_url.add_arguments(parser)
 
 
@@ -141,9 +143,15 @@ def _until(text: str) -> str:
 
 
 def _settings(arguments: argparse.Namespace) -> SparkSettings:
-    pairs = (pair.partition("=") for pair in arguments.spark_conf)
-    conf = {key: value for key, _, value in pairs}
+    conf = dict(arguments.spark_conf)
     return SparkSettings(master=arguments.master, driver_memory=arguments.driver_memory, conf=conf)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not key or not separator:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
 
 
 def _exit_of(error: DmError) -> Exit:

@@ -92,6 +92,9 @@ class Finished:
 class Stopped:
     """The app ended because it was asked to; it can be continued."""
 
+    result: dict[str, Any] = field(default_factory=dict)
+    """What it had done until then."""
+
 
 Outcome = Finished | Stopped
 
@@ -211,16 +214,19 @@ class SparkApp:
         spec, code = self.job.spec, self.wait()
         match code:
             case 0:  # finished
-                run = runs.get_run(spec.run_id)
-                return Finished(dict(run.result) if run is not None and run.result else {})
+                return Finished(self._result(runs))
             case 3:  # fenced
                 raise TaskTakenOver(spec.app, spec.run_id)
             case 2 if (reported := self._reported(runs)) is not None:
                 raise SparkAppFailed(spec.app, spec.run_id, reported)
             case int() if code in _ON_REQUEST:
-                return Stopped()
+                return Stopped(self._result(runs))
             case _:
                 raise SparkAppDied(spec.app, code or 0, str(self.log_path), self._pump.tail())
+
+    def _result(self, runs: Runs) -> dict[str, Any]:
+        run = runs.get_run(self.job.spec.run_id)
+        return dict(run.result) if run is not None and run.result else {}
 
     def _reported(self, runs: Runs) -> dict[str, Any] | None:
         """The app's own error. The metadata DB may be what failed; then stderr has it."""

@@ -20,39 +20,39 @@ def routed(source: Server, target: Server, schema: str, to: str) -> Migration:
 
 
 def test_routes_that_change_in_the_middle_of_a_copy_are_refused(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+    source: Server, target: Server, fresh_schema: FreshSchema
 ) -> None:
-    schema = fresh_schema(mysql_source)
-    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", database=schema)
-    routed(mysql_source, mariadb_target, schema, f"{schema}_a").go(stop=lambda: True)
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", database=schema)
+    routed(source, target, schema, f"{schema}_a").go(stop=lambda: True)
 
     with pytest.raises(RouteChanged, match=rf"{schema}_a.t so far, and the routes send them to {schema}_b.t"):
-        routed(mysql_source, mariadb_target, schema, f"{schema}_b").go()
+        routed(source, target, schema, f"{schema}_b").go()
 
 
 def test_a_table_that_a_finished_load_did_not_have_is_told(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+    source: Server, target: Server, fresh_schema: FreshSchema
 ) -> None:
-    schema = fresh_schema(mysql_source)
-    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE later (id INT PRIMARY KEY)", database=schema)
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE later (id INT PRIMARY KEY)", database=schema)
     only_t = {"block-allow-list": {"one": {"do-tables": [{"db-name": schema, "tbl-name": "t"}]}}}
-    Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta", only_t).finish()
+    Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", only_t).finish()
 
-    grown = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    grown = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
 
     with pytest.raises(TableNotCopied, match=f"{schema}.later"):
         grown.go()
 
 
 def test_bad_input_is_refused_before_the_target_is_claimed(
-    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+    source: Server, target: Server, fresh_schema: FreshSchema
 ) -> None:
-    schema = fresh_schema(mysql_source, mariadb_target)
-    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
-    mariadb_target.sql("CREATE TABLE t (id INT PRIMARY KEY, other INT)", database=schema)
-    spec = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta").spec
+    schema = fresh_schema(source, target)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
+    target.sql("CREATE TABLE t (id INT PRIMARY KEY, other INT)", database=schema)
+    spec = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").spec
 
     with pytest.raises(TargetTableMismatch):
-        check_beforehand(spec.task, {"one": endpoint("one", mysql_source)}, endpoint("target", mariadb_target))
+        check_beforehand(spec.task, {"one": endpoint("one", source)}, endpoint("target", target))
 
-    assert not mariadb_target.sql("SHOW DATABASES LIKE %s", [f"{schema}_meta"])
+    assert not target.sql("SHOW DATABASES LIKE %s", [f"{schema}_meta"])

@@ -109,3 +109,10 @@ def test_the_command_line_imports_neither_airflow_nor_spark() -> None:
     )
 
     assert done.stdout.strip() == "[]"
+
+
+def test_a_spark_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "task.yaml", "--spark-conf", "foo"])
+
+    assert "'foo' is not KEY=VALUE" in capsys.readouterr().err
