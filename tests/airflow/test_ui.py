@@ -107,4 +107,4 @@ def test_the_form_of_a_metadata_database(airflow: Airflow, page: Page) -> None:
     page.get_by_role("button", name="Save").click()
 
     page.get_by_role("row", name="meta_in_the_form").get_by_role("button", name="Test Connection").click()
-    expect(page.get_by_text("It has no DM schema yet")).to_be_visible()
+    expect(page.get_by_text("the first task will create it")).to_be_visible()

@@ -84,17 +84,19 @@ def test_a_source_without_checksums_and_one_that_changes_its_mind(
 
 
 def test_the_upstream_restarts_and_crashes(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+    """It restarts under load and crashes at rest: MariaDB leaves a torn event behind when it is killed while it writes
+    one, and refuses to send that file's end (docs/limits.md)."""
     schema = fresh_schema(source)
     with load_on(source, schema, seed=2):
         relay = kit.start()
         time.sleep(2)
         source.restart()
         time.sleep(1.5)
-        source.kill()
-        time.sleep(0.5)
-        source.start()
-        time.sleep(1)
-        assert relay.alive(), kit.log()
+    source.kill()
+    time.sleep(0.5)
+    source.start()
+    time.sleep(1)
+    assert relay.alive(), kit.log()
     assert relay.stop() == 143
     kit.catch_up()
     assert kit.differences() == []
