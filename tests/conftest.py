@@ -6,6 +6,7 @@ that the collected tests need, at once. A run of unit tests alone starts none.
     def test_a_row_arrives(source: Server, target: Server, fresh_schema: FreshSchema) -> None: ...
 
 runs for all four pairs; with `source` or `target` alone, for both flavours; `mysql_source` and the like name one.
+`mariadb11_source` is a newer MariaDB, for what only that has.
 With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run. Without, its tests are
 left out, and the last line of the summary says how many and why."""
 
@@ -26,6 +27,7 @@ import pytest
 
 from testbed import (
     Flavour,
+    Series,
     Server,
     ServerSpec,
     ServerStartFailed,
@@ -37,6 +39,12 @@ from testbed import (
 
 FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
 ROLES: Final = ("source", "target")
+KINDS: Final[dict[str, tuple[Flavour, Series]]] = {
+    "mariadb": ("mariadb", ""),
+    "mysql": ("mysql", ""),
+    "mariadb11": ("mariadb", "11"),
+}
+"""What the first part of a server's name stands for."""
 REQUIRED: Final = os.environ.get("DM_REQUIRE_SERVERS") == "1"
 
 FreshSchema = Callable[..., str]
@@ -91,13 +99,14 @@ class ServerPool:
 
 def _start(name: str, root: Path) -> Server | ServerUnavailable | ServerStartFailed:
     try:
-        return start_servers([ServerSpec(name, _flavour_of(name))], root)[0]
+        flavour, series = KINDS[_kind_of(name)]
+        return start_servers([ServerSpec(name, flavour, series=series)], root)[0]
     except (ServerUnavailable, ServerStartFailed) as error:
         return error
 
 
-def _flavour_of(name: str) -> Flavour:
-    return "mysql" if name.startswith("mysql") else "mariadb"
+def _kind_of(name: str) -> str:
+    return name.rpartition("_")[0]
 
 
 def first_line(error: Exception) -> str:
@@ -123,7 +132,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def servers_of(item: pytest.Item) -> set[str]:
     """The names of the servers that a test asks for, known without running it."""
-    names = {f"{flavour}_{role}" for flavour in FLAVOURS for role in ROLES} & set(getattr(item, "fixturenames", ()))
+    names = {f"{kind}_{role}" for kind in KINDS for role in ROLES} & set(getattr(item, "fixturenames", ()))
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     return names | {f"{parameters[role]}_{role}" for role in ROLES if role in parameters}
 
@@ -140,10 +149,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.server)
         reason = None
         for name in sorted(needed) if not REQUIRED and not config.option.collectonly else ():
-            flavour = _flavour_of(name)
-            if flavour not in reasons:
-                reasons[flavour] = available(flavour)
-            reason = reason or reasons[flavour]
+            kind = _kind_of(name)
+            if kind not in reasons:
+                reasons[kind] = available(*KINDS[kind])
+            reason = reason or reasons[kind]
         if reason is None:
             pool.wanted |= needed
             kept.append(item)
@@ -179,6 +188,11 @@ def server_pool(pytestconfig: pytest.Config) -> ServerPool:
 @pytest.fixture(scope="session")
 def mariadb_source(server_pool: ServerPool) -> Server:
     return server_pool.get("mariadb_source")
+
+
+@pytest.fixture(scope="session")
+def mariadb11_source(server_pool: ServerPool) -> Server:
+    return server_pool.get("mariadb11_source")
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ Standard library and PyMySQL only, so that it can be imported before anything el
 
 from testbed.servers import (
     Flavour,
+    Series,
     Server,
     ServerSpec,
     ServerStartFailed,
@@ -19,12 +20,14 @@ from testbed.servers import (
     start_servers,
     stop_servers,
 )
-from testbed.unavailable import MariadbUnavailable, MysqlUnavailable, ServerUnavailable
+from testbed.unavailable import Mariadb11Unavailable, MariadbUnavailable, MysqlUnavailable, ServerUnavailable
 
 __all__ = [
     "Flavour",
+    "Mariadb11Unavailable",
     "MariadbUnavailable",
     "MysqlUnavailable",
+    "Series",
     "Server",
     "ServerSpec",
     "ServerStartFailed",

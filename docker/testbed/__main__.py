@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from testbed import available, keeper
-from testbed.mariadb_apt import mariadb_programs
-from testbed.mysql_apt import mysql_tree
+from testbed.mariadb_apt import mariadb_build
+from testbed.mysql_apt import mysql_build
 
 CANNOT_BE_HAD = 3
 
@@ -28,9 +28,9 @@ def main(arguments: list[str]) -> int:
 def fetch() -> int:
     missing = [reason for reason in (available("mariadb"), available("mysql")) if reason is not None]
     if available("mariadb") is None:
-        print(f"MariaDB {mariadb_programs().version}")
+        print(f"MariaDB {mariadb_build().version}")
     if available("mysql") is None:
-        print(f"MySQL {mysql_tree().version}")
+        print(f"MySQL {mysql_build().version}")
     for reason in missing:
         print(reason, file=sys.stderr)
     return CANNOT_BE_HAD if missing else 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from testbed.build import Build, Initialisation
 from testbed.unavailable import MariadbUnavailable
 
 # /usr/sbin is not on everyone's PATH.
@@ -21,6 +22,17 @@ class MariadbPrograms:
     mariadbd: Path
     install_db: Path
     version: str
+
+
+def mariadb_build() -> Build:
+    """Raises MariadbUnavailable."""
+    programs = mariadb_programs()
+
+    def initialise(folder: Path) -> Initialisation:
+        install = [str(programs.install_db), "--no-defaults", "--skip-test-db"]
+        return Initialisation([*install, "--auth-root-authentication-method=normal", f"--datadir={folder}"])
+
+    return Build(programs.version, (str(programs.mariadbd), "--no-defaults"), initialise)
 
 
 def mariadb_programs() -> MariadbPrograms:

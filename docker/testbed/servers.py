@@ -32,12 +32,21 @@ import pymysql
 from pymysql.constants import CLIENT
 
 from testbed import cache, keeper
-from testbed.mariadb_apt import mariadb_programs
-from testbed.mysql_apt import mysql_tree
+from testbed.build import Build
+from testbed.mariadb11_apt import mariadb11_build
+from testbed.mariadb_apt import mariadb_build
+from testbed.mysql_apt import mysql_build
 from testbed.unavailable import ServerUnavailable
 
 Flavour = Literal["mariadb", "mysql"]
 FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
+Series = Literal["", "11"]
+"""Which server of a flavour; "" is the one that a test gets who asks for none."""
+BUILDS: Final[dict[tuple[Flavour, Series], Callable[[], Build]]] = {
+    ("mariadb", ""): mariadb_build,
+    ("mariadb", "11"): mariadb11_build,
+    ("mysql", ""): mysql_build,
+}
 HOST: Final = "127.0.0.1"
 # Below the range that the kernel hands out for outgoing connections: a port must still be ours after a restart.
 PORTS: Final = range(20000, 32000)
@@ -74,6 +83,11 @@ class ServerSpec:
     flavour: Flavour
     options: tuple[str, ...] = ()
     binlog: bool = True
+    series: Series = ""
+
+    def build(self) -> Build:
+        """Raises ServerUnavailable."""
+        return BUILDS[self.flavour, self.series]()
 
 
 @dataclass(eq=False)
@@ -227,8 +241,8 @@ def start_servers(specs: Sequence[ServerSpec], root: Path, *, keep: bool = False
     Raises ServerUnavailable (a flavour cannot be had here) or ServerStartFailed."""
     root = root.resolve()
     root.mkdir(parents=True, exist_ok=True)
-    for flavour in dict.fromkeys(spec.flavour for spec in specs):
-        _template(flavour)  # step 1: what all servers of a flavour share, once
+    for spec in {(spec.flavour, spec.series): spec for spec in specs}.values():
+        _template(spec)  # step 1: what all servers of a kind share, once
     if not keep:
         _keeper_watches(root)  # step 2: before anything runs
     ports = free_ports(len(specs))
@@ -279,10 +293,10 @@ def running_servers(specs: Sequence[ServerSpec], root: Path | None = None) -> It
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def available(flavour: Flavour) -> ServerUnavailable | None:
-    """None when servers of this flavour can be started here, else why not."""
+def available(flavour: Flavour, series: Series = "") -> ServerUnavailable | None:
+    """None when servers of this kind can be started here, else why not."""
     try:
-        _version(flavour)
+        BUILDS[flavour, series]()
     except ServerUnavailable as reason:
         return reason
     return None
@@ -299,11 +313,11 @@ def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
     (home / "run").unlink(missing_ok=True)
     (home / "run").symlink_to(run)
     (home / "tmp").mkdir(exist_ok=True)
-    _copy(_template(spec.flavour), home / "data")
+    _copy(_template(spec), home / "data")
     server = Server(
         name=spec.name,
         flavour=spec.flavour,
-        version=_version(spec.flavour),
+        version=spec.build().version,
         home=home,
         socket=run / "s",
         port=port,
@@ -322,7 +336,8 @@ def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
 def _argv(spec: ServerSpec, datadir: Path, socket: Path, port: int) -> list[str]:
     binlog = BINLOG_OPTIONS + FLAVOUR_OPTIONS[spec.flavour] if spec.binlog else NO_BINLOG_OPTIONS[spec.flavour]
     return [
-        *_program(spec.flavour),
+        *spec.build().argv,
+        *_user(),
         f"--datadir={datadir}",
         f"--socket={socket}",
         f"--pid-file={datadir.parent / 'server.pid'}",
@@ -336,16 +351,8 @@ def _argv(spec: ServerSpec, datadir: Path, socket: Path, port: int) -> list[str]
     ]
 
 
-def _program(flavour: Flavour) -> list[str]:
-    user = ["--user=root"] if os.geteuid() == 0 else []
-    if flavour == "mariadb":
-        return [str(mariadb_programs().mariadbd), "--no-defaults", *user]
-    tree = mysql_tree()
-    return [*tree.command("mysqld"), "--no-defaults", *user, *tree.server_options()]
-
-
-def _version(flavour: Flavour) -> str:
-    return mariadb_programs().version if flavour == "mariadb" else mysql_tree().version
+def _user() -> list[str]:
+    return ["--user=root"] if os.geteuid() == 0 else []
 
 
 def _open_to_tcp(server: Server) -> None:
@@ -365,23 +372,19 @@ def _open_to_tcp(server: Server) -> None:
 # The template
 
 
-def _template(flavour: Flavour) -> Path:
+def _template(spec: ServerSpec) -> Path:
     """An initialised, never started data directory of this flavour and version, from the cache."""
-    return cache.entry(f"datadir-{flavour}-{_version(flavour)}", lambda folder: _initialise(flavour, folder))
+    build = spec.build()
+    return cache.entry(f"datadir-{spec.flavour}-{build.version}", lambda folder: _initialise(build, folder))
 
 
-def _initialise(flavour: Flavour, folder: Path) -> None:
-    if flavour == "mariadb":
-        user = ["--user=root"] if os.geteuid() == 0 else []
-        install = [str(mariadb_programs().install_db), "--no-defaults", *user, "--skip-test-db"]
-        argv = [*install, "--auth-root-authentication-method=normal", f"--datadir={folder}"]
-    else:
-        argv = [*_program("mysql"), "--initialize-insecure", f"--datadir={folder}", "--innodb-redo-log-capacity=8M"]
+def _initialise(build: Build, folder: Path) -> None:
+    argv, stdin = build.initialise(folder)
     done = subprocess.run(
-        argv, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*argv, *_user()], check=False, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     if done.returncode != 0:
-        raise ServerStartFailed(f"initialising a {flavour} data directory failed:\n{done.stdout[-4000:]}")
+        raise ServerStartFailed(f"initialising a data directory of {build.version} failed:\n{done.stdout[-4000:]}")
     (folder / "auto.cnf").unlink(missing_ok=True)  # every copy is a server of its own and draws its own uuid
 
 

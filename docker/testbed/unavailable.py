@@ -24,3 +24,7 @@ class MysqlUnavailable(ServerUnavailable):
 
 class MariadbUnavailable(ServerUnavailable):
     flavour = "MariaDB"
+
+
+class Mariadb11Unavailable(ServerUnavailable):
+    flavour = "MariaDB 11"

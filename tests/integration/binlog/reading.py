@@ -38,7 +38,7 @@ def here(connection: Connection) -> Location:
 
 
 def log_files(server: Server) -> list[LogFile]:
-    paths = sorted(server.datadir.glob("mysql-bin.[0-9]*"))
+    paths = sorted(server.datadir.glob("mysql-bin.[0-9]*[0-9]"))  # MariaDB 11 has an index .idx beside each
     return [LogFile(str(path), 1, path.name, path.stat().st_size, path == paths[-1]) for path in paths]
 
 
