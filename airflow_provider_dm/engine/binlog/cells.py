@@ -1,20 +1,24 @@
 """One column's cell in a row image: how long it is, and how its bytes become the canonical value.
 
-A `Cell` is made from what the table map says (type code, metadata) and what the catalogue says (`Column`); where the
-two contradict each other there is no cell but a reason, which `table_map.py` turns into SchemaMismatch. The canonical
-value is the one that SELECT gives through `schema.codec.row_reader`.
+A `Cell` is data: the plain decoder (`row_decoder.decode_rows`, through `reader`) and the compiled kernels are both
+derived from it. It is made from what the table map says (type code, metadata) and what the catalogue says (`Column`);
+where the two contradict each other there is no cell but a reason, which `table_map.py` turns into SchemaMismatch. The
+canonical value is the one that SELECT gives through `schema.codec.row_reader`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.schema import numbers, temporal
-from airflow_provider_dm.engine.schema.codec import Transform, UnsupportedColumnType, enum_members
+from airflow_provider_dm.engine.schema import addresses, numbers, strings, temporal
+from airflow_provider_dm.engine.schema.codec import GEOMETRIES, Transform, UnsupportedColumnType, enum_members
+from airflow_provider_dm.engine.schema.compression import decompress_cell
+from airflow_provider_dm.engine.schema.json_binary import text_of
 from airflow_provider_dm.engine.schema.model import Column
 
 TINY, SHORT, LONG, FLOAT, DOUBLE = 1, 2, 3, 4, 5
@@ -33,24 +37,61 @@ METADATA_SIZE: Final = {
 }
 """Bytes of metadata in a table map, by type code. A code that is missing ends the reading of the map."""
 
+
+class Kind(IntEnum):
+    """How the bytes of a cell become the canonical value."""
+
+    SIGNED = 0  # little-endian
+    UNSIGNED = 1
+    FLOAT = 2
+    DOUBLE = 3
+    DECIMAL = 4  # precision, scale
+    BITS = 5  # big-endian, as they are
+    YEAR = 6
+    DATE = 7
+    TIME2 = 8  # precision: digits of the fraction
+    DATETIME2 = 9
+    TIMESTAMP2 = 10
+    OLD_TIME = 11  # the forms of before MySQL 5.6, without fraction
+    OLD_DATETIME = 12
+    OLD_TIMESTAMP = 13
+    BYTES = 14  # as they are
+    PADDED = 15  # right-padded with zeros to `precision` bytes
+    ENUM = 16  # members
+    SET = 17  # members
+    JSON = 18  # MySQL's binary JSON
+    UUID = 19  # MariaDB, as are all that follow
+    INET4 = 20
+    INET6 = 21
+    COMPRESSED = 22  # one byte that says how, and the value
+    HIDDEN = 23  # a column that the catalogue does not show: its cell has bytes and gives no value
+
+
 _INTEGERS: Final = {
-    "tinyint": (TINY, 1, "b"),
-    "smallint": (SHORT, 2, "h"),
-    "mediumint": (INT24, 3, ""),
-    "int": (LONG, 4, "i"),
-    "bigint": (LONGLONG, 8, "q"),
+    "tinyint": (TINY, 1),
+    "smallint": (SHORT, 2),
+    "mediumint": (INT24, 3),
+    "int": (LONG, 4),
+    "bigint": (LONGLONG, 8),
 }
 _LOB_LENGTH: Final = {"tiny": 1, "": 2, "medium": 3, "long": 4}
-_LOBS: Final = {f"{size}{kind}": length for size, length in _LOB_LENGTH.items() for kind in ("text", "blob")}
-_OLD_TIMES: Final[dict[str, tuple[int, int, Transform]]] = {
-    "time": (TIME, 3, temporal.unpack_old_time),
-    "datetime": (DATETIME, 8, temporal.unpack_old_datetime),
-    "timestamp": (TIMESTAMP, 4, temporal.unpack_old_timestamp),
+_PREFIXES: Final = {**dict.fromkeys(GEOMETRIES, GEOMETRY), "json": JSON, "vector": VECTOR}
+"""Types whose metadata is the size of their length, always four bytes."""
+_ADDRESSES: Final = {
+    "uuid": (addresses.UUID_SIZE, Kind.UUID),
+    "inet4": (addresses.INET4_SIZE, Kind.INET4),
+    "inet6": (addresses.INET6_SIZE, Kind.INET6),
 }
-_NEW_TIMES: Final[dict[str, tuple[int, int, Callable[[int], Transform]]]] = {
-    "time": (TIME2, 3, temporal.time2_unpacker),
-    "datetime": (DATETIME2, 5, temporal.datetime2_unpacker),
-    "timestamp": (TIMESTAMP2, 4, temporal.timestamp2_unpacker),
+_LOBS: Final = {f"{size}{kind}": length for size, length in _LOB_LENGTH.items() for kind in ("text", "blob")}
+_OLD_TIMES: Final = {
+    "time": (TIME, 3, Kind.OLD_TIME),
+    "datetime": (DATETIME, 8, Kind.OLD_DATETIME),
+    "timestamp": (TIMESTAMP, 4, Kind.OLD_TIMESTAMP),
+}
+_NEW_TIMES: Final = {
+    "time": (TIME2, 3, Kind.TIME2),
+    "datetime": (DATETIME2, 5, Kind.DATETIME2),
+    "timestamp": (TIMESTAMP2, 4, Kind.TIMESTAMP2),
 }
 _NUMERIC: Final = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, NEWDECIMAL, YEAR})
 
@@ -61,16 +102,23 @@ class Contradiction(Exception):
 
 @dataclass(frozen=True)
 class Cell:
-    """`size` bytes, or (size 0) a little-endian length of `prefix` bytes and as many bytes.
+    """`size` bytes, or (size 0) a little-endian length of `prefix` bytes and as many bytes."""
 
-    `convert`: those bytes -> canonical value; None: the same. `number`: the struct code with which a fixed cell is an
-    integer whose decimal digits are the canonical value (a shorter way to what `convert` does).
-    """
-
+    kind: Kind
     size: int = 0
     prefix: int = 0
-    convert: Transform | None = None
-    number: str = ""
+    precision: int = 0
+    """Of a DECIMAL; digits of a fraction; length of a BINARY."""
+    scale: int = 0
+    members: tuple[bytes, ...] = ()
+
+
+def reader(cell: Cell) -> Transform | None:
+    """The plain way from the cell's bytes to the canonical value; None: they are it.
+
+    What it returns raises ValueError or IndexError for bytes that no server writes.
+    """
+    return _READERS[cell.kind](cell)
 
 
 def is_numeric(code: int) -> bool:
@@ -95,33 +143,41 @@ def _cell(table: TableName, column: Column, code: int, metadata: bytes) -> Cell 
         return _integer(column, code)
     if kind in _NEW_TIMES:
         return _time(column, code, metadata)
+    if kind in _ADDRESSES:
+        return _address(column, code, metadata)
+    if code in (MARIADB_BLOB_COMPRESSED, MARIADB_VARCHAR_COMPRESSED):
+        return _compressed(column, code, metadata)
+    if kind in _PREFIXES and code == _PREFIXES[kind]:
+        _expect(metadata[0] == 4, f"a length of {metadata[0]} bytes")
+        return Cell(Kind.JSON if kind == "json" else Kind.BYTES, prefix=4)
     if kind in _LOBS:
         _expect(code == BLOB and metadata[0] == _LOBS[kind], f"a LOB of type {code}/{metadata.hex()}")
-        return Cell(prefix=_LOBS[kind])
+        return Cell(Kind.BYTES, prefix=_LOBS[kind])
     match kind:
         case "decimal":
             _expect(code == NEWDECIMAL, f"type {code}")
             _expect(tuple(metadata) == (column.numeric_precision, column.numeric_scale), f"DECIMAL{tuple(metadata)}")
             precision, scale = metadata
-            return Cell(numbers.decimal_size(precision, scale), convert=numbers.decimal_unpacker(precision, scale))
+            size = numbers.decimal_size(precision, scale)
+            return Cell(Kind.DECIMAL, size, precision=precision, scale=scale)
         case "float":
             _expect(code == FLOAT and metadata[0] == 4, f"type {code}/{metadata.hex()}")
-            return Cell(4, convert=numbers.unpack_float)
+            return Cell(Kind.FLOAT, 4)
         case "double":
             _expect(code == DOUBLE and metadata[0] == 8, f"type {code}/{metadata.hex()}")
-            return Cell(8, convert=numbers.unpack_double)
+            return Cell(Kind.DOUBLE, 8)
         case "bit":
             return _bits(column, code, metadata)
         case "year":
             _expect(code == YEAR, f"type {code}")
-            return Cell(1, convert=temporal.unpack_year)
+            return Cell(Kind.YEAR, 1)
         case "date":
             _expect(code in (DATE, NEWDATE), f"type {code}")
-            return Cell(3, convert=temporal.unpack_old_date)
-        case "varchar" | "varbinary":
+            return Cell(Kind.DATE, 3)
+        case "varchar" | "varbinary" | "vector":  # MariaDB's VECTOR is a VARBINARY
             length = int.from_bytes(metadata, "little")
             _expect(code == VARCHAR and length == column.octet_length, f"type {code} of {length} bytes")
-            return Cell(prefix=1 if length < 256 else 2)
+            return Cell(Kind.BYTES, prefix=1 if length < 256 else 2)
         case "char" | "binary" | "enum" | "set":
             _expect(code == STRING, f"type {code}")
             return _string(table, column, *_real_type(metadata))
@@ -134,36 +190,45 @@ def _expect(agreed: bool, found: str) -> None:
 
 
 def _integer(column: Column, code: int) -> Cell:
-    expected, size, number = _INTEGERS[column.data_type]
+    expected, size = _INTEGERS[column.data_type]
     _expect(code == expected, f"type {code}")
-    convert = _unpack_unsigned if column.unsigned else _unpack_signed
-    return Cell(size, convert=convert, number=number.upper() if column.unsigned else number)
-
-
-def _unpack_signed(data: bytes) -> bytes:
-    return b"%d" % int.from_bytes(data, "little", signed=True)
-
-
-def _unpack_unsigned(data: bytes) -> bytes:
-    return b"%d" % int.from_bytes(data, "little")
+    return Cell(Kind.UNSIGNED if column.unsigned else Kind.SIGNED, size)
 
 
 def _time(column: Column, code: int, metadata: bytes) -> Cell:
-    new_code, size, unpacker = _NEW_TIMES[column.data_type]
+    new_code, size, kind = _NEW_TIMES[column.data_type]
     fsp = column.datetime_precision or 0
     if code == new_code:
         _expect(metadata[0] == fsp, f"a precision of {metadata[0]}")
-        return Cell(size + temporal.fraction_size(fsp), convert=unpacker(fsp))
-    old_code, size, unpack = _OLD_TIMES[column.data_type]
+        return Cell(kind, size + temporal.fraction_size(fsp), precision=fsp)
+    old_code, size, kind = _OLD_TIMES[column.data_type]
     _expect(code == old_code, f"type {code}")
     _expect(fsp == 0, f"type {code}, the form of before MySQL 5.6, which has no fraction (ALTER TABLE … FORCE)")
-    return Cell(size, convert=unpack)
+    return Cell(kind, size)
 
 
 def _bits(column: Column, code: int, metadata: bytes) -> Cell:
-    bits = metadata[1] * 8 + metadata[0] if code == BIT else 0
+    # Whole bytes and the bits over. Eight bits over are another byte.
+    bits = metadata[1] * 8 + metadata[0] if code == BIT and metadata[0] < 8 else 0
     _expect(bits == column.numeric_precision, f"type {code} of {bits} bits")
-    return Cell((bits + 7) // 8)
+    return Cell(Kind.BITS, (bits + 7) // 8)
+
+
+def _address(column: Column, code: int, metadata: bytes) -> Cell:
+    size, kind = _ADDRESSES[column.data_type]
+    _expect(code == STRING and _real_type(metadata) == (STRING, size), f"type {code}/{metadata.hex()}")
+    return Cell(kind, prefix=1)
+
+
+def _compressed(column: Column, code: int, metadata: bytes) -> Cell:
+    """The metadata are those of the plain column, but that a VARCHAR's length counts the byte in front."""
+    _expect("COMPRESSED" in column.column_type, f"type {code}, which is compressed")
+    if code == MARIADB_BLOB_COMPRESSED:
+        _expect(metadata[0] == _LOBS.get(column.data_type), f"a compressed LOB of {metadata[0]} bytes of length")
+        return Cell(Kind.COMPRESSED, prefix=metadata[0])
+    length = int.from_bytes(metadata, "little")
+    _expect(length == (column.octet_length or 0) + 1, f"a compressed string of {length} bytes")
+    return Cell(Kind.COMPRESSED, prefix=1 if length < 256 else 2)
 
 
 def _real_type(metadata: bytes) -> tuple[int, int]:
@@ -180,10 +245,12 @@ def _string(table: TableName, column: Column, real_type: int, length: int) -> Ce
         enum = column.data_type == "enum"
         _expect(real_type == (ENUM if enum else SET), f"type {real_type}")
         _expect(length == (_enum_size(len(names)) if enum else _set_size(len(names))), f"{length} bytes")
-        return Cell(length, convert=enum_reader(names) if enum else set_reader(names))
+        return Cell(Kind.ENUM if enum else Kind.SET, length, members=names)
     _expect(real_type == STRING and length == column.octet_length, f"type {real_type} of {length} bytes")
     prefix = 1 if length < 256 else 2
-    return Cell(prefix=prefix, convert=_padder(length) if column.data_type == "binary" else None)
+    if column.data_type == "binary":
+        return Cell(Kind.PADDED, prefix=prefix, precision=length)
+    return Cell(Kind.BYTES, prefix=prefix)
 
 
 def _enum_size(count: int) -> int:
@@ -195,18 +262,35 @@ def _set_size(count: int) -> int:
     return size if size <= 4 else 8
 
 
+# The plain readers
+
+
+def _unpack_signed(data: bytes) -> bytes:
+    return b"%d" % int.from_bytes(data, "little", signed=True)
+
+
+def _unpack_unsigned(data: bytes) -> bytes:
+    return b"%d" % int.from_bytes(data, "little")
+
+
 def _padder(length: int) -> Transform:
     """BINARY(n): the log drops trailing zeros."""
-    return lambda data: data.ljust(length, b"\0")
+
+    def pad(data: bytes) -> bytes:
+        if len(data) > length:
+            raise ValueError(f"a BINARY({length}) of {len(data)} bytes")
+        return data.ljust(length, b"\0")
+
+    return pad
 
 
 def enum_reader(names: tuple[bytes, ...]) -> Transform:
-    r"""An ENUM's index to its member; 0 is the empty value of an invalid insert.
+    r"""An ENUM's index to its member; 0 is the value of an invalid insert.
 
     >>> enum_reader((b"a", b"b"))(b"\x02")
     b'b'
     """
-    texts = (b"", *names)
+    texts = (strings.INVALID_MEMBER, *names)
     return lambda data: texts[int.from_bytes(data, "little")]
 
 
@@ -225,3 +309,31 @@ def set_reader(names: tuple[bytes, ...]) -> Transform:
         return b",".join(name for index, name in enumerate(names) if bits >> index & 1)
 
     return read
+
+
+_READERS: Final[dict[Kind, Callable[[Cell], Transform | None]]] = {
+    Kind.SIGNED: lambda _: _unpack_signed,
+    Kind.UNSIGNED: lambda _: _unpack_unsigned,
+    Kind.FLOAT: lambda _: numbers.unpack_float,
+    Kind.DOUBLE: lambda _: numbers.unpack_double,
+    Kind.DECIMAL: lambda cell: numbers.decimal_unpacker(cell.precision, cell.scale),
+    Kind.BITS: lambda _: None,
+    Kind.YEAR: lambda _: temporal.unpack_year,
+    Kind.DATE: lambda _: temporal.unpack_old_date,
+    Kind.TIME2: lambda cell: temporal.time2_unpacker(cell.precision),
+    Kind.DATETIME2: lambda cell: temporal.datetime2_unpacker(cell.precision),
+    Kind.TIMESTAMP2: lambda cell: temporal.timestamp2_unpacker(cell.precision),
+    Kind.OLD_TIME: lambda _: temporal.unpack_old_time,
+    Kind.OLD_DATETIME: lambda _: temporal.unpack_old_datetime,
+    Kind.OLD_TIMESTAMP: lambda _: temporal.unpack_old_timestamp,
+    Kind.BYTES: lambda _: None,
+    Kind.PADDED: lambda cell: _padder(cell.precision),
+    Kind.ENUM: lambda cell: enum_reader(cell.members),
+    Kind.SET: lambda cell: set_reader(cell.members),
+    Kind.JSON: lambda _: text_of,
+    Kind.UUID: lambda _: addresses.uuid_text,
+    Kind.INET4: lambda _: addresses.inet4_text,
+    Kind.INET6: lambda _: addresses.inet6_text,
+    Kind.COMPRESSED: lambda _: decompress_cell,
+    Kind.HIDDEN: lambda _: None,
+}

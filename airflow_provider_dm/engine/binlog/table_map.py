@@ -7,10 +7,19 @@ is not the one at this location of the log, and decoding with it would give wron
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.binlog.cells import METADATA_SIZE, Cell, Contradiction, cell_for, is_numeric
+from airflow_provider_dm.engine.binlog.cells import (
+    LONGLONG,
+    METADATA_SIZE,
+    Cell,
+    Contradiction,
+    Kind,
+    cell_for,
+    is_numeric,
+)
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -18,6 +27,8 @@ from airflow_provider_dm.engine.schema.model import Table
 
 ID_AND_FLAGS: Final = 8
 _SIGNEDNESS, _COLUMN_NAME = 1, 4
+_HASH_NAME: Final = "DB_ROW_HASH_"
+_HASH_SIZE: Final = 8
 
 
 @dataclass(eq=False)
@@ -94,26 +105,40 @@ def _optional(reader: _Reader, types: bytes) -> tuple[tuple[bool, ...] | None, t
 
 def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
     """How to read a row of this map as a row of `table`. Raises SchemaMismatch, UnsupportedColumnType."""
-    ours = [column.name for column in table.columns]
-    if len(table_map.types) != len(ours):
-        raise SchemaMismatch(at, str(table.name), f"{len(table_map.types)} columns", f"{len(ours)}: {', '.join(ours)}")
-    if table_map.names is not None and list(table_map.names) != ours:
-        raise SchemaMismatch(at, str(table.name), ", ".join(table_map.names), ", ".join(ours))
+    _check_columns(table_map, table, at)
     cells = []
-    for column, code, metadata in zip(table.columns, table_map.types, table_map.metadata, strict=True):
+    for column, code, metadata in zip(table.columns, table_map.types, table_map.metadata, strict=False):
         try:
             cells.append(cell_for(table.name, column, code, metadata))
         except Contradiction as found:
             ours_text = f"{column.name} {column.column_type}"
             raise SchemaMismatch(at, str(table.name), f"{column.name} as {found}", ours_text) from found
     _check_signs(table_map, table, at)
-    return tuple(cells)
+    return (*cells, *[Cell(Kind.HIDDEN, _HASH_SIZE)] * table.hidden)
+
+
+def _check_columns(table_map: TableMap, table: Table, at: str) -> None:
+    """The log has the catalogue's columns and then the hidden ones, and nothing else."""
+    ours = [column.name for column in table.columns]
+    types, names = table_map.types, table_map.names
+    if len(types) != len(ours) + table.hidden:
+        hidden = f" and {table.hidden} hidden" if table.hidden else ""
+        raise SchemaMismatch(at, str(table.name), f"{len(types)} columns", f"{len(ours)}{hidden}: {', '.join(ours)}")
+    if any(code != LONGLONG for code in types[len(ours) :]):
+        raise SchemaMismatch(at, str(table.name), f"a hidden column that is no hash ({types.hex()})", ", ".join(ours))
+    if names is not None and not (len(names) == len(types) and _agree(names, ours)):
+        raise SchemaMismatch(at, str(table.name), ", ".join(names), ", ".join(ours))
+
+
+def _agree(names: Sequence[str], ours: Sequence[str]) -> bool:
+    hidden = names[len(ours) :]
+    return list(names[: len(ours)]) == list(ours) and all(name.startswith(_HASH_NAME) for name in hidden)
 
 
 def _check_signs(table_map: TableMap, table: Table, at: str) -> None:
     if table_map.unsigned is None:
         return
-    numeric = [column for column, code in zip(table.columns, table_map.types, strict=True) if is_numeric(code)]
+    numeric = [column for column, code in zip(table.columns, table_map.types, strict=False) if is_numeric(code)]
     for column, unsigned in zip(numeric, table_map.unsigned, strict=False):
         if column.unsigned != unsigned and column.data_type != "year":  # a YEAR is called unsigned
             sign = "unsigned" if unsigned else "signed"

@@ -19,8 +19,8 @@ from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, load_chunk
-from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.statements import Literals, count_rows, write_rows
+from airflow_provider_dm.engine.target.session import run_transaction, target_dialect
+from airflow_provider_dm.engine.target.statements import Dialect, Literals, count_rows, write_rows
 
 ROWS_OF_A_STATEMENT: Final = 1_000
 """Measured: 500 rows cost some percent more, 2,000 no less."""
@@ -52,7 +52,8 @@ def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult
 
 
 def _copy_pages(job: ChunkJob, progress: ChunkProgress, reader: PageReader, target: Endpoint) -> ChunkProgress:
-    writer = _PageWriter(job, target, page_literals(job.mapping.source))
+    dialect = target_dialect(target)
+    writer = _PageWriter(job, target, dialect, page_literals(job.mapping.source, dialect.flavour))
     limit = FIRST_ROWS
     while True:
         began = time.monotonic()
@@ -67,13 +68,15 @@ def _copy_pages(job: ChunkJob, progress: ChunkProgress, reader: PageReader, targ
 class _PageWriter:
     job: ChunkJob
     target: Endpoint
+    dialect: Dialect
     literals: Callable[[Sequence[Row]], Sequence[Literals]]
 
     def write(self, seen: ChunkProgress, page: Page) -> ChunkProgress:
         """One transaction: the chunk's step and the page's rows. Gives where the chunk stands now, whoever moved it."""
         job = self.job
         rows = self.literals(page.rows)
-        statements = list(write_rows(job.mapping, rows, job.verb, max_rows=ROWS_OF_A_STATEMENT))
+        written = write_rows(job.mapping, rows, job.verb, dialect=self.dialect, max_rows=ROWS_OF_A_STATEMENT)
+        statements = list(written)
         absent = list(count_rows(job.mapping, key_literals(job.mapping, rows))) if job.first_of_key else []
         last_key = page.last_key or seen.last_key
 

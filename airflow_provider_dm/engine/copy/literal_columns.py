@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.literals import NULL, quote_utf8
-from airflow_provider_dm.engine.schema.codec import Codec, Row, Value, codec_for
-from airflow_provider_dm.engine.schema.model import Column, Table
-from airflow_provider_dm.engine.schema.temporal import quoted
+from airflow_provider_dm.engine.schema.codec import Codec, Row, Style, Value, codec_for
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.statements import Literals
 
 ColumnWriter = Callable[[Sequence[Value]], Sequence[bytes]]
 
-_PLAIN = frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint", "decimal"})
 
-
-def page_literals(table: Table) -> Callable[[Sequence[Row]], Sequence[Literals]]:
-    """The function from rows of `table` to their literals, in column order."""
-    writers = [_writer(column, codec_for(table.name, column)) for column in table.columns]
+def page_literals(table: Table, target: Flavour) -> Callable[[Sequence[Row]], Sequence[Literals]]:
+    """The function from rows of `table` to their literals for a target of this flavour, in column order."""
+    writers = [_writer(codec_for(table.name, column), target) for column in table.columns]
 
     def literals(rows: Sequence[Row]) -> Sequence[Literals]:
         columns = zip(*rows, strict=True)
@@ -31,14 +29,15 @@ def page_literals(table: Table) -> Callable[[Sequence[Row]], Sequence[Literals]]
     return literals
 
 
-def _writer(column: Column, codec: Codec) -> ColumnWriter:
-    if column.data_type in _PLAIN:
-        return _plain
-    literal = codec.literal
-    if literal is quoted:
-        return _quoted
-    if literal is quote_utf8:
-        return _text
+def _writer(codec: Codec, target: Flavour) -> ColumnWriter:
+    match codec.style:
+        case Style.PLAIN:
+            return _plain
+        case Style.QUOTED:
+            return _quoted
+        case Style.TEXT:
+            return _text
+    literal = codec.literal(target)
     return lambda values: _cells(values, literal)
 
 

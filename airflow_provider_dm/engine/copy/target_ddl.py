@@ -1,10 +1,12 @@
 r"""From a source's SHOW CREATE TABLE to the statement that creates the target's table.
 
-Upstream text is never sent as it is. It is cut into tokens, every token must be one that this module knows, and the
-statement is written anew from them: a comment, a function, a partition clause, a CHECK, a foreign key or an engine's
-odd option stops with CannotCreateTarget, and a person creates the table. What is changed on the way, and only that:
+Upstream text is never sent as it is. It is cut into words (`ddl_words`), each of which has to be known, and the
+statement is written anew from them: a comment, a function default, a partition clause, a CHECK, a foreign key or an
+engine's odd option stops with CannotCreateTarget, and a person creates the table. What is changed on the way, and only
+that:
 - the table's name;
 - AUTO_INCREMENT= and the statistics options are dropped (in a merge they mean nothing, the server counts on by itself);
+- what the target's family writes in another way or does not have (`ddl_dialects`), which is reported;
 - collations that the target's family does not have, by the two tables below: the nearest in what it takes for equal and
   in how it treats trailing spaces. Each is reported, as ORDER BY and `=` may answer differently for rare characters.
 - a character set without its collation gets it: the default differs between servers, and decides about equality."""
@@ -16,6 +18,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from airflow_provider_dm.engine.copy.ddl_dialects import adapt
+from airflow_provider_dm.engine.copy.ddl_words import UnknownDdl, clauses_of, names_charset, words_of
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -41,22 +45,9 @@ _COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
     (Flavour.MARIADB, Flavour.TIDB): MARIADB_TO_MYSQL,
 }
 
-_TYPES: Final = (
-    "TINYINT SMALLINT MEDIUMINT INT BIGINT DECIMAL FLOAT DOUBLE BIT YEAR DATE TIME DATETIME TIMESTAMP CHAR VARCHAR "
-    "BINARY VARBINARY TINYTEXT TEXT MEDIUMTEXT LONGTEXT TINYBLOB BLOB MEDIUMBLOB LONGBLOB ENUM SET"
-)
-_WORDS: Final = frozenset(
-    f"{_TYPES} UNSIGNED ZEROFILL NOT NULL DEFAULT AUTO_INCREMENT COMMENT CHARACTER SET COLLATE ON UPDATE "
-    "CURRENT_TIMESTAMP PRIMARY UNIQUE FULLTEXT KEY USING BTREE HASH ASC DESC".split()
-)
 _KEPT_OPTIONS: Final = frozenset({"ENGINE", "DEFAULT CHARSET", "COLLATE", "COMMENT", "ROW_FORMAT"})
 _DROPPED_OPTIONS: Final = frozenset({"AUTO_INCREMENT", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES"})
 
-_TOKEN: Final = re.compile(
-    r"""\s*(?:(?P<name>`(?:[^`]|``)+`)|(?P<string>[bB]?'(?:[^'\\]|''|\\.)*')|(?P<number>-?\d+(?:\.\d+)?)"""
-    r"""|(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<mark>[(),=]))""",
-    re.DOTALL,
-)
 _OPTION: Final = re.compile(
     r"\s*(?P<name>DEFAULT CHARSET|[A-Z_]+)=(?P<value>'(?:[^'\\]|''|\\.)*'|[A-Za-z0-9_]+)", re.DOTALL
 )
@@ -102,56 +93,33 @@ def create_table_like(
     """
     try:
         body, options = _parts(statement)
-        words = _words(body)
+        clauses = clauses_of(words_of(body))
+        adapted = adapt(clauses, source_flavour, target_flavour)
         described = _options(options)
-    except _Unknown as unknown:
+    except UnknownDdl as unknown:
         raise CannotCreateTarget(str(source.name), str(target), str(unknown)) from None
     described.setdefault("COLLATE", collation)
     swaps = _COLLATIONS.get((source_flavour, target_flavour), {})
-    notes: list[str] = []
+    notes = list(adapted.notes)
 
     def swapped(name: str) -> str:
         if name.lower() in swaps:
             notes.append(f"collation {name} becomes {swaps[name.lower()]}")
         return swaps.get(name.lower(), name)
 
+    words = [word for clause in adapted.clauses for word in (*clause, ",")][:-1]
     columns = " ".join(_with_collations(words, source, swapped))
     described["COLLATE"] = swapped(described["COLLATE"])
     tail = " ".join(f"{name}={value}" for name, value in described.items())
     return CreateTable(target, f"CREATE TABLE {target.quoted()} ({columns}) {tail}", tuple(dict.fromkeys(notes)))
 
 
-class _Unknown(Exception):
-    """A piece of the statement that is not understood."""
-
-
 def _parts(statement: str) -> tuple[str, str]:
     """What stands between the outer parentheses, and the table's options behind them."""
     start, end = statement.find("(\n"), statement.rfind("\n)")
     if not statement.upper().startswith("CREATE TABLE `") or start < 0 or end < start:
-        raise _Unknown(f"the statement {statement[:40]!r}…")
+        raise UnknownDdl(f"the statement {statement[:40]!r}…")
     return statement[start + 1 : end], statement[end + 2 :]
-
-
-def _words(body: str) -> list[str]:
-    words: list[str] = []
-    at = 0
-    while body[at:].strip():
-        match = _TOKEN.match(body, at)
-        if match is None:
-            raise _Unknown(repr(body[at : at + 60].strip()))
-        word = match["word"]
-        if word is not None and word.upper() not in _WORDS and not _names_charset(words, len(words)):
-            if words[-1:] != ["COLLATE"]:
-                raise _Unknown(f"{word!r} (in {body[max(0, at - 30) : at + 30].strip()!r})")
-        words.append(match[0].strip())
-        at = match.end()
-    return words
-
-
-def _names_charset(words: list[str], index: int) -> bool:
-    """Whether the word at `index` is what CHARACTER SET names."""
-    return [word.upper() for word in words[max(0, index - 2) : index]] == ["CHARACTER", "SET"]
 
 
 def _options(text: str) -> dict[str, str]:
@@ -160,7 +128,7 @@ def _options(text: str) -> dict[str, str]:
     while text[at:].strip():
         match = _OPTION.match(text, at)
         if match is None or match["name"] not in _KEPT_OPTIONS | _DROPPED_OPTIONS:
-            raise _Unknown(f"the table option {text[at : at + 60].strip()!r}")
+            raise UnknownDdl(f"the table option {text[at : at + 60].strip()!r}")
         if match["name"] in _KEPT_OPTIONS:
             found[match["name"]] = match["value"]
         at = match.end()
@@ -178,5 +146,5 @@ def _with_collations(words: list[str], source: Table, swapped: Callable[[str], s
             column = word
         yield swapped(word) if index and words[index - 1] == "COLLATE" else word
         collation = collations.get(column)
-        if collation and _names_charset(words, index) and words[index + 1 : index + 2] != ["COLLATE"]:
+        if collation and names_charset(words, index) and words[index + 1 : index + 2] != ["COLLATE"]:
             yield f"COLLATE {swapped(collation)}"

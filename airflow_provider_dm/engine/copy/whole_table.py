@@ -19,14 +19,14 @@ from airflow_provider_dm.engine.copy.watermark import table_snapshot
 from airflow_provider_dm.engine.copy.writing import write_all
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.source_session import source_error, with_retries
 from airflow_provider_dm.engine.reading.text_rows import rows
 from airflow_provider_dm.engine.schema.codec import row_literals, row_reader
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, count_chunk_rows, load_chunk
-from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.statements import Literals, write_rows
+from airflow_provider_dm.engine.target.session import run_transaction, target_dialect
+from airflow_provider_dm.engine.target.statements import Dialect, Literals, write_rows
 from airflow_provider_dm.engine.target.table_schema import set_skip_until
 
 MOST_ROWS: Final = 500_000
@@ -47,11 +47,13 @@ def copy_whole_table(job: ChunkJob, seen: ChunkProgress, source: Endpoint, targe
     Raises Fenced, DuplicateDuringCopy, WatermarkBlocked, WatermarkNotPermitted, and what reading and writing raise.
     """
 
+    dialect = target_dialect(target)
+
     def attempt() -> ChunkProgress:
         with table_snapshot(source, job.mapping.source.name) as (snapshot, location):
             at = replace(location, suffix=job.suffix)
             try:
-                run_transaction(target, lambda connection: _copy(connection, snapshot, job, seen, source, at))
+                run_transaction(target, lambda into: _copy(into, snapshot, job, seen, source, dialect, at))
             except _SourceBroke as broke:
                 raise broke.error from broke
         return run_transaction(target, lambda connection: load_chunk(connection, job.owner, seen.number))
@@ -60,13 +62,19 @@ def copy_whole_table(job: ChunkJob, seen: ChunkProgress, source: Endpoint, targe
 
 
 def _copy(
-    connection: Connection, snapshot: Connection, job: ChunkJob, seen: ChunkProgress, source: Endpoint, at: Location
+    connection: Connection,
+    snapshot: Connection,
+    job: ChunkJob,
+    seen: ChunkProgress,
+    source: Endpoint,
+    dialect: Dialect,
+    at: Location,
 ) -> None:
     """The body of the transaction. It may run again: the snapshot shows the same rows as often as it is asked."""
     if not advance_chunk(connection, job.owner, seen, rows=0, last_key=None, done=True):
         return
-    counted = _Counted(_literals(snapshot, job, source))
-    write_all(connection, write_rows(job.mapping, counted, job.verb), job)
+    counted = _Counted(_literals(snapshot, job, source, dialect.flavour))
+    write_all(connection, write_rows(job.mapping, counted, job.verb, dialect=dialect), job)
     count_chunk_rows(connection, job.owner, seen.number, counted.rows)
     owner = job.owner
     set_skip_until(connection, owner.meta_schema, owner.task, owner.source, job.mapping.source, at.sort_key)
@@ -85,10 +93,10 @@ class _Counted:
             yield row
 
 
-def _literals(snapshot: Connection, job: ChunkJob, source: Endpoint) -> Iterator[Literals]:
+def _literals(snapshot: Connection, job: ChunkJob, source: Endpoint, target: Flavour) -> Iterator[Literals]:
     table = job.mapping.source
     columns, to_row = row_reader(table)
-    to_literals = row_literals(table)
+    to_literals = row_literals(table, target)
     sql = f"SELECT {columns} FROM {table.name.quoted()}".encode()
     try:
         with closing(rows(snapshot, sql)) as batches:

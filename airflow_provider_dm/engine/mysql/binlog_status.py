@@ -59,8 +59,6 @@ class BinlogSettings:
     """MySQL's gtid_mode; ON for MariaDB, which always has them."""
     expire_seconds: int
     """After how long the server removes files by itself; 0: never."""
-    row_value_options: str = ""
-    """MySQL: PARTIAL_JSON or nothing."""
 
 
 def current_location(connection: Connection) -> Location:
@@ -90,7 +88,7 @@ def list_binlogs(connection: Connection) -> list[BinlogSize]:
 def binlog_settings(connection: Connection) -> BinlogSettings:
     """Never raises for a setting that the release lacks."""
     names = "log_bin|binlog_format|binlog_row_image|binlog_checksum|binlog_transaction_compression|log_bin_compress"
-    more = "gtid_mode|binlog_expire_logs_seconds|expire_logs_days|binlog_row_value_options"
+    more = "gtid_mode|binlog_expire_logs_seconds|expire_logs_days"
     rows = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name REGEXP %s", (f"^({names}|{more})$",))
     values = {text(name).lower(): text(value) for name, value in rows}
     mariadb = server_info(connection).flavour is Flavour.MARIADB
@@ -103,7 +101,6 @@ def binlog_settings(connection: Connection) -> BinlogSettings:
         compression=_on(values.get("binlog_transaction_compression")) or _on(values.get("log_bin_compress")),
         gtid_mode="ON" if mariadb else values.get("gtid_mode", ""),
         expire_seconds=int(values.get("binlog_expire_logs_seconds", "0") or 0) or int(days * 86400),
-        row_value_options=values.get("binlog_row_value_options", ""),
     )
 
 

@@ -18,11 +18,16 @@ def quote_utf8(value: bytes) -> bytes:
     >>> quote_utf8(b"it's")
     b"'it\\'s'"
     """
+    return b"'" + escaped(value) + b"'"
+
+
+def escaped(value: bytes) -> bytes:
+    """With a backslash before each backslash and quote."""
     if b"\\" in value:
         value = value.replace(b"\\", b"\\\\")
     if b"'" in value:
         value = value.replace(b"'", b"\\'")
-    return b"'" + value + b"'"
+    return value
 
 
 def hexadecimal(value: bytes) -> bytes:
@@ -34,6 +39,6 @@ def hexadecimal(value: bytes) -> bytes:
     return b"x'" + value.hex().encode("ascii") + b"'"
 
 
-def introduced(charset: str, value: bytes) -> bytes:
+def introduced(charset: bytes, value: bytes) -> bytes:
     """Bytes of a non-UTF-8 charset as `_charset x'..'`; the server takes them as they are."""
-    return b"_" + charset.encode("ascii") + b" " + hexadecimal(value)
+    return b"_" + charset + b" " + hexadecimal(value)

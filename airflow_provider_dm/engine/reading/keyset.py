@@ -24,6 +24,7 @@ Key = tuple[bytes, ...]
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"})
 _PAGEABLE: Final = INTEGERS | frozenset(
     {"decimal", "year", "date", "time", "datetime", "timestamp", "char", "varchar", "binary", "varbinary"}
+    | {"uuid", "inet4", "inet6"}
 )
 
 
@@ -74,7 +75,7 @@ class KeyOrder:
         if after is None:
             yield b" AND ".join(limits) or b"TRUE"
             return
-        literals = [codec.literal(value) for codec, value in zip(self.codecs, after, strict=True)]
+        literals = [codec.literal()(value) for codec, value in zip(self.codecs, after, strict=True)]
         for depth in reversed(range(len(names))):
             same = [b"%b = %b" % pair for pair in zip(names[:depth], literals[:depth], strict=True)]
             beyond = b"%b > %b" % (names[depth], literals[depth])

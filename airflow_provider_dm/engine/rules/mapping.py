@@ -2,18 +2,23 @@
 
 Same columns by name, in any order, and each pair of types such that a value written comes back the same, or is refused
 by the target's strict mode. What strict mode lets pass with a change (fewer decimals, fewer fractional seconds,
-trailing spaces cut off, BINARY padded to another length, a float for a double) is refused here, before any row."""
+trailing spaces cut off, BINARY padded to another length, a float for a double) is refused here, before any row.
+
+A column that the target computes takes no values; the source has to compute it, too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.rules.block_allow import select
+from airflow_provider_dm.engine.schema.codec import GEOMETRIES
 from airflow_provider_dm.engine.schema.model import Column, Table
+from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
 __all__ = ["TableMapping", "TargetTableMismatch", "map_table", "select"]
 
@@ -22,6 +27,7 @@ FAMILIES: Final[dict[str, frozenset[str]]] = {
     "decimal": frozenset({"decimal", "numeric"}),
     "float": frozenset({"float", "double", "real"}),
     "text": frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"}),
+    "geometry": GEOMETRIES,
     "bytes": frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}),
 }
 _FAMILY_OF: Final = {data_type: family for family, members in FAMILIES.items() for data_type in members}
@@ -72,6 +78,16 @@ class TableMapping:
         """The target's columns in the order of the source's row images."""
         return tuple(self.target.column(column.name) for column in self.source.columns)
 
+    @cached_property
+    def written(self) -> tuple[int, ...]:
+        """Where, in the source's rows, the values stand that the target is given: all but those that it computes."""
+        return tuple(index for index, column in enumerate(self.target_columns) if not column.generated)
+
+    @cached_property
+    def enums(self) -> tuple[int, ...]:
+        """Which of them are ENUMs."""
+        return tuple(index for index in self.written if self.source.columns[index].data_type == "enum")
+
 
 def map_table(source: Table, target: Table) -> TableMapping:
     """Pairs the two. Raises TargetTableMismatch."""
@@ -98,9 +114,11 @@ def map_table(source: Table, target: Table) -> TableMapping:
 def objection(source: Column, target: Column) -> str | None:
     """Why values of `source` cannot be kept in `target`; None if they can, or if strict mode refuses what cannot."""
     if target.generated:
-        return "the target computes it"
-    if family(source) != family(target):
+        return None if source.generated else "the target computes it"
+    if family(source) != family(target) and not _json_as_text(source, target):
         return "another kind of value"
+    if source.charset in MYSQL_ONLY_CHARSETS and target.charset != source.charset:
+        return f"the character set {source.charset} goes nowhere else"
     match family(source):
         case "decimal" if (target.numeric_scale or 0) < (source.numeric_scale or 0):
             return "fewer decimals would round"
@@ -120,6 +138,11 @@ def objection(source: Column, target: Column) -> str | None:
             return "fewer fractional seconds would round"
         case _:
             return None
+
+
+def _json_as_text(source: Column, target: Column) -> bool:
+    """MariaDB's JSON is a LONGTEXT; so MySQL's documents go there, as the text that MySQL prints."""
+    return source.data_type == "json" and target.data_type in ("text", "mediumtext", "longtext")
 
 
 def family(column: Column) -> str:

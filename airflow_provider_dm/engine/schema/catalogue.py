@@ -1,7 +1,9 @@
 """What a server's catalogue says about its tables, read in a few queries however many tables there are.
 
 Text columns of the catalogue are UTF-8 whatever the session asks for. MySQL and MariaDB differ in what they call a
-generated column and a functional index; both arrive as the same `Table`.
+generated column and a functional index; both arrive as the same `Table`. A table's columns are those of its row images:
+invisible ones too, and MySQL's `my_row_id` even where the server is told to hide it. What no catalogue shows is counted
+(`Table.hidden`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar, Final
+
+import pymysql
+from pymysql.constants import ER
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
@@ -33,7 +38,7 @@ _COLUMNS: Final = (
     "ORDER BY table_schema, table_name, ordinal_position"
 )
 _KEYS: Final = (
-    "SELECT table_schema, table_name, index_name, column_name, sub_part FROM information_schema.statistics "
+    "SELECT table_schema, table_name, index_name, column_name, sub_part, index_type FROM information_schema.statistics "
     "WHERE non_unique = 0 AND {names} ORDER BY table_schema, table_name, index_name, seq_in_index"
 )
 _FOREIGN_KEYS: Final = (
@@ -65,6 +70,7 @@ def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[Tabl
 
     Raises TableNotFound, and NotSupportedYet for a system-versioned table.
     """
+    _show_generated_keys(connection)
     wanted = list(dict.fromkeys(names))
     found: dict[TableName, Table] = {}
     for start in range(0, len(wanted), _BATCH):
@@ -74,7 +80,17 @@ def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[Tabl
 
 def create_statement(connection: Connection, name: TableName) -> str:
     """SHOW CREATE TABLE of a base table."""
+    _show_generated_keys(connection)
     return text(query(connection, f"SHOW CREATE TABLE {name.quoted()}")[0][1])
+
+
+def _show_generated_keys(connection: Connection) -> None:
+    """MySQL's generated invisible primary keys, which a setting hides from the catalogue but not from row images."""
+    try:
+        query(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
+    except pymysql.err.OperationalError as error:
+        if error.args[0] != ER.UNKNOWN_SYSTEM_VARIABLE:  # MariaDB, TiDB, MySQL before 8.0.30: none are generated
+            raise
 
 
 def _read_batch(connection: Connection, names: list[TableName]) -> dict[TableName, Table]:
@@ -83,7 +99,13 @@ def _read_batch(connection: Connection, names: list[TableName]) -> dict[TableNam
     keys = _by_table(_select(connection, _KEYS, names))
     foreign = {_name(schema, table) for schema, table in _select(connection, _FOREIGN_KEYS, names)}
     return {
-        name: Table(name, _columns(columns[name]), _unique_keys(keys.get(name, [])), has_foreign_keys=name in foreign)
+        name: Table(
+            name,
+            _columns(columns[name]),
+            _unique_keys(keys.get(name, [])),
+            has_foreign_keys=name in foreign,
+            hidden=_hidden(keys.get(name, [])),
+        )
         for name in names
     }
 
@@ -148,8 +170,13 @@ def _unique_keys(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
     return tuple(sorted(keys, key=lambda key: (not key.primary, key.name)))
 
 
+def _hidden(rows: list[tuple[Any, ...]]) -> int:
+    """MariaDB keeps a hash of its own for each unique key over more than an index can hold."""
+    return len({text(name) for name, _, _, kind in rows if text(kind) == "HASH"})
+
+
 def _index(name: str, rows: list[tuple[Any, ...]]) -> Index:
-    columns = [(text(column), _optional_int(prefix)) for _, column, prefix in rows if column is not None]
+    columns = [(text(column), _optional_int(prefix)) for _, column, prefix, _ in rows if column is not None]
     return Index(
         name=name,
         columns=tuple(column for column, _ in columns),

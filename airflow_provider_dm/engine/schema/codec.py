@@ -1,9 +1,10 @@
 """How a column's value is read, written and hashed: one table from data type to `Codec`.
 
 `Value` is the canonical value of a cell, `None` or bytes: what the server's text protocol sends under the pinned
-session (`character_set_results = NULL`, time zone UTC), with two exceptions that make it exact and comparable: FLOAT
-and DOUBLE are `repr` of the stored number, and ZEROFILL's zeros are dropped. The copier (SELECT) and the binlog decoder
-(`binlog/cells.py`) give identical bytes for the same cell: tests/integration/binlog holds them to it.
+session (`character_set_results = NULL`, time zone UTC), with three exceptions that make it exact and comparable: FLOAT
+and DOUBLE are `repr` of the stored number, ZEROFILL's zeros are dropped, and members of ENUM and SET are in UTF-8, an
+ENUM's index 0 being `strings.INVALID_MEMBER`. The copier (SELECT) and the binlog decoder (`binlog/cells.py`) give
+identical bytes for the same cell: tests/integration/binlog holds them to it.
 
 A type that is not in the table stops with UnsupportedColumnType; there is no default.
 
@@ -14,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import ClassVar, Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.mysql.literals import NULL
-from airflow_provider_dm.engine.schema import numbers, strings, temporal
+from airflow_provider_dm.engine.mysql.literals import NULL, hexadecimal, introduced, quote_utf8
+from airflow_provider_dm.engine.schema import json_text, numbers, strings, temporal
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 Value: TypeAlias = bytes | None
@@ -29,6 +32,12 @@ Transform: TypeAlias = Callable[[bytes], bytes]
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+
+_SHAPES: Final = "geometry point linestring polygon multipoint multilinestring multipolygon"
+GEOMETRIES: Final = frozenset({*_SHAPES.split(), "geometrycollection", "geomcollection"})
+_RAW: Final = GEOMETRIES | {"vector"}
+"""Bytes of a form that both flavours share: SRID and WKB, or floats."""
+_ADDRESSES: Final = frozenset({"uuid", "inet4", "inet6"})
 
 _LEAVE_OUT: Final = "Leave the table out by block-allow-list, or change the column's type at the source."
 
@@ -56,16 +65,43 @@ def _as_double(name: str) -> str:
     return f"{name} * 1e0"
 
 
+def _as_utf8(name: str) -> str:
+    return f"CONVERT({name} USING utf8mb4)"
+
+
+def _as_member(name: str) -> str:
+    # Text alone cannot tell the invalid value from a member that is the empty string. Binary, as x'ff' is no UTF-8.
+    return f"IF({name} + 0 = 0, x'{strings.INVALID_MEMBER.hex()}', CAST({_as_utf8(name)} AS BINARY))"
+
+
 def _identity(value: bytes) -> bytes:
     return value
+
+
+ENUM_INVALID: Final = b"0"
+"""The literal of an ENUM's index 0; a strict server refuses it (see target/statements.py)."""
+
+
+class Style(IntEnum):
+    """How a canonical value becomes a SQL literal."""
+
+    PLAIN = 0  # it is one: integers, decimals
+    FLOAT = 1  # with an exponent
+    BITS = 2  # big-endian bytes as a decimal number
+    QUOTED = 3  # in quotes, nothing to escape
+    TEXT = 4  # UTF-8: in quotes, escaped
+    CHARSET = 5  # ASCII in quotes, escaped; else hexadecimal behind the charset's introducer
+    CHARSET_HEX = 6  # always so: of these charsets not every byte below 128 means ASCII
+    HEX = 7
+    JSON = 8  # the target's flavour decides
+    ENUM = 9  # TEXT, but the invalid value is the number 0
 
 
 @dataclass(frozen=True)
 class Codec:
     """The ways of one column's values."""
 
-    literal: Transform
-    """Canonical value -> SQL literal; NULL is the caller's."""
+    style: Style
     key_form: Transform | None
     """Coarse normal form for bucket hashing: values that a target may hold equal have the same form. None: such a form
     does not exist without the collation's tables. It knows only its own column's collation: hash by it only where the
@@ -74,13 +110,46 @@ class Codec:
     """Quoted column name -> SELECT expression."""
     from_text: Transform | None = None
     """What that expression sent -> canonical value; None: the same."""
+    introducer: bytes = b""
+    """The charset's name, for CHARSET and CHARSET_HEX."""
+
+    def literal(self, target: Flavour | None = None) -> Transform:
+        """Canonical value -> SQL literal for a server of this flavour (None: of any); NULL is the caller's."""
+        return _LITERALS[self.style](self.introducer, target)
+
+
+def _charset_literal(introducer: bytes, _target: Flavour | None) -> Transform:
+    def literal(value: bytes) -> bytes:
+        return quote_utf8(value) if value.isascii() else introduced(introducer, value)
+
+    return literal
+
+
+def _json_literal(_introducer: bytes, target: Flavour | None) -> Transform:
+    return json_text.mysql_literal if target in (Flavour.MYSQL, Flavour.TIDB) else quote_utf8
+
+
+def _enum_literal(value: bytes) -> bytes:
+    return ENUM_INVALID if value == strings.INVALID_MEMBER else quote_utf8(value)
+
+
+_LITERALS: Final[dict[Style, Callable[[bytes, Flavour | None], Transform]]] = {
+    Style.PLAIN: lambda *_: _identity,
+    Style.FLOAT: lambda *_: numbers.float_literal,
+    Style.BITS: lambda *_: numbers.bits_literal,
+    Style.QUOTED: lambda *_: temporal.quoted,
+    Style.TEXT: lambda *_: quote_utf8,
+    Style.CHARSET: _charset_literal,
+    Style.CHARSET_HEX: lambda introducer, _: lambda value: introduced(introducer, value),
+    Style.HEX: lambda *_: hexadecimal,
+    Style.JSON: _json_literal,
+    Style.ENUM: lambda *_: _enum_literal,
+}
 
 
 def codec_for(table: TableName, column: Column) -> Codec:
     """The codec of a column. Raises UnsupportedColumnType."""
-    if column.generated:
-        raise UnsupportedColumnType(str(table), column.name, f"{column.column_type} (generated)")
-    codec = _numeric_codec(column) or _temporal_codec(column) or _string_codec(table, column)
+    codec = _numeric_codec(column) or _temporal_codec(column) or _string_codec(table, column) or _other_codec(column)
     if codec is None:
         raise UnsupportedColumnType(str(table), column.name, _described(column))
     return codec
@@ -94,45 +163,64 @@ def _numeric_codec(column: Column) -> Codec | None:
     zerofill = "zerofill" in column.column_type.lower().split()
     match column.data_type:
         case data_type if data_type in _INTEGERS:
-            return Codec(_identity, numbers.integer_key, from_text=numbers.integer_from_text if zerofill else None)
+            return Codec(Style.PLAIN, numbers.integer_key, from_text=numbers.integer_from_text if zerofill else None)
         case "decimal":
-            return Codec(_identity, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None)
+            return Codec(Style.PLAIN, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None)
         case "float" | "double":
             # No key form: the target may be a FLOAT, which makes one number of several.
-            return Codec(numbers.float_literal, None, select=_as_double, from_text=numbers.float_from_text)
+            return Codec(Style.FLOAT, None, select=_as_double, from_text=numbers.float_from_text)
         case "bit":
-            return Codec(numbers.bits_literal, numbers.bits_key)
+            return Codec(Style.BITS, numbers.bits_key)
     return None
 
 
 def _temporal_codec(column: Column) -> Codec | None:
     match column.data_type:
         case "date" | "year":
-            return Codec(temporal.quoted, _identity)
+            return Codec(Style.QUOTED, _identity)
         case "time" | "datetime" | "timestamp":
-            return Codec(temporal.quoted, temporal.time_key)
+            return Codec(Style.QUOTED, temporal.time_key)
     return None
 
 
 def _string_codec(table: TableName, column: Column) -> Codec | None:
-    compressed = "compressed" in column.column_type.lower() and column.data_type not in ("enum", "set")
-    if compressed:  # MariaDB: the binlog holds the compressed bytes
-        return None
     if column.data_type in _BINARIES:
-        return Codec(strings.binary_literal, strings.binary_key)
-    if column.charset not in strings.CHARSETS:
-        return None
+        return Codec(Style.HEX, strings.binary_key)
     if column.data_type in ("enum", "set"):
         enum_members(table, column)
-    elif column.data_type not in _TEXTS:
+        by_code_points = (column.collation or "").endswith("_bin")
+        enum = column.data_type == "enum"
+        return Codec(
+            Style.ENUM if enum else Style.TEXT,
+            strings.member_key if by_code_points else None,
+            select=_as_member if enum else _as_utf8,
+        )
+    if column.data_type not in _TEXTS or column.charset not in strings.CHARSETS:
         return None
-    return Codec(strings.text_literal(column.charset), strings.text_key(column.charset, column.collation))
+    key_form = strings.text_key(column.charset, column.collation)
+    if column.charset in strings.UTF8_CHARSETS:
+        return Codec(Style.TEXT, key_form)
+    style = Style.CHARSET if column.charset in strings.ASCII_CHARSETS else Style.CHARSET_HEX
+    return Codec(style, key_form, introducer=column.charset.encode())
+
+
+def _other_codec(column: Column) -> Codec | None:
+    if column.data_type == "json":
+        return Codec(Style.JSON, None)
+    if column.data_type in _RAW:
+        return Codec(Style.HEX, None)
+    if column.data_type in _ADDRESSES:
+        return Codec(Style.QUOTED, _identity)
+    return None
 
 
 def enum_members(table: TableName, column: Column) -> tuple[bytes, ...]:
-    """The members of an ENUM or SET column in its charset. Raises UnsupportedColumnType where they cannot be known."""
+    """The members of an ENUM or SET column in UTF-8. Raises UnsupportedColumnType where they cannot be known."""
     try:
-        return strings.members(column.column_type, column.charset or "")
+        members = strings.members(column.column_type, column.charset or "binary")
+        if column.data_type == "set" and b"" in members:
+            raise strings.MalformedMembers("with the empty string in it, values cannot be told apart by their text")
+        return members
     except strings.MalformedMembers as error:
         raise UnsupportedColumnType(str(table), column.name, f"{_described(column)} ({error})") from error
 
@@ -156,9 +244,9 @@ def row_reader(table: Table) -> tuple[str, Callable[[Sequence[Value]], Row]]:
     return select, read
 
 
-def row_literals(table: Table) -> Callable[[Row], tuple[bytes, ...]]:
-    """The function from a Row of `table` to its SQL literals, in column order."""
-    writers = [codec.literal for codec in _codecs(table)]
+def row_literals(table: Table, target: Flavour) -> Callable[[Row], tuple[bytes, ...]]:
+    """The function from a Row of `table` to its SQL literals for a target of this flavour, in column order."""
+    writers = [codec.literal(target) for codec in _codecs(table)]
 
     def literals(row: Row) -> tuple[bytes, ...]:
         return tuple([NULL if value is None else write(value) for value, write in zip(row, writers, strict=True)])

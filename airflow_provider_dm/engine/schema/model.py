@@ -60,6 +60,8 @@ class Table:
     columns: tuple[Column, ...]
     unique_keys: tuple[Index, ...]
     has_foreign_keys: bool = False
+    hidden: int = 0
+    """Columns behind all others that only row images have: MariaDB's hash for each UNIQUE over long values."""
 
     def column(self, name: str) -> Column:
         """By name, case-insensitively as the server does. Raises KeyError."""
@@ -90,4 +92,5 @@ class Table:
                 for key in value["unique_keys"]
             ),
             has_foreign_keys=value["has_foreign_keys"],
+            hidden=value.get("hidden", 0),
         )

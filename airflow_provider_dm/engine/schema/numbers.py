@@ -21,6 +21,8 @@ BYTES_FOR_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 MAX_DECIMAL_PRECISION: Final = 65
 MAX_DECIMAL_SCALE: Final = 38  # MariaDB; MySQL stops at 30
+MOST_DECIMAL_DIGITS: Final = 81
+"""What the server's own numbers hold (nine groups of nine), and what JSON documents therefore may."""
 
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
@@ -85,13 +87,58 @@ def unpack_double(data: bytes) -> bytes:
     return float_text(_DOUBLE.unpack(data)[0])
 
 
-def decimal_size(precision: int, scale: int) -> int:
+def double_from_bytes(data: bytes) -> float:
+    """Eight bytes, little-endian."""
+    value: float = _DOUBLE.unpack(data)[0]
+    return value
+
+
+_SMALLEST_PLAIN: Final = -14
+_LARGEST_PLAIN: Final = 15
+"""Places before the point (negative: zeros behind it) within which the server writes no exponent: DBL_DIG."""
+
+
+def short_double_text(value: float) -> bytes:
+    """A double as the server prints one inside of JSON: as few digits as give it back (MySQL `my_gcvt`, and `.0`).
+
+    Raises MalformedNumber for NaN and infinities.
+
+    >>> short_double_text(1e15), short_double_text(1.5e-15), short_double_text(100.0), short_double_text(-0.0)
+    (b'1e15', b'0.0000000000000015', b'100.0', b'-0.0')
+    >>> short_double_text(1234567890123456.8), short_double_text(5e-324)
+    (b'1234567890123456.8', b'5e-324')
+    """
+    if not isfinite(value):
+        raise MalformedNumber(f"{value} is not a number that JSON can hold")
+    mantissa, _, exponent = repr(value).partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    if not digits:
+        return f"{sign}0.0".encode()
+    places = len(digits) - len(fraction) + int(exponent or 0)
+    digits = digits.rstrip("0")
+    if places < _SMALLEST_PLAIN or places > max(_LARGEST_PLAIN, len(digits) - 1):
+        point = "." if len(digits) > 1 else ""
+        text = f"{digits[0]}{point}{digits[1:]}e{places - 1}"
+    elif places <= 0:
+        text = f"0.{'0' * -places}{digits}"
+    elif places < len(digits):
+        text = f"{digits[:places]}.{digits[places:]}"
+    else:
+        text = f"{digits}{'0' * (places - len(digits))}.0"
+    return (sign + text).encode()
+
+
+def decimal_size(precision: int, scale: int, most: int = MAX_DECIMAL_PRECISION) -> int:
     """Bytes of a NEWDECIMAL in a row image. Raises MalformedNumber for a precision or scale that cannot be.
+
+    `most`: digits that there may be; a column's are fewer than those of a value that was computed.
 
     >>> decimal_size(65, 30), decimal_size(3, 1)
     (30, 2)
     """
-    if not (0 < precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= min(precision, MAX_DECIMAL_SCALE)):
+    if not (0 < precision <= most and 0 <= scale <= min(precision, MAX_DECIMAL_SCALE)):
         raise MalformedNumber(f"DECIMAL({precision},{scale})")
     return _digits_size(precision - scale) + _digits_size(scale)
 
@@ -102,13 +149,13 @@ def _digits_size(digits: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def decimal_unpacker(precision: int, scale: int) -> Callable[[bytes], bytes]:
+def decimal_unpacker(precision: int, scale: int, most: int = MAX_DECIMAL_PRECISION) -> Callable[[bytes], bytes]:
     r"""A reader of one NEWDECIMAL: big-endian groups of nine digits, sign bit flipped (MySQL `bin2decimal`).
 
     >>> decimal_unpacker(3, 1)(b"\x8c\x03"), decimal_unpacker(3, 1)(b"\x73\xfc")
     (b'12.3', b'-12.3')
     """
-    size = decimal_size(precision, scale)
+    size = decimal_size(precision, scale, most)
     whole = _groups(precision - scale, leading=True)
     fraction = _groups(scale, leading=False)
     sign_bit, all_ones = 1 << (8 * size - 1), (1 << (8 * size)) - 1

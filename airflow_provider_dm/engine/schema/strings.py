@@ -3,6 +3,8 @@
 Canonical text is the bytes as stored. It travels to the target as a quoted literal when its bytes mean the same in
 UTF-8 (the pinned session's charset), else in hexadecimal behind its charset's introducer, so that the server converts
 where the target column has another charset and nobody else does.
+
+A member of ENUM or SET is UTF-8 whatever the column's charset, as the catalogue shows it.
 """
 
 from __future__ import annotations
@@ -12,11 +14,22 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from airflow_provider_dm.engine.mysql.literals import hexadecimal, introduced, quote_utf8
-
 UTF8_CHARSETS: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
-CHARSETS: Final = UTF8_CHARSETS | {"ascii", "latin1"}
-"""Charsets of text columns that are supported; `binary` is not text."""
+_ASCII: Final = (
+    "armscii8 ascii big5 cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 cp932 dec8 eucjpms euckr gb18030 gb2312 gbk "
+    "geostd8 greek hebrew hp8 keybcs2 koi8r koi8u latin1 latin2 latin5 latin7 macce macroman tis620 ujis"
+)
+ASCII_CHARSETS: Final = frozenset(_ASCII.split())
+"""Where bytes below 128 are ASCII, both ways, on both servers (asked for each byte)."""
+OTHER_CHARSETS: Final = frozenset({"sjis", "swe7", "ucs2", "utf16", "utf16le", "utf32"})
+CHARSETS: Final = UTF8_CHARSETS | ASCII_CHARSETS | OTHER_CHARSETS
+"""Charsets of text columns: all that MySQL 9.7 and MariaDB 10.11 have. `binary` is not text."""
+MYSQL_ONLY_CHARSETS: Final = frozenset({"gb18030"})
+
+INVALID_MEMBER: Final = b"\xff"
+"""The canonical value of an ENUM's index 0, which shows as the empty string and is none: no UTF-8, so no member."""
+_ALL_IN_CATALOGUE: Final = frozenset({"ascii", "latin1", "ucs2", "utf8", "utf8mb3"})
+"""Charsets of which the catalogue shows every character."""
 
 _MEMBER: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|$)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"''|\\(.)", re.DOTALL)
@@ -25,7 +38,6 @@ _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "
 _CP1252: Final = "".join(bytes([code]).decode("cp1252", "replace") for code in range(256))
 LATIN1: Final = "".join(chr(code) if char == "\ufffd" else char for code, char in enumerate(_CP1252))
 """MySQL's latin1: cp1252, with the five codes that it leaves open as C1 controls."""
-_LATIN1_ENCODING: Final = codecs.charmap_build(LATIN1)
 
 
 class MalformedMembers(ValueError):
@@ -41,24 +53,14 @@ def latin1_to_utf8(value: bytes) -> bytes:
     return codecs.charmap_decode(value, "strict", LATIN1)[0].encode("utf-8")
 
 
-def encode(text: str, charset: str) -> bytes:
-    """Text of the catalogue in a column's charset. Raises MalformedMembers where it has no such character."""
-    try:
-        if charset == "latin1":
-            return codecs.charmap_encode(text, "strict", _LATIN1_ENCODING)[0]
-        return text.encode("ascii" if charset == "ascii" else "utf-8")
-    except UnicodeEncodeError as error:
-        raise MalformedMembers(f"{text!r} is not in {charset}") from error
-
-
 def members(column_type: str, charset: str) -> tuple[bytes, ...]:
-    """The members of `enum(...)` or `set(...)`, in order, in `charset`. Raises MalformedMembers.
+    """The members of `enum(...)` or `set(...)`, in order, in UTF-8. Raises MalformedMembers.
 
-    The catalogues are in utf8mb3: a member outside of the BMP arrives as `?`, and one that really is `?` cannot be told
-    from it. Such a type is refused for utf8mb4 columns.
+    The catalogues are in utf8mb3: a character that it lacks arrives as `?`, and one that really is `?` cannot be told
+    from it. Such a type is refused where the column's charset has characters that the catalogue lacks.
 
-    >>> members("enum('a','it''s','','x,y')", "utf8mb4")
-    (b'a', b"it's", b'', b'x,y')
+    >>> [member.decode() for member in members("enum('a','it''s','','x,y','é')", "latin1")]
+    ['a', "it's", '', 'x,y', 'é']
     """
     start, end = column_type.find("("), column_type.rfind(")")
     body = column_type[start + 1 : end]
@@ -71,9 +73,9 @@ def members(column_type: str, charset: str) -> tuple[bytes, ...]:
         position = match.end()
     if start < 0 or not texts:
         raise MalformedMembers(column_type)
-    if charset == "utf8mb4" and any("?" in text for text in texts):
+    if charset not in _ALL_IN_CATALOGUE and any("?" in text for text in texts):
         raise MalformedMembers(f"a member with ? may stand for a character that the catalogue cannot show: {body}")
-    return tuple(encode(text, charset) for text in texts)
+    return tuple(text.encode("utf-8") for text in texts)
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -82,36 +84,25 @@ def _unescape(match: re.Match[str]) -> str:
     return _ESCAPED.get(match[1], match[1])
 
 
-# Canonical -> literal
-
-
-def text_literal(charset: str) -> Callable[[bytes], bytes]:
-    """Writer of literals for text of a charset."""
-    if charset in UTF8_CHARSETS:
-        return quote_utf8
-
-    def literal(value: bytes) -> bytes:
-        return quote_utf8(value) if value.isascii() else introduced(charset, value)
-
-    return literal
-
-
-binary_literal = hexadecimal
-
-
 # Canonical -> key form
 
 
 def text_key(charset: str | None, collation: str | None) -> Callable[[bytes], bytes] | None:
     """How to write text so that values equal under the column's collation are equal bytes; None: not without tables.
 
-    Only collations that compare code points qualify. Trailing spaces are dropped, as PAD SPACE ignores them.
+    Only collations that compare code points qualify, of charsets that we can write in UTF-8. Trailing spaces are
+    dropped, as PAD SPACE ignores them.
     """
     if collation is None or not collation.endswith("_bin"):
         return None
     if charset == "latin1":
         return lambda value: latin1_to_utf8(value).rstrip(b" ")
-    return lambda value: value.rstrip(b" ")
+    return member_key if charset in UTF8_CHARSETS or charset == "ascii" else None
+
+
+def member_key(value: bytes) -> bytes:
+    """UTF-8, compared by code points."""
+    return value.rstrip(b" ")
 
 
 def binary_key(value: bytes) -> bytes:

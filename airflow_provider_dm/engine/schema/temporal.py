@@ -183,6 +183,42 @@ def time_text(hour: int, minute: int, second: int) -> bytes:
     return b"%02d:%02d:%02d" % (hour, minute, second)
 
 
+# The packed 64-bit forms inside of binary JSON: the bits of above and 24 bits of microseconds
+
+_MICROSECOND_BITS: Final = 24
+
+
+def packed_datetime_text(packed: int) -> bytes:
+    """A DATETIME or TIMESTAMP, always with six digits behind the point.
+
+    >>> packed_datetime_text(((((2020 * 13 + 1) << 5 | 2) << 17 | 3 << 12 | 4 << 6 | 5) << 24) + 678)
+    b'2020-01-02 03:04:05.000678'
+    """
+    if packed < 0:
+        raise MalformedTime(f"the negative date {packed}")
+    whole, microseconds = packed >> _MICROSECOND_BITS, packed & ((1 << _MICROSECOND_BITS) - 1)
+    day = whole >> 17
+    if day >> 22:
+        raise MalformedTime(f"the date {packed}")
+    return _packed_day(day) + _packed_clock(whole & 0x1FFFF) + fraction_text(microseconds, MAX_FSP)
+
+
+def packed_date_text(packed: int) -> bytes:
+    """A DATE: the same, at midnight."""
+    return packed_datetime_text(packed)[:10]
+
+
+def packed_time_text(packed: int) -> bytes:
+    """A TIME.
+
+    >>> packed_time_text(-((838 << 12 | 59 << 6 | 59) << 24))
+    b'-838:59:59.000000'
+    """
+    sign, packed = (b"-", -packed) if packed < 0 else (b"", packed)
+    clock, microseconds = packed >> _MICROSECOND_BITS, packed & ((1 << _MICROSECOND_BITS) - 1)
+    return sign + time_text(clock >> 12, (clock >> 6) & 63, clock & 63) + fraction_text(microseconds, MAX_FSP)
+
+
 # The forms of before MySQL 5.6, little-endian and without fraction
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.schema.codec import Row, codec_for, row_literals
 from airflow_provider_dm.engine.sync.causality import TableWork, Wave
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
@@ -151,10 +151,11 @@ class _TableWrites:
     part: TargetPart
     statements: tuple[Statement, ...]
     changed: tuple[Row, ...]
+    key: Callable[[Row], Literals]
 
     @classmethod
     def of(cls, part: TargetPart, works: Sequence[TableWork], dialect: Dialect) -> _TableWrites:
-        mapping, sql = part.mapping, _row_sql(part)
+        mapping, sql = part.mapping, _row_sql(part, dialect.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
         removed = ((sql.row(image), count) for work in works for image, count in work.remove)
         rows = {
@@ -167,12 +168,12 @@ class _TableWrites:
             *(delete_image(mapping, image, count) for image, count in removed),
             *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
         )
-        return cls(part, statements, tuple(row for work in works for row in work.change))
+        return cls(part, statements, tuple(row for work in works for row in work.change), sql.key)
 
     def present(self) -> Iterator[Statement]:
         """Counts the rows that UPSERTs have to find."""
         if self.changed:
-            yield from count_rows(self.part.mapping, (_row_sql(self.part).key(row) for row in self.changed))
+            yield from count_rows(self.part.mapping, (self.key(row) for row in self.changed))
 
 
 @dataclass(frozen=True)
@@ -184,15 +185,15 @@ class _RowSql:
 
 
 @lru_cache(maxsize=1024)
-def _row_sql(part: TargetPart) -> _RowSql:
+def _row_sql(part: TargetPart, target: Flavour) -> _RowSql:
     source = part.mapping.source
-    writers = [(number, codec_for(source.name, source.columns[number]).literal) for number in part.key or ()]
+    writers = [(number, codec_for(source.name, source.columns[number]).literal(target)) for number in part.key or ()]
 
     def key(row: Row) -> Literals:
         # Columns of an identity key are not null.
         return tuple([write(row[number] or b"") for number, write in writers])
 
-    return _RowSql(row_literals(source), key)
+    return _RowSql(row_literals(source, target), key)
 
 
 def _batches(wave: Wave, buckets: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -15,6 +15,7 @@ import contextlib
 import logging
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -49,8 +50,13 @@ RETRY_SECONDS: Final = 60.0
 """How long one transaction is tried again. Then the loop (or the scheduler) decides whether to start over."""
 ROW_ALIAS_SINCE: Final = (8, 0, 19)
 
-# Harmless: syntax called deprecated (1287, 3719, 3778), "unsafe for statement format" where rows are logged (1592).
-_IGNORED_WARNINGS: Final = frozenset({1287, 1592, 3719, 3778})
+# Harmless: syntax called deprecated (1287, 3719, 3778), "unsafe for statement format" where rows are logged (1592), a
+# literal of bytes that mean nothing in their charset (1300): they are stored as they are, and converting is an error.
+_IGNORED_WARNINGS: Final = frozenset({1287, 1300, 1592, 3719, 3778})
+
+WARN_DATA_TRUNCATED: Final = 1265
+_TRUNCATED: Final = re.compile(r"'(?P<column>.+)'\D*(?P<row>\d+)\D*$", re.DOTALL)
+"""Where, in a message of any language: "Data truncated for column 'c' at row 7"."""
 
 T = TypeVar("T")
 
@@ -118,8 +124,8 @@ def execute(connection: Connection, statement: Statement) -> int:
         except pymysql.err.Error as error:
             raise translate(error, table=table) from None  # None: the driver's text may quote row values
         warned = cursor.warning_count
-    if warned:
-        _check_warnings(connection, table)
+    if warned or statement.invalid:
+        _check_warnings(connection, statement, warned)
     return affected
 
 
@@ -134,11 +140,20 @@ def count(connection: Connection, statement: Statement) -> int:
     return int(number)
 
 
-def _check_warnings(connection: Connection, table: str) -> None:
-    for _level, number, message in query(connection, "SHOW WARNINGS"):
-        if int(number) not in _IGNORED_WARNINGS:
-            text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+def _check_warnings(connection: Connection, statement: Statement, warned: int) -> None:
+    """Raises TargetWarned for any but the harmless warnings, and those that the statement announces."""
+    table = str(statement.table)
+    met: set[tuple[str, int]] = set()
+    found = query(connection, "SHOW WARNINGS")
+    for _level, number, message in found:
+        text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+        place = _TRUNCATED.search(text) if int(number) == WARN_DATA_TRUNCATED else None
+        if place is not None and (place["column"], int(place["row"])) in statement.invalid:
+            met.add((place["column"], int(place["row"])))
+        elif int(number) not in _IGNORED_WARNINGS:
             raise TargetWarned(table, int(number), redacted(int(number), text))
+    if statement.invalid and (met != statement.invalid or len(found) < warned):
+        raise TargetWarned(table, WARN_DATA_TRUNCATED, "an ENUM's index 0 was written without the warning it brings")
 
 
 def _attempt(endpoint: Endpoint, body: Callable[[Connection], T]) -> T:
@@ -209,5 +224,6 @@ def _open(endpoint: Endpoint) -> _Session:
         raise translate_connect(error) from error
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
-    dialect = Dialect(row_alias=info.flavour is Flavour.MYSQL and info.version_number >= ROW_ALIAS_SINCE)
+    row_alias = info.flavour is Flavour.MYSQL and info.version_number >= ROW_ALIAS_SINCE
+    dialect = Dialect(info.flavour, row_alias=row_alias)
     return _Session(connection, dialect, time.monotonic(), os.getpid())

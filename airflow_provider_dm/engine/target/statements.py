@@ -4,6 +4,12 @@ Values arrive as SQL literals (`schema.codec.row_literals`), in the column order
 are always written out, so the target's column order is free. A statement ends at `max_rows` rows or when it would
 exceed `max_bytes`; a single row larger than that goes alone.
 
+Values of columns that the target computes are left out.
+
+An ENUM may hold its index 0, the value of an invalid insert, which a strict server lets nobody write. Rows with it go
+in statements of their own, with the strict mode off for just that statement; `Statement.invalid` says what the server
+has to warn of then, and it may warn of nothing else (`session.execute`).
+
 The affected-row counts, on a connection with FOUND_ROWS (ours): INSERT 1 a row; UPSERT 1 for a new row, 2 for a changed
 one, 1 for one that was so already; DELETE 1 for a row that was there.
 """
@@ -13,10 +19,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider_dm.engine.mysql.connection import SQL_MODE
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.literals import NULL
+from airflow_provider_dm.engine.schema.codec import ENUM_INVALID
 from airflow_provider_dm.engine.schema.model import Column
 
 if TYPE_CHECKING:
@@ -24,6 +34,9 @@ if TYPE_CHECKING:
 
 MAX_ROWS: Final = 500
 MAX_BYTES: Final = 1 << 20
+MAX_INVALID: Final = 30
+"""ENUM's index 0 in one statement: a server shows no more than so many warnings (MariaDB 64, MySQL 1024)."""
+_LENIENT: Final = ",".join(mode for mode in SQL_MODE.split(",") if not mode.startswith("STRICT"))
 
 Literals = tuple[bytes, ...]
 """A row, or a key, as SQL literals."""
@@ -47,12 +60,15 @@ class Statement:
     rows: int
     table: TableName
     verb: Verb
+    invalid: frozenset[tuple[str, int]] = frozenset()
+    """(column, row, counted from 1) of each ENUM that gets its index 0."""
 
 
 @dataclass(frozen=True)
 class Dialect:
     """Where targets differ. `row_alias`: MySQL from 8.0.19 on warns about VALUES(), others know no alias."""
 
+    flavour: Flavour = Flavour.MARIADB
     row_alias: bool = False
 
 
@@ -66,13 +82,54 @@ def write_rows(
     max_bytes: int = MAX_BYTES,
 ) -> Iterator[Statement]:
     """INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`."""
-    names = [quote(column.name) for column in mapping.source.columns]
+    names = [quote(mapping.source.columns[index].name) for index in mapping.written]
     word = "REPLACE" if verb is Verb.REPLACE else "INSERT"
-    head = f"{word} INTO {mapping.target.name.quoted()} ({', '.join(names)}) VALUES ".encode()
+    plain = f"{word} INTO {mapping.target.name.quoted()} ({', '.join(names)}) VALUES ".encode()
     tail = _on_duplicate(names, dialect).encode() if verb is Verb.UPSERT else b""
-    tuples = (b"(" + b",".join(row) + b")" for row in rows)
-    for batch in _batches(tuples, max_rows, max_bytes - len(head) - len(tail)):
-        yield Statement(head + b",".join(batch) + tail, len(batch), mapping.target.name, verb)
+    for run, lenient in _runs(mapping, rows):
+        if not lenient:
+            for batch in _batches(_row_texts(mapping, run), max_rows, max_bytes - len(plain) - len(tail)):
+                yield Statement(plain + b",".join(batch) + tail, len(batch), mapping.target.name, verb)
+            continue
+        head = _leniently(plain, dialect)
+        most = max(1, min(max_rows, MAX_INVALID // len(mapping.enums)))
+        held = list(run)
+        for batch in _batches(_row_texts(mapping, held), most, max_bytes - len(head) - len(tail)):
+            invalid, held = _invalid(mapping, held[: len(batch)]), held[len(batch) :]
+            yield Statement(head + b",".join(batch) + tail, len(batch), mapping.target.name, verb, invalid)
+
+
+def _runs(mapping: TableMapping, rows: Iterable[Literals]) -> Iterable[tuple[Iterable[Literals], bool]]:
+    """Neighbours that can go in one statement, and whether they hold an ENUM's index 0. The order stays."""
+    if not mapping.enums:
+        return [(rows, False)]
+    runs = groupby(rows, lambda row: any(row[index] == ENUM_INVALID for index in mapping.enums))
+    return ((run, lenient) for lenient, run in runs)
+
+
+def _row_texts(mapping: TableMapping, rows: Iterable[Literals]) -> Iterator[bytes]:
+    written = mapping.written
+    if len(written) == len(mapping.source.columns):
+        return (b"(" + b",".join(row) + b")" for row in rows)
+    return (b"(" + b",".join([row[index] for index in written]) + b")" for row in rows)
+
+
+def _invalid(mapping: TableMapping, rows: Sequence[Literals]) -> frozenset[tuple[str, int]]:
+    return frozenset(
+        (mapping.target_columns[index].name, number)
+        for number, row in enumerate(rows, 1)
+        for index in mapping.enums
+        if row[index] == ENUM_INVALID
+    )
+
+
+def _leniently(head: bytes, dialect: Dialect) -> bytes:
+    """The same with the strict mode off for this statement alone."""
+    mode = _LENIENT.encode()
+    if dialect.flavour is Flavour.MARIADB:
+        return b"SET STATEMENT sql_mode='%b' FOR %b" % (mode, head)
+    word, rest = head.split(b" ", 1)
+    return b"%b /*+ SET_VAR(sql_mode='%b') */ %b" % (word, mode, rest)
 
 
 def delete_rows(
@@ -95,9 +152,8 @@ def count_rows(
 
 def delete_image(mapping: TableMapping, image: Literals, count: int) -> Statement:
     """Delete `count` of the rows that are exactly `image`: for tables without a key. Must affect `count` rows."""
-    conditions = b" AND ".join(
-        _is_exactly(column, literal) for column, literal in zip(mapping.source.columns, image, strict=True)
-    )
+    columns = mapping.target_columns
+    conditions = b" AND ".join(_is_exactly(columns[index], image[index]) for index in mapping.written)
     sql = b"DELETE FROM %s WHERE %s LIMIT %d" % (mapping.target.name.quoted().encode(), conditions, count)
     return Statement(sql, count, mapping.target.name, Verb.DELETE)
 
@@ -106,12 +162,21 @@ def _is_exactly(column: Column, literal: bytes) -> bytes:
     name = quote(column.name).encode()
     if literal == NULL:
         return name + b" IS NULL"
+    if column.data_type == "json":
+        # Documents are equal by value, 1.0 and 1.00 are one; their texts tell them apart.
+        text_of = b"CAST(CONVERT(%s USING utf8mb4) AS BINARY)"
+        return b"%s <=> %s" % (text_of % name, text_of % (b"CAST(%s AS JSON)" % literal))
+    if column.data_type == "vector":  # MySQL compares vectors with vectors only
+        return b"CAST(%s AS BINARY) <=> %s" % (name, literal)
+    if column.data_type == "enum" and literal == ENUM_INVALID:
+        return name + b" + 0 = 0"
     if column.charset is None or column.charset == "binary":
         return b"%s <=> %s" % (name, literal)
-    # A collation takes 'a', 'A' and 'a ' for equal; twins that differ so must not be mixed up. The plain comparison
-    # comes first, as it can use an index.
-    exact = b"CAST(CONVERT(%s USING utf8mb4) AS BINARY)"
-    return b"%s <=> %s AND %s <=> %s" % (name, literal, exact % name, exact % literal)
+    # A collation takes 'a', 'A' and 'a ' for equal; twins that differ so must not be mixed up: their bytes, in the
+    # column's own charset, are not. The plain comparison comes first, as it can use an index.
+    bytes_of = b"CAST(%s AS BINARY)"
+    converted = b"CONVERT(%s USING %s)" % (literal, column.charset.encode())
+    return b"%s <=> %s AND %s <=> %s" % (name, literal, bytes_of % name, bytes_of % converted)
 
 
 def _key_texts(keys: Iterable[Literals]) -> Iterator[bytes]:

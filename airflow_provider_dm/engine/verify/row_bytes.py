@@ -4,9 +4,10 @@ The text protocol's packet is such a form already: of each cell a length or the 
 no column needs a change, a row is hashed as it travels (`packed`), and otherwise its cells are made canonical and
 packed again; test_row_bytes holds the two to each other.
 
-Cells need a change where both sides may write one value in two ways: ZEROFILL and FLOAT (the codec's business), a
-DECIMAL or a time whose target has more digits behind the point, a BIT that was widened. Text of a charset that is not a
-part of UTF-8 is converted by its own server, so a latin1 source and a utf8mb4 target compare equal.
+Cells need a change where both sides may write one value in two ways: ZEROFILL, FLOAT and ENUM (the codec's business), a
+DECIMAL or a time whose target has more digits behind the point, a BIT that was widened. Text whose charset is not the
+other side's is converted to UTF-8 by its own server, so a latin1 source and a utf8mb4 target compare equal; within one
+charset bytes are compared, as a character without a meaning would become the same `?` as any other.
 
 What is not compared: collations, defaults, indexes, and what the target has beyond the source's columns."""
 
@@ -18,11 +19,12 @@ from typing import Final
 
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.reading.text_rows import Cells, split_row
-from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.rules.mapping import FAMILIES, TableMapping
 from airflow_provider_dm.engine.schema.codec import Transform, codec_for
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 _IN_UTF8: Final = frozenset({None, "binary", "utf8mb4", "utf8mb3", "utf8", "ascii"})
+_TEXTS: Final = FAMILIES["text"]
 _WITH_FRACTION: Final = frozenset({"decimal", "time", "datetime", "timestamp"})
 
 
@@ -75,7 +77,7 @@ def _form(table: Table, columns: Sequence[Column], others: Sequence[Column]) -> 
     for column, other in zip(columns, others, strict=True):
         codec = codec_for(table.name, column)
         expression = codec.select(quote(column.name))
-        if column.charset not in _IN_UTF8:
+        if column.data_type in _TEXTS and column.charset != other.charset and column.charset not in _IN_UTF8:
             expression = f"CONVERT({expression} USING utf8mb4)"
         expressions.append(expression)
         transforms.append(_both(codec.from_text, _common_form(column, other)))

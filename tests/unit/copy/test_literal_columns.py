@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.copy.literal_columns import page_literals
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.codec import row_literals
 from airflow_provider_dm.engine.schema.model import Column, Table
@@ -29,9 +30,9 @@ TABLE = Table(
 
 @given(st.lists(st.tuples(*[st.none() | values for values in COLUMNS.values()]), max_size=6))
 def test_a_page_is_written_as_its_rows_are(rows: list[tuple[bytes | None, ...]]) -> None:
-    assert page_literals(TABLE)(rows) == [row_literals(TABLE)(row) for row in rows]
+    assert page_literals(TABLE, Flavour.MYSQL)(rows) == [row_literals(TABLE, Flavour.MYSQL)(row) for row in rows]
 
 
 @given(st.lists(st.tuples(*COLUMNS.values()), max_size=6))
 def test_also_without_nulls(rows: list[tuple[bytes, ...]]) -> None:
-    assert page_literals(TABLE)(rows) == [row_literals(TABLE)(row) for row in rows]
+    assert page_literals(TABLE, Flavour.MYSQL)(rows) == [row_literals(TABLE, Flavour.MYSQL)(row) for row in rows]

@@ -79,10 +79,22 @@ def test_collations_of_the_other_family_are_swapped_and_told(
         "`d` decimal(9,2) unsigned zerofill DEFAULT -1.50",
         "UNIQUE KEY `k` (`a`(10),`b` DESC) USING BTREE COMMENT 'k'",
         "FULLTEXT KEY `f` (`txt`)",
+        "SPATIAL KEY `p` (`p`)",
+        "`p` point NOT NULL",
+        "`u` uuid DEFAULT NULL",
+        "`i` int(11) INVISIBLE DEFAULT 7",
+        "`v` vector(3) DEFAULT NULL",
+        "UNIQUE KEY `b` (`b`) USING HASH",
+        "`j` longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT NULL CHECK (json_valid(`j`))",
+        "`g` int GENERATED ALWAYS AS (((`a` + 1) * -(2))) STORED",
+        "`g` varchar(9) GENERATED ALWAYS AS (concat(_utf8mb4'it\\'s) /* x',`a`)) VIRTUAL COMMENT 'x'",
+        "`g` int GENERATED ALWAYS AS (json_unquote(json_extract(`j`,_utf8mb4'$.a'))) VIRTUAL",
+        "`g` int GENERATED ALWAYS AS (case when `a` is null then 0x00 else cast(`a` as unsigned) end) VIRTUAL",
+        "UNIQUE KEY `f` ((`a` * 2),`b`,(lower(`c`)) DESC)",
     ],
 )
 def test_what_is_understood(line: str) -> None:
-    squeezed = made(line).sql.replace(" ", "")
+    squeezed = made(line, way=(MARIADB, MARIADB)).sql.replace(" ", "")
 
     assert line.replace(" ", "") in squeezed
 
@@ -90,19 +102,70 @@ def test_what_is_understood(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "`g` int GENERATED ALWAYS AS (`a` + 1) VIRTUAL",
-        "`j` json DEFAULT NULL",
+        "`g` int GENERATED ALWAYS AS (load_file('x')) VIRTUAL",
+        "`g` int GENERATED ALWAYS AS (`db`.`f`(1)) VIRTUAL",
+        "`g` int GENERATED ALWAYS AS (1 /* x */) VIRTUAL",
+        "`g` int GENERATED ALWAYS AS (1 -- x) VIRTUAL",
+        "`g` int GENERATED ALWAYS AS (1 + (2) VIRTUAL",
+        "`g` int GENERATED ALWAYS AS 1 VIRTUAL",
+        "`g` int GENERATED ALWAYS AS (1; drop table `t`) VIRTUAL",
         "`v` int DEFAULT (uuid_short())",
+        "KEY `f` ((sleep(1)))",
         "CONSTRAINT `fk` FOREIGN KEY (`a`) REFERENCES `o` (`id`)",
         "CONSTRAINT `c` CHECK (`a` > 0)",
-        "`i` int NOT NULL /*!80023 INVISIBLE */",
+        "`j` int CHECK (json_valid(`j`) or sleep(1))",
+        "`i` int NOT NULL /*!80023 DEFAULT (sleep(1)) */",
+        "`i` int NOT NULL /* INVISIBLE */",
         "`x` int; DROP TABLE `y`",
-        "`p` point NOT NULL",
     ],
 )
 def test_what_is_not_understood_is_refused(line: str) -> None:
-    with pytest.raises(CannotCreateTarget, match=r"new`s\.all"):
-        made(line)
+    for way in ((MYSQL, MYSQL), (MARIADB, MARIADB), (MYSQL, MARIADB), (MARIADB, MYSQL)):
+        with pytest.raises(CannotCreateTarget, match=r"new`s\.all"):
+            made(line, way=way)
+
+
+@pytest.mark.parametrize(
+    ("way", "line", "becomes", "noted"),
+    [
+        ((MYSQL, MYSQL), "`i` int NOT NULL /*!80023 INVISIBLE */", "`i` int NOT NULL INVISIBLE", False),
+        ((MYSQL, MYSQL), "`p` point NOT NULL /*!80003 SRID 4326 */", "`p` point NOT NULL SRID 4326", False),
+        ((MYSQL, MYSQL), "`j` json DEFAULT NULL", "`j` json DEFAULT NULL", False),
+        ((MYSQL, Flavour.TIDB), "`j` json DEFAULT NULL", "`j` json DEFAULT NULL", False),
+        ((MARIADB, MARIADB), "`t` text /*M!100301 COMPRESSED*/ NOT NULL", "`t` text COMPRESSED NOT NULL", False),
+        ((MYSQL, MARIADB), "`i` int /*!80023 INVISIBLE */", "`i` int INVISIBLE", False),
+        ((MYSQL, MARIADB), "`p` point NOT NULL /*!80003 SRID 4326 */", "`p` point NOT NULL", True),
+        ((MYSQL, MARIADB), "`g` geomcollection NOT NULL", "`g` geometrycollection NOT NULL", False),
+        ((MYSQL, MARIADB), "`j` json", "`j` longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", True),
+        ((MYSQL, MARIADB), "KEY `k` (`a`) /*!80000 INVISIBLE */", "KEY `k` ( `a` )", True),
+        ((MARIADB, MYSQL), "`t` text /*M!100301 COMPRESSED*/ DEFAULT NULL", "`t` text DEFAULT NULL", True),
+        ((MARIADB, MYSQL), "`j` longtext CHECK (json_valid(`j`))", "`j` longtext", True),
+    ],
+)  # fmt: skip
+def test_what_another_flavour_writes_in_another_way(
+    way: tuple[Flavour, Flavour], line: str, becomes: str, noted: bool
+) -> None:
+    table = made(line, way=way, collation="utf8mb4_bin")
+    assert f"({becomes})" in table.sql
+    assert bool(table.notes) is noted
+
+
+@pytest.mark.parametrize(
+    ("way", "line"),
+    [
+        ((MYSQL, MARIADB), "`g` int GENERATED ALWAYS AS (`a` + 1) VIRTUAL"),
+        ((MARIADB, MYSQL), "`g` int GENERATED ALWAYS AS (`a` + 1) VIRTUAL"),
+        ((MYSQL, MARIADB), "KEY `f` ((`a` * 2))"),
+        ((MYSQL, MARIADB), "`c` varchar(9) CHARACTER SET gb18030 COLLATE gb18030_bin"),
+        ((MYSQL, MARIADB), "`v` vector(3)"),
+        ((MARIADB, MYSQL), "`u` uuid"),
+        ((MARIADB, MYSQL), "`i` inet6 NOT NULL"),
+        ((MARIADB, MYSQL), "UNIQUE KEY `b` (`b`) USING HASH"),
+    ],
+)
+def test_what_the_other_flavour_does_not_have_is_refused(way: tuple[Flavour, Flavour], line: str) -> None:
+    with pytest.raises(CannotCreateTarget):
+        made(line, way=way)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,25 @@ def test_a_column_that_the_target_computes_cannot_be_written() -> None:
         map_table(table("a", "id int"), target)
 
 
+def test_what_both_sides_compute_is_not_written() -> None:
+    def computed(name: str, *columns: str) -> Table:
+        plain = table(name, "id int", *columns)
+        return replace(plain, columns=tuple(replace(one, generated=one.name == "twice") for one in plain.columns))
+
+    source, target = computed("a", "twice int", "e enum('a')"), computed("b", "e enum('a')", "twice bigint")
+    mapping = map_table(source, target)
+    assert (mapping.written, mapping.enums) == ((0, 2), (2,))
+    stored = map_table(source, table("b", "id int", "twice int", "e enum('a')"))
+    assert stored.written == (0, 1, 2)
+    assert pickle.loads(pickle.dumps(mapping)) == mapping
+
+
+def test_a_charset_that_only_mysql_has_stays_in_it() -> None:
+    ours = replace(column("c varchar(9)"), charset="gb18030")
+    assert objection(ours, ours) is None
+    assert objection(ours, replace(ours, charset="utf8mb4")) is not None
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
@@ -78,6 +97,7 @@ def test_a_column_that_the_target_computes_cannot_be_written() -> None:
         ("char(9)", "varchar(3)"), ("varchar(9)", "longtext"), ("text", "longtext"), ("longtext", "text"),
         ("varchar(9)", "varchar(9)"), ("binary(4)", "varbinary(4)"), ("binary(4)", "binary(4)"),
         ("varbinary(9)", "blob"), ("datetime(3)", "datetime(6)"), ("enum('a')", "enum('a','b')"), ("json", "json"),
+        ("json", "longtext"), ("point", "geometry"), ("geomcollection", "geometrycollection"), ("uuid", "uuid"),
     ],
 )  # fmt: skip
 def test_kept_or_refused_by_strict_mode(theirs: str, ours: str) -> None:
@@ -88,7 +108,8 @@ def test_kept_or_refused_by_strict_mode(theirs: str, ours: str) -> None:
     ("theirs", "ours"),
     [
         ("int", "varchar(20)"), ("int", "decimal(20,0)"), ("datetime", "timestamp"), ("date", "datetime"),
-        ("varchar(9)", "varbinary(9)"), ("enum('a')", "varchar(9)"), ("json", "text"),
+        ("varchar(9)", "varbinary(9)"), ("enum('a')", "varchar(9)"), ("json", "char(9)"),
+        ("longtext", "json"), ("uuid", "char(36)"), ("inet4", "inet6"), ("vector(3)", "blob"), ("point", "blob"),
         ("decimal(9,4)", "decimal(20,2)"), ("double", "float"), ("double", "double(9,2)"), ("float(9,3)", "float(9,2)"),
         ("varchar(9)", "char(9)"), ("varchar(9)", "varchar(8)"), ("text", "varchar(1000)"),
         ("binary(4)", "binary(8)"), ("varbinary(4)", "binary(4)"), ("time(6)", "time(3)"), ("datetime(1)", "datetime"),

@@ -6,10 +6,20 @@ from types import ModuleType
 import pytest
 
 from airflow_provider_dm.engine.binlog import cells, query_event
-from airflow_provider_dm.engine.schema import numbers, strings, temporal
+from airflow_provider_dm.engine.schema import (
+    addresses,
+    compression,
+    json_binary,
+    json_text,
+    numbers,
+    strings,
+    temporal,
+)
+
+MODULES = [addresses, compression, json_binary, json_text, numbers, strings, temporal, cells, query_event]
 
 
-@pytest.mark.parametrize("module", [numbers, strings, temporal, cells, query_event], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_examples(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
@@ -70,13 +73,77 @@ def test_a_table_without_a_key_has_no_delete_by_key() -> None:
 
 
 def test_an_image_is_compared_byte_by_byte_also_where_a_collation_is_not() -> None:
-    exact = "CAST(CONVERT({} USING utf8mb4) AS BINARY)"
-
     assert delete_image(LOG, (b"1", b"'a'"), 3).sql.decode() == (
         "DELETE FROM `shop`.`log` WHERE `id` <=> 1 AND `na``me` <=> 'a' "
-        f"AND {exact.format('`na``me`')} <=> {exact.format(chr(39) + 'a' + chr(39))} LIMIT 3"
+        "AND CAST(`na``me` AS BINARY) <=> CAST(CONVERT('a' USING utf8mb4) AS BINARY) LIMIT 3"
     )
     assert delete_image(LOG, (b"1", b"NULL"), 1).sql.endswith(b"`na``me` IS NULL LIMIT 1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "literal", "condition"),
+    [
+        ("point", "x'00'", "`c` <=> x'00'"),
+        ("vector(1)", "x'00'", "CAST(`c` AS BINARY) <=> x'00'"),
+        ("enum('a')", "0", "`c` + 0 = 0"),
+        (
+            "json",
+            "'1'",
+            "CAST(CONVERT(`c` USING utf8mb4) AS BINARY) <=> CAST(CONVERT(CAST('1' AS JSON) USING utf8mb4) AS BINARY)",
+        ),
+    ],
+)
+def test_an_image_of_other_types(kind: str, literal: str, condition: str) -> None:
+    column = Column("c", 0, re.split(r"\W", kind)[0], kind, True, charset="latin1" if "enum" in kind else None)
+    one = Table(TableName("shop", "log"), (column,), ())
+    sql = delete_image(TableMapping(one, one), (literal.encode(),), 1).sql.decode()
+    assert sql == f"DELETE FROM `shop`.`log` WHERE {condition} LIMIT 1"
+
+
+COMPUTED = Table(
+    TableName("shop", "sums"),
+    (
+        Column("id", 0, "int", "int", False),
+        Column("twice", 1, "int", "int", True, generated=True),
+        Column("e", 2, "enum", "enum('a')", True, charset="latin1"),
+    ),
+    (Index("PRIMARY", ("id",), prefixes=(None,)),),
+)
+SUMS = TableMapping(COMPUTED, COMPUTED)
+
+
+def test_what_the_target_computes_is_left_out() -> None:
+    (statement,) = write_rows(SUMS, [(b"1", b"2", b"'a'"), (b"3", b"6", b"NULL")], Verb.UPSERT)
+    assert statement.sql == (
+        b"INSERT INTO `shop`.`sums` (`id`, `e`) VALUES (1,'a'),(3,NULL) "
+        b"ON DUPLICATE KEY UPDATE `id` = VALUES(`id`), `e` = VALUES(`e`)"
+    )
+    assert b"twice" not in delete_image(SUMS, (b"1", b"2", b"'a'"), 1).sql
+
+
+@pytest.mark.parametrize(
+    ("flavour", "head"),
+    [
+        (Flavour.MARIADB, "SET STATEMENT sql_mode='{}' FOR REPLACE INTO"),
+        (Flavour.MYSQL, "REPLACE /*+ SET_VAR(sql_mode='{}') */ INTO"),
+    ],
+)
+def test_an_enum_s_invalid_value_goes_in_a_statement_of_its_own(flavour: Flavour, head: str) -> None:
+    rows = [(b"1", b"2", b"'a'"), (b"2", b"4", b"0"), (b"3", b"6", b"0"), (b"4", b"8", b"NULL")]
+
+    before, lenient, after = write_rows(SUMS, iter(rows), Verb.REPLACE, dialect=Dialect(flavour))
+
+    assert [one.rows for one in (before, lenient, after)] == [1, 2, 1]
+    assert before.invalid == after.invalid == frozenset()
+    assert lenient.invalid == {("e", 1), ("e", 2)}
+    mode = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+    assert lenient.sql.decode() == f"{head.format(mode)} `shop`.`sums` (`id`, `e`) VALUES (2,0),(3,0)"
+
+
+def test_rows_with_invalid_values_are_counted_in_each_statement() -> None:
+    rows = [(b"%d" % number, b"0", b"0") for number in range(5)]
+    statements = list(write_rows(SUMS, rows, Verb.INSERT, max_rows=2))
+    assert [one.invalid for one in statements] == [{("e", 1), ("e", 2)}, {("e", 1), ("e", 2)}, {("e", 1)}]
 
 
 def test_statements_end_at_rows_or_bytes() -> None:

@@ -57,6 +57,8 @@ def test_wider_types_of_the_target_compare_equal() -> None:
 
     assert here.select == "`id`, `d`, `at`, `bits`, CONVERT(`text` USING utf8mb4)"
     assert there.select == "`id`, `d`, `at`, `bits`, `text`"
+    same = source_form(TableMapping(source, source))
+    assert same.select == "`id`, `d`, `at`, `bits`, `text`", "within one charset bytes are compared"
     left = here.packer()(packed((b"000007", b"1.50", b"2020-01-01 10:00:00", b"\x05", None)))
     right = there.packer()(packed((b"7", b"1.5000", b"2020-01-01 10:00:00.000000", b"\0\0\x05", None)))
     assert left == right

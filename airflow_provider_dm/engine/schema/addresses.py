@@ -1,0 +1,78 @@
+r"""MariaDB's UUID, INET4 and INET6: from the bytes of a row image to the text that the server prints.
+
+The log holds a value as its bytes in network order, without the zero bytes at its end. (On disk a UUID's parts are
+turned round, so that it sorts by time; the log has them straight.)
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+UUID_SIZE: Final = 16
+INET4_SIZE: Final = 4
+INET6_SIZE: Final = 16
+
+
+class MalformedAddress(ValueError):
+    """Bytes that no server would have written; the caller knows where they lie and raises the error for people."""
+
+
+def uuid_text(data: bytes) -> bytes:
+    r"""
+    >>> uuid_text(bytes.fromhex("123e4567e89b12d3a456426655440000").rstrip(b"\0"))
+    b'123e4567-e89b-12d3-a456-426655440000'
+    """
+    digits = _whole(data, UUID_SIZE).hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])).encode()
+
+
+def inet4_text(data: bytes) -> bytes:
+    r"""
+    >>> inet4_text(b"\x0a\0\0\1"), inet4_text(b"")
+    (b'10.0.0.1', b'0.0.0.0')
+    """
+    return b"%d.%d.%d.%d" % tuple(_whole(data, INET4_SIZE))
+
+
+def inet6_text(data: bytes) -> bytes:
+    r"""As MariaDB's `Inet6::to_string` has it: the longest run of zero groups (the first of equals, even a single one)
+    is left out, and IPv4-compatible and IPv4-mapped addresses end as IPv4.
+
+    >>> inet6_text(bytes.fromhex("20010db8000000000000000000000001")), inet6_text(b"")
+    (b'2001:db8::1', b'::')
+    >>> inet6_text(bytes.fromhex("00000000000000000000ffff01020304")), inet6_text(b"\0\1\0\0\0\2\0\3\0\4\0\5\0\6\0\7")
+    (b'::ffff:1.2.3.4', b'1::2:3:4:5:6:7')
+    """
+    whole = _whole(data, INET6_SIZE)
+    groups = [whole[index] << 8 | whole[index + 1] for index in range(0, INET6_SIZE, 2)]
+    start, length = _longest_zeros(groups)
+    if start == 0 and (length == 6 or (length == 5 and groups[5] == 0xFFFF)):
+        mapped = b"" if length == 6 else b"ffff:"
+        return b"::" + mapped + inet4_text(whole[12:])
+    if not length:
+        return _joined(groups)
+    return _joined(groups[:start]) + b"::" + _joined(groups[start + length :])
+
+
+def _joined(groups: list[int]) -> bytes:
+    return b":".join([b"%x" % group for group in groups])
+
+
+def _longest_zeros(groups: list[int]) -> tuple[int, int]:
+    """(first, how many) of the longest run of zeros, the first of equals; (-1, 0) where there is none."""
+    best_start, best_length = -1, 0
+    start = None
+    for index, group in enumerate([*groups, 1]):
+        if group == 0:
+            start = index if start is None else start
+        elif start is not None:
+            if index - start > best_length:
+                best_start, best_length = start, index - start
+            start = None
+    return best_start, best_length
+
+
+def _whole(data: bytes, size: int) -> bytes:
+    if len(data) > size:
+        raise MalformedAddress(f"{len(data)} bytes where {size} are the most")
+    return data.ljust(size, b"\0")

@@ -1,0 +1,48 @@
+r"""MariaDB's compressed columns: a row image holds what the column stores, one byte of method and then the value.
+
+Method 0 is the value as it is; method 8 (in the upper four bits) is zlib: the next bits say whether its header is left
+out and how many bytes hold the length of the value. (MariaDB `sql/field_comp.cc`.) No bytes at all are the empty value.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+_METHOD_SHIFT: Final = 4
+_PLAIN, _ZLIB = 0, 8
+_WITHOUT_HEADER: Final = 0x08
+_LENGTH_BITS: Final = 0x07
+_MOST: Final = (1 << 32) - 1
+"""A LONGTEXT."""
+
+
+class MalformedCompression(ValueError):
+    """Bytes that no server would have written; the caller knows where they lie and raises the error for people."""
+
+
+def decompress_cell(data: bytes) -> bytes:
+    r"""The value of a compressed column. Never makes more than the length that is given in front of it.
+
+    >>> decompress_cell(b"\x00abc"), decompress_cell(b""), decompress_cell(bytes.fromhex("89644b4ca43d0000"))[:3]
+    (b'abc', b'', b'aaa')
+    """
+    if not data:
+        return b""
+    method = data[0] >> _METHOD_SHIFT
+    if method == _PLAIN:
+        return data[1:]
+    if method != _ZLIB:
+        raise MalformedCompression(f"compression method {method}")
+    size = data[0] & _LENGTH_BITS
+    length = int.from_bytes(data[1 : 1 + size], "big")
+    if len(data) < 1 + size or not 0 < length <= _MOST:
+        raise MalformedCompression(f"a compressed value with a length of {length} in {size} bytes")
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS if data[0] & _WITHOUT_HEADER else zlib.MAX_WBITS)
+    try:
+        value = inflater.decompress(data[1 + size :], length + 1)  # one more: so it sees the end of the input, too
+    except zlib.error as error:
+        raise MalformedCompression(str(error)) from error
+    if len(value) != length or not inflater.eof:
+        raise MalformedCompression(f"a compressed value that does not give {length} bytes")
+    return value

@@ -1,0 +1,64 @@
+"""Definitions of tables in a file: what an audit without the source reads rows with.
+
+    {"tables": [{"name": ["shop", "orders"], "columns": […], …}, …]}
+
+A binlog does not say how columns are called, nor what charset they have; the source's catalogue does, today. Whoever
+wants to read today's log later keeps the definitions beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound, list_tables, read_tables
+from airflow_provider_dm.engine.schema.model import Table
+
+
+@dataclass(eq=False)
+class DefinitionsUnreadable(DmError):
+    """A file that holds no definitions."""
+
+    path: str
+    reason: str
+
+    code: ClassVar[str] = "DM-5020"
+    scope: ClassVar[Scope] = Scope.INTERNAL
+    what: ClassVar[str] = "the definitions of tables in {path} cannot be read: {reason}."
+    hint: ClassVar[str] = "Write the file with engine.schema.definitions.write_definitions."
+
+
+def current_definitions(connection: Connection) -> tuple[Table, ...]:
+    """Of every base table there is now, but those of a kind that cannot be read (system-versioned)."""
+    names = list_tables(connection)
+    try:
+        return tuple(read_tables(connection, names).values())
+    except (TableNotFound, NotSupportedYet):  # some table is dropped meanwhile, or of such a kind: the others are not
+        found = []
+        for name in names:
+            try:
+                found.append(read_tables(connection, [name])[name])
+            except (TableNotFound, NotSupportedYet):
+                continue
+        return tuple(found)
+
+
+def write_definitions(path: Path | str, tables: Iterable[Table]) -> None:
+    """For `read_definitions`, there or elsewhere."""
+    text = json.dumps({"tables": [table.to_json() for table in tables]}, indent=1, ensure_ascii=False)
+    Path(path).write_text(text + "\n", encoding="utf-8")
+
+
+def read_definitions(path: Path | str) -> tuple[Table, ...]:
+    """Raises DefinitionsUnreadable."""
+    try:
+        return tuple(Table.from_json(one) for one in json.loads(Path(path).read_text(encoding="utf-8"))["tables"])
+    except OSError as error:
+        raise DefinitionsUnreadable(str(path), error.strerror or str(error)) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DefinitionsUnreadable(str(path), f"{type(error).__name__}: {error}") from error

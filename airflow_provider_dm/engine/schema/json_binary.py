@@ -1,0 +1,402 @@
+r"""MySQL's binary JSON, as it lies in row images, to the text that the server itself prints.
+
+A document is a type byte and a value. Containers hold a count, their size, and tables of entries that point, from the
+container's first byte on, to keys and values; small scalars lie in the entry itself (MySQL `sql/json_binary.h`).
+DECIMAL, temporal values and binary strings are "opaque": a column type, a length, and that column's own bytes.
+
+The text is the server's, byte for byte: keys in the order stored (by length, then by bytes), `", "` and `": "` between
+things, a DOUBLE as few digits as give it back, a DECIMAL with its scale, times with six digits behind the point, other
+opaque values as `"base64:type<column type>:…"`.
+
+A partial update (`binlog_row_value_options=PARTIAL_JSON`) is a list of changes to the document before it, which
+`apply_diffs` makes.
+
+No offset is believed. What a document is made of may not add up to more than its own size, so a crafted one cannot
+make us write more than a few times its length. MalformedJson is all that damage can raise.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from airflow_provider_dm.engine.schema import numbers, temporal
+
+MAX_DEPTH: Final = 100
+"""Containers inside of each other; the server refuses more."""
+
+_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
+_INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64, _DOUBLE, _STRING = range(5, 13)
+_OPAQUE: Final = 15
+_LITERALS: Final = {0: b"null", 1: b"true", 2: b"false"}
+_INTEGERS: Final = {
+    _INT16: (2, True),
+    _UINT16: (2, False),
+    _INT32: (4, True),
+    _UINT32: (4, False),
+    _INT64: (8, True),
+    _UINT64: (8, False),
+}
+_INLINED: Final = {2: frozenset({_LITERAL, _INT16, _UINT16}), 4: frozenset({_LITERAL, *range(_INT16, _UINT32 + 1)})}
+"""By the size of an offset: the types whose value lies in the entry."""
+
+_TIMESTAMP, _DATE, _TIME, _DATETIME, _NEWDECIMAL = 7, 10, 11, 12, 246
+_BASE64_LINE: Final = 76
+
+
+class MalformedJson(ValueError):
+    """Bytes that no server would have written; the caller knows where they lie and raises the error for people."""
+
+
+Node: TypeAlias = "bytes | list[Node] | dict[bytes, Node]"
+"""A document taken apart: scalars are their text already."""
+
+
+def text_of(data: bytes) -> bytes:
+    r"""A binary document as the server's text. Raises MalformedJson.
+
+    No bytes at all are the literal null: so the server writes a value that it had to invent.
+
+    >>> text_of(b"\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"), text_of(b"")
+    (b'{"a": 1}', b'null')
+    """
+    return _text(_parse(data))
+
+
+def apply_diffs(before: bytes, diffs: bytes) -> bytes:
+    """The text of the document `before` (binary) after the changes of a partial update. Raises MalformedJson.
+
+    `diffs` is what stands behind the four bytes of length in an after image: operation, path and (but for a removal)
+    binary value, over and over.
+    """
+    document = _parse(before)
+    reader = _DiffReader(diffs)
+    while reader.left:
+        document = _applied(document, reader.next())
+    return _text(_sorted(document, 1))
+
+
+# From binary to nodes
+
+
+def _parse(data: bytes) -> Node:
+    if not data:
+        return b"null"
+    try:
+        return _Document(data).value(data[0], 1, 1)
+    except (IndexError, ValueError, OverflowError) as error:
+        raise MalformedJson(str(error)) from error
+
+
+class _Document:
+    """One pass over a document. `budget`: what may still be read; whoever points twice at one thing pays twice."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.budget = len(data)
+
+    def take(self, start: int, size: int) -> bytes:
+        end = start + size
+        if end > len(self.data):
+            raise MalformedJson(f"a value that ends {end - len(self.data)} bytes behind the document")
+        self.budget -= size
+        if self.budget < 0:
+            raise MalformedJson("values that lie on top of each other")
+        return self.data[start:end]
+
+    def value(self, kind: int, start: int, depth: int) -> Node:
+        """The value of a type that begins at `start`. `depth`: of a container that would begin there."""
+        if kind in _INTEGERS:
+            size, signed = _INTEGERS[kind]
+            return b"%d" % int.from_bytes(self.take(start, size), "little", signed=signed)
+        if kind <= _LARGE_ARRAY:
+            return self.container(kind, start, depth)
+        if kind == _LITERAL:
+            return _literal(self.take(start, 1)[0])
+        if kind == _DOUBLE:
+            return numbers.short_double_text(numbers.double_from_bytes(self.take(start, 8)))
+        if kind == _STRING:
+            return quoted(self.sized(start))
+        if kind == _OPAQUE:
+            return _opaque(self.take(start, 1)[0], self.sized(start + 1))
+        raise MalformedJson(f"a value of type {kind}")
+
+    def sized(self, start: int) -> bytes:
+        """Bytes behind their length, of which each byte holds seven bits, the lowest first."""
+        length = 0
+        for index in range(5):
+            byte = self.take(start + index, 1)[0]
+            length |= (byte & 0x7F) << (7 * index)
+            if not byte & 0x80:
+                return self.take(start + index + 1, length)
+        raise MalformedJson("a length of more than five bytes")
+
+    def container(self, kind: int, start: int, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise MalformedJson(f"more than {MAX_DEPTH} containers inside of each other")
+        width = 2 if kind in (_SMALL_OBJECT, _SMALL_ARRAY) else 4
+        header = self.take(start, 2 * width)
+        count, size = int.from_bytes(header[:width], "little"), int.from_bytes(header[width:], "little")
+        if start + size > len(self.data):
+            raise MalformedJson(f"a container of {size} bytes")
+        entries = start + 2 * width
+        if kind in (_SMALL_ARRAY, _LARGE_ARRAY):
+            return [self.entry(start, entries + index * (1 + width), width, depth) for index in range(count)]
+        values = entries + count * (width + 2)
+        found: dict[bytes, Node] = {}
+        for index in range(count):
+            pointer = self.take(entries + index * (width + 2), width + 2)
+            offset, length = int.from_bytes(pointer[:width], "little"), int.from_bytes(pointer[width:], "little")
+            key = _utf8(self.take(start + offset, length))
+            if key in found:
+                raise MalformedJson("an object that has a key twice")
+            found[key] = self.entry(start, values + index * (1 + width), width, depth)
+        return found
+
+    def entry(self, start: int, at: int, width: int, depth: int) -> Node:
+        """The value of an entry of the container that begins at `start`."""
+        entry = self.take(at, 1 + width)
+        kind = entry[0]
+        if kind in _INLINED[width]:
+            self.budget += width  # it is read again, in place
+            return self.value(kind, at + 1, depth + 1)
+        return self.value(kind, start + int.from_bytes(entry[1:], "little"), depth + 1)
+
+
+def _literal(code: int) -> bytes:
+    if code not in _LITERALS:
+        raise MalformedJson(f"a literal of code {code}")
+    return _LITERALS[code]
+
+
+def _opaque(column_type: int, data: bytes) -> bytes:
+    """The text of a value that is a column's bytes, by the type code of that column."""
+    if column_type == _NEWDECIMAL:
+        precision, scale = data[0], data[1]
+        if len(data) != 2 + numbers.decimal_size(precision, scale, numbers.MOST_DECIMAL_DIGITS):
+            raise MalformedJson(f"a DECIMAL({precision},{scale}) of {len(data) - 2} bytes")
+        return numbers.decimal_unpacker(precision, scale, numbers.MOST_DECIMAL_DIGITS)(data[2:])
+    if column_type in _PACKED:
+        if len(data) != 8:
+            raise MalformedJson(f"a time of {len(data)} bytes")
+        return b'"%b"' % _PACKED[column_type](int.from_bytes(data, "little", signed=True))
+    encoded = base64.b64encode(data)
+    lines = [encoded[start : start + _BASE64_LINE] for start in range(0, len(encoded), _BASE64_LINE)]
+    return b'"base64:type%d:%b"' % (column_type, rb"\n".join(lines))
+
+
+_PACKED: Final[dict[int, Callable[[int], bytes]]] = {
+    _DATE: temporal.packed_date_text,
+    _TIME: temporal.packed_time_text,
+    _DATETIME: temporal.packed_datetime_text,
+    _TIMESTAMP: temporal.packed_datetime_text,
+}
+
+
+# From nodes to text
+
+
+def _text(node: Node) -> bytes:
+    if isinstance(node, bytes):
+        return node
+    if isinstance(node, list):
+        return b"[" + b", ".join(map(_text, node)) + b"]"
+    return b"{" + b", ".join([quoted(key) + b": " + _text(value) for key, value in node.items()]) + b"}"
+
+
+_ESCAPED: Final = re.compile(rb'["\\\x00-\x1f]')
+_SHORT_ESCAPES: Final = {
+    b'"': rb"\"",
+    b"\\": rb"\\",
+    b"\b": rb"\b",
+    b"\f": rb"\f",
+    b"\n": rb"\n",
+    b"\r": rb"\r",
+    b"\t": rb"\t",
+}
+_ESCAPES: Final = {bytes([code]): b"\\u%04x" % code for code in range(32)} | _SHORT_ESCAPES
+
+
+def quoted(string: bytes) -> bytes:
+    r"""UTF-8 as a JSON string, escaped as the server does. Raises MalformedJson where it is not UTF-8.
+
+    >>> quoted(b'a"\n\x01\x7f')
+    b'"a\\"\\n\\u0001\x7f"'
+    """
+    return b'"' + _ESCAPED.sub(lambda match: _ESCAPES[match[0]], _utf8(string)) + b'"'
+
+
+def _utf8(string: bytes) -> bytes:
+    try:
+        string.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MalformedJson("a string that is not UTF-8") from error
+    return string
+
+
+# Partial updates (MySQL `sql/json_diff.cc`)
+
+_REPLACE, _INSERT, _REMOVE = range(3)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A path's step into an array: from its beginning, or from its end (`last-2`)."""
+
+    index: int
+    from_end: bool = False
+
+    def within(self, length: int) -> int | None:
+        """The position in an array of this length; None: there is none."""
+        if self.index >= length:
+            return None
+        return length - 1 - self.index if self.from_end else self.index
+
+    def insertion(self, length: int) -> int:
+        """Where a new element goes."""
+        found = self.within(length)
+        if found is not None:
+            return found
+        return 0 if self.from_end else length
+
+
+_Leg: TypeAlias = "bytes | _Cell"
+
+
+@dataclass(frozen=True)
+class _Diff:
+    operation: int
+    path: tuple[_Leg, ...]
+    value: Node
+
+
+class _DiffReader:
+    """Reads one change after the other."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.position = 0
+
+    @property
+    def left(self) -> int:
+        return len(self.data) - self.position
+
+    def take(self, size: int) -> bytes:
+        if size > self.left:
+            raise MalformedJson(f"a change that lacks {size - self.left} bytes")
+        self.position += size
+        return self.data[self.position - size : self.position]
+
+    def sized(self) -> bytes:
+        first = self.take(1)[0]
+        if first < 0xFB:
+            return self.take(first)
+        if first not in _LENGTH_SIZES:
+            raise MalformedJson(f"a length that begins with {first:#x}")
+        return self.take(int.from_bytes(self.take(_LENGTH_SIZES[first]), "little"))
+
+    def next(self) -> _Diff:
+        operation = self.take(1)[0]
+        if operation > _REMOVE:
+            raise MalformedJson(f"a change of kind {operation}")
+        path = _path(self.sized())
+        return _Diff(operation, path, b"" if operation == _REMOVE else _parse(self.sized()))
+
+
+_LENGTH_SIZES: Final = {0xFC: 2, 0xFD: 3, 0xFE: 8}
+_LEG: Final = re.compile(
+    rb"""\.(?P<string>"(?:[^"\\]|\\.)*")|\.(?P<name>[^."\[\]]+)|\[(?P<index>\d{1,10})\]"""
+    rb"""|\[last(?:-(?P<back>\d{1,10}))?\]""",
+    re.DOTALL,
+)
+
+
+def _path(text: bytes) -> tuple[_Leg, ...]:
+    r"""The steps of a path that the server wrote.
+
+    >>> _path(b'$.a."b c"[3]')
+    (b'a', b'b c', _Cell(index=3, from_end=False))
+    """
+    legs: list[_Leg] = []
+    position = 1
+    while position < len(text):
+        match = _LEG.match(text, position)
+        if match is None:
+            break
+        if match["string"] is not None:
+            legs.append(_unquoted(match["string"]))
+        elif match["name"] is not None:
+            legs.append(_utf8(match["name"]))
+        elif match["index"] is not None:
+            legs.append(_Cell(int(match["index"])))
+        else:
+            legs.append(_Cell(int(match["back"] or 0), from_end=True))
+        position = match.end()
+    if not text.startswith(b"$") or position != len(text) or not 0 < len(legs) <= MAX_DEPTH:
+        raise MalformedJson(f"the path {text!r}")
+    return tuple(legs)
+
+
+def _unquoted(string: bytes) -> bytes:
+    try:
+        name = json.loads(string.decode("utf-8"), strict=False)
+        return bytes(name.encode("utf-8"))
+    except ValueError as error:
+        raise MalformedJson(f"the name {string!r} in a path") from error
+
+
+def _applied(document: Node, diff: _Diff) -> Node:
+    """The document with one change; it is changed in place."""
+    parent = document
+    for leg in diff.path[:-1]:
+        parent = _child(parent, leg)
+    last = diff.path[-1]
+    if isinstance(parent, dict) and isinstance(last, bytes):
+        if (last in parent) is (diff.operation == _INSERT):
+            raise MalformedJson(f"a change of {last!r}, which does not fit the document before")
+        if diff.operation == _REMOVE:
+            del parent[last]
+        elif diff.operation == _REPLACE:
+            parent[last] = diff.value
+        else:
+            parent[last] = diff.value  # behind all others; _sorted puts it where it belongs
+    elif isinstance(parent, list) and isinstance(last, _Cell):
+        if diff.operation == _INSERT:
+            parent.insert(last.insertion(len(parent)), diff.value)
+            return document
+        position = last.within(len(parent))
+        if position is None:
+            raise MalformedJson(f"a change of element {last.index} in an array of {len(parent)}")
+        if diff.operation == _REMOVE:
+            del parent[position]
+        else:
+            parent[position] = diff.value
+    else:
+        raise MalformedJson("a change inside of what is no container")
+    return document
+
+
+def _sorted(node: Node, depth: int) -> Node:
+    """With all keys where the server keeps them: by length, then by bytes. Raises MalformedJson: too deep."""
+    if isinstance(node, bytes):
+        return node
+    if depth > MAX_DEPTH:
+        raise MalformedJson(f"changes that make more than {MAX_DEPTH} containers inside of each other")
+    if isinstance(node, list):
+        return [_sorted(value, depth + 1) for value in node]
+    ordered = sorted(node.items(), key=lambda item: (len(item[0]), item[0]))
+    return {key: _sorted(value, depth + 1) for key, value in ordered}
+
+
+def _child(node: Node, leg: _Leg) -> Node:
+    if isinstance(node, dict) and isinstance(leg, bytes) and leg in node:
+        return node[leg]
+    if isinstance(node, list) and isinstance(leg, _Cell):
+        position = leg.within(len(node))
+        if position is not None:
+            return node[position]
+    raise MalformedJson("a change of a place that the document before does not have")

@@ -1,0 +1,97 @@
+r"""JSON text to a literal from which a MySQL server makes a document that prints the same text.
+
+A document given as text is parsed: its numbers become 64-bit integers or DOUBLEs. That gives back every text that the
+server prints, but for DECIMAL: `1.50` would become `1.5`, and twenty-five digits would be rounded. A document with such
+a number is built by functions instead, the number a literal of its own (which is a DECIMAL), and all that has none of
+them as text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.literals import quote_utf8
+from airflow_provider_dm.engine.schema.numbers import short_double_text
+
+_SUSPECT: Final = re.compile(rb"\d\.\d|\d{19}")
+"""Without a fraction or very many digits there is no DECIMAL that a parser would change."""
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[-0-9][-+.0-9eE]*|true|false|null|[][{}]', re.DOTALL)
+_DIGITS: Final = b"-0123456789"
+_CALLS: Final = {b"[": b"JSON_ARRAY", b"{": b"JSON_OBJECT"}
+
+
+def mysql_literal(text: bytes) -> bytes:
+    r"""A literal for a JSON column of a MySQL server; `text` is what a server printed.
+
+    >>> mysql_literal(b'{"a": 1.5}'), mysql_literal(b'{"a": [1.50, "x"], "b": {"c": 2.5}}')
+    (b'\'{"a": 1.5}\'', b'JSON_OBJECT(\'a\',JSON_ARRAY(1.50,CAST(\'"x"\' AS JSON)),\'b\',CAST(\'{"c": 2.5}\' AS JSON))')
+    """
+    if _SUSPECT.search(text) is None:
+        return quote_utf8(text)
+    whole = _piece(_TOKEN.finditer(text))
+    if not whole.exact:
+        return quote_utf8(text)
+    built = _expression(text, whole)
+    return built if whole.call else b"CAST(%b AS JSON)" % built
+
+
+@dataclass
+class _Piece:
+    """A value of the document: where its text lies, and whether something in it has to be written on its own."""
+
+    start: int
+    end: int
+    exact: bool
+    call: bytes = b""
+    """The function that builds it; none for a scalar."""
+    keys: tuple[bytes, ...] = ()
+    """Of an object."""
+    values: tuple[_Piece, ...] = ()
+
+
+def _piece(tokens: Iterator[re.Match[bytes]]) -> _Piece:
+    """The value that the next tokens are. Commas and colons are none."""
+    return _value(next(tokens), tokens)
+
+
+def _value(first: re.Match[bytes], tokens: Iterator[re.Match[bytes]]) -> _Piece:
+    token = first[0]
+    if token not in _CALLS:
+        return _Piece(first.start(), first.end(), _is_exact(token))
+    keys, values = [], []
+    for match in tokens:
+        if match[0] in (b"]", b"}"):
+            break
+        if token == b"{":
+            keys.append(match[0])
+            match = next(tokens)
+        values.append(_value(match, tokens))
+    else:
+        raise ValueError("JSON text that ends inside of a container")
+    exact = any(value.exact for value in values)
+    return _Piece(first.start(), match.end(), exact, _CALLS[token], tuple(keys), tuple(values))
+
+
+def _is_exact(token: bytes) -> bool:
+    """Whether a scalar is a number that a parser would not give back."""
+    if token[0] not in _DIGITS:
+        return False
+    if token.lstrip(b"-").isdigit():
+        return not -(1 << 63) <= int(token) < 1 << 64
+    return short_double_text(float(token)) != token
+
+
+def _expression(text: bytes, piece: _Piece) -> bytes:
+    if not piece.exact:
+        return b"CAST(%b AS JSON)" % quote_utf8(text[piece.start : piece.end])
+    if not piece.call:
+        return text[piece.start : piece.end]
+    arguments = [_expression(text, value) for value in piece.values]
+    if piece.keys:
+        names = [quote_utf8(json.loads(key, strict=False).encode()) for key in piece.keys]
+        arguments = [part for pair in zip(names, arguments, strict=True) for part in pair]
+    return piece.call + b"(" + b",".join(arguments) + b")"

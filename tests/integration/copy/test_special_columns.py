@@ -1,0 +1,150 @@
+"""Columns that are not just a value (computed, hidden, compressed, one flavour's) are copied and verified."""
+
+import os
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from airflow_provider_dm.engine.copy import page
+from airflow_provider_dm.engine.copy.target_ddl import CannotCreateTarget
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.verify.verification import verify
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.exactness import oracle, tables
+from tests.exactness.documents import JSON
+from tests.exactness.others import ADDRESSES, COMPRESSED, COMPUTED, GEOMETRY, HIDDEN, VECTOR
+from tests.exactness.samples import SAMPLES
+from tests.exactness.sorts import Sample
+from tests.exactness.strings import MEMBERS
+from tests.integration.copy.migrations import Migration
+
+CHARSETS: Final = tuple(sample for sample in SAMPLES if sample.name.startswith("charsets"))
+SPECIAL: Final = (MEMBERS, JSON, GEOMETRY, VECTOR, ADDRESSES, COMPRESSED, COMPUTED, HIDDEN, *CHARSETS)
+BY_HAND: Final = (COMPUTED, HIDDEN)
+"""Whose tables are not made at a target of the other flavour."""
+ROWS: Final = 25
+
+
+def documents(sample: Sample) -> frozenset[str]:
+    return frozenset(f"c{number}" for number, _ in enumerate(sample.sorts)) if sample is JSON else frozenset()
+
+
+def unequal(source: Server, target: Server, schema: str, samples: list[Sample]) -> list[str]:
+    return [
+        sample.name
+        for sample in samples
+        if oracle.cells(source, schema, sample.name, documents=documents(sample))
+        != oracle.cells(target, schema, sample.name, documents=documents(sample))
+    ]
+
+
+def verified(migration: Migration) -> dict[str, Any]:
+    return verify(migration.spec, LocalRunner(2), os.environ)
+
+
+def test_they_are_copied_and_verified(
+    source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(source, target)
+    samples = [sample for sample in SPECIAL if sample.fits(source.flavour, target.flavour)]
+    for sample in samples:
+        tables.create(source, schema, sample)
+        tables.fill(source, schema, sample, Random(sample.name), ROWS)
+    if source.flavour != target.flavour:
+        for sample in filter(BY_HAND.__contains__, samples):
+            tables.create(target, schema, sample, there=True)
+    monkeypatch.setattr(page, "FIRST_ROWS", 7)
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+
+    migration.finish()
+
+    assert unequal(source, target, schema, samples) == []
+    told = verified(migration)
+    assert told["verified"], told
+
+
+@pytest.mark.parametrize(
+    ("sample", "damage"),
+    [
+        (JSON, "c0 = '[1, 2]'"),
+        (GEOMETRY, "c0 = st_geomfromtext('POINT(7 7)', st_srid(c0))"),
+        (MEMBERS, "c2 = 'é'"),
+        (COMPUTED, "c0 = c0 DIV 2 + 1"),
+        (COMPUTED, "c5 = -1000"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Sample) else value,
+)
+def test_damage_is_seen(
+    mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema, sample: Sample, damage: str
+) -> None:
+    schema = fresh_schema(mysql_source)
+    tables.create(mysql_source, schema, sample)
+    tables.fill(mysql_source, schema, sample, Random(1), ROWS)
+    migration = Migration(mysql_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    migration.finish()
+    assert verified(migration)["verified"]
+
+    tables.run(mysql_target, schema, [f"UPDATE `{sample.name}` SET {damage} WHERE id = 1"])
+
+    (found,) = verified(migration)["tables"]
+    assert [row["key"] for row in found["differing"]] == [{"id": "1"}]
+
+
+def test_a_generated_primary_key_pages_and_stays_invisible(
+    mysql_source: Server, target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(mysql_source)
+    tables.run(
+        mysql_source,
+        schema,
+        [
+            "SET SESSION sql_generate_invisible_primary_key = ON",
+            "CREATE TABLE t (v INT)",
+            f"INSERT INTO t VALUES {', '.join(f'({n})' for n in range(50))}",
+        ],
+    )
+    mysql_source.sql("SET GLOBAL show_gipk_in_create_table_and_information_schema = OFF")
+    monkeypatch.setattr(page, "FIRST_ROWS", 7)
+    try:
+        Migration(target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta").finish()
+    finally:
+        mysql_source.sql("SET GLOBAL show_gipk_in_create_table_and_information_schema = ON")
+    assert target.sql("SELECT * FROM t ORDER BY my_row_id", database=schema) == [(n,) for n in range(50)]
+    assert target.sql("SELECT MIN(my_row_id), MAX(my_row_id) FROM t", database=schema) == [(1, 50)]
+
+
+def test_rows_are_paged_by_addresses(
+    mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(mariadb_source)
+    for kind, sort in (("uuid", ADDRESSES.sorts[0]), ("inet4", ADDRESSES.sorts[3]), ("inet6", ADDRESSES.sorts[5])):
+        dice = Random(kind)
+        values = ", ".join(f"({sort.draw(dice)}, {number})" for number in range(60))
+        mariadb_source.sql(
+            f"CREATE TABLE by_{kind} (k {kind} PRIMARY KEY, v INT); INSERT IGNORE INTO by_{kind} VALUES {values}",
+            database=schema,
+        )
+    monkeypatch.setattr(page, "FIRST_ROWS", 3)
+    monkeypatch.setattr(page, "MOST_ROWS", 5)
+
+    Migration(mariadb_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta").finish()
+
+    for kind in ("uuid", "inet4", "inet6"):
+        ours, theirs = (
+            server.sql(f"SELECT k, v FROM `{schema}`.by_{kind} ORDER BY v")
+            for server in (mariadb_source, mariadb_target)
+        )
+        assert ours == theirs
+        assert len(ours) > 40
+
+
+@pytest.mark.parametrize("column", ["u UUID", "i INET6", "b BLOB, UNIQUE (b)", "g INT AS (id + 1) VIRTUAL"])
+def test_what_mysql_does_not_have_is_refused(
+    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema, column: str
+) -> None:
+    schema = fresh_schema(mariadb_source)
+    mariadb_source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {column})", database=schema)
+    with pytest.raises(CannotCreateTarget):
+        Migration(mysql_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta").go()

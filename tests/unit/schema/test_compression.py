@@ -1,0 +1,51 @@
+"""MariaDB's compressed cells."""
+
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.schema.compression import MalformedCompression, decompress_cell
+
+
+def compressed(value: bytes, *, header: bool) -> bytes:
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS if header else -zlib.MAX_WBITS)
+    size = (len(value).bit_length() + 7) // 8
+    method = 0x80 + size + (0 if header else 8)
+    return bytes([method]) + len(value).to_bytes(size, "big") + packer.compress(value) + packer.flush()
+
+
+@given(st.binary(min_size=1, max_size=5000), st.booleans())
+def test_what_was_compressed_comes_back(value: bytes, header: bool) -> None:
+    assert decompress_cell(compressed(value, header=header)) == value
+    assert decompress_cell(b"\x00" + value) == value
+
+
+def test_the_empty_value_has_no_byte_at_all() -> None:
+    assert decompress_cell(b"") == b""
+    assert decompress_cell(b"\x00") == b""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x10abc",  # no such method
+        b"\x89",  # no length
+        b"\x88" + zlib.compress(b"abc"),  # a length of no bytes
+        b"\x8f" + b"\xff" * 7 + zlib.compress(b"abc"),
+        b"\x81\x04" + zlib.compress(b"abc"),
+        b"\x81\x02" + zlib.compress(b"abc"),
+        b"\x81\x03" + zlib.compress(b"abc")[:-1],
+        b"\x81\x03nonsense",
+    ],
+)
+def test_damage_is_refused(data: bytes) -> None:
+    with pytest.raises(MalformedCompression):
+        decompress_cell(data)
+
+
+def test_no_more_is_made_than_the_length_in_front() -> None:
+    bomb = b"\x82\x03\xe8" + zlib.compress(bytes(50_000_000))
+    with pytest.raises(MalformedCompression):
+        decompress_cell(bomb)

@@ -1,0 +1,35 @@
+"""Definitions of tables survive being written; a file that holds none is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.definitions import DefinitionsUnreadable, read_definitions, write_definitions
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+
+TABLES = (
+    Table(
+        TableName("shop", "größe"),
+        (Column("id", 0, "int", "int(11)", nullable=False), Column("e", 1, "enum", "enum('ö')", True, "utf8mb4")),
+        (Index("PRIMARY", ("id",), prefixes=(None,)),),
+    ),
+    Table(TableName("shop", "keyless"), (Column("v", 0, "text", "text", True, "latin1"),), ()),
+)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_definitions(tmp_path / "tables.json", TABLES)
+    assert read_definitions(tmp_path / "tables.json") == TABLES
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"tables": [{"name": ["a", "b"]}]}', '{"tables": 1}', '"tables"'])
+def test_a_file_that_holds_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tables.json").write_text(text)
+    with pytest.raises(DefinitionsUnreadable, match=r"tables\.json"):
+        read_definitions(tmp_path / "tables.json")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionsUnreadable, match="No such file"):
+        read_definitions(tmp_path / "tables.json")

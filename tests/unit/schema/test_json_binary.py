@@ -1,0 +1,218 @@
+"""Binary JSON becomes the server's text; damage becomes an error; differences are applied as the server would."""
+
+import json
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.schema import json_binary, numbers
+from airflow_provider_dm.engine.schema.json_binary import MAX_DEPTH, MalformedJson, apply_diffs, text_of
+from tests.unit.schema.json_writing import Value, document, opaque, sized
+
+NUMBERS = st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False, allow_infinity=False)
+STRINGS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+VALUES: st.SearchStrategy[Value] = st.recursive(
+    st.none() | st.booleans() | NUMBERS | STRINGS,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(STRINGS, inner, max_size=5),
+    max_leaves=20,
+)
+
+
+def told(value: Value) -> bytes:
+    """The text, made in another way than the reader does."""
+    match value:
+        case list():
+            return b"[" + b", ".join(map(told, value)) + b"]"
+        case dict():
+            pairs = sorted(value.items(), key=lambda pair: (len(pair[0].encode()), pair[0].encode()))
+            return b"{" + b", ".join(told(key) + b": " + told(inner) for key, inner in pairs) + b"}"
+        case float():
+            return numbers.short_double_text(value)
+        case str():
+            return json.dumps(value, ensure_ascii=False).encode()
+        case _:
+            return json.dumps(value).encode()
+
+
+@given(VALUES, st.booleans())
+def test_a_document_is_told_as_the_server_tells_it(value: Value, large: bool) -> None:
+    assert text_of(document(value, large=large)) == told(value)
+
+
+@given(VALUES, st.booleans(), st.data())
+def test_damage_is_an_error_or_another_document_of_no_greater_size(
+    value: Value, large: bool, choose: st.DataObject
+) -> None:
+    damaged = bytearray(document(value, large=large))
+    for _ in range(choose.draw(st.integers(1, 4))):
+        damaged[choose.draw(st.integers(0, len(damaged) - 1))] = choose.draw(st.integers(0, 255))
+    data = bytes(damaged[: choose.draw(st.integers(0, len(damaged)))])
+    try:
+        text = text_of(data)
+    except MalformedJson:
+        return
+    # A byte is at most six (\u0001), and a double of eight bytes some 25 characters.
+    assert len(text) <= 10 * len(data) + 10
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        # As MySQL 9.7 wrote them: json_array(1.50), -0.50, a date, a time, a moment, x'00ff', b'101'
+        (opaque(246, bytes.fromhex("03028132")), b"1.50"),
+        (opaque(246, bytes.fromhex("03027fcd")), b"-0.50"),
+        (opaque(10, struct.pack("<q", ((2020 * 13 + 2) << 5 | 29) << 41)), b'"2020-02-29"'),
+        (opaque(11, struct.pack("<q", -((838 << 12 | 59 << 6 | 59) << 24))), b'"-838:59:59.000000"'),
+        (opaque(12, struct.pack("<q", 0)), b'"0000-00-00 00:00:00.000000"'),
+        (opaque(15, b"\x00\xff"), b'"base64:type15:AP8="'),
+        (opaque(16, b"\x05"), b'"base64:type16:BQ=="'),
+        (opaque(252, bytes(60)), b'"base64:type252:' + b"A" * 76 + rb"\n" + b"A" * 4 + b'"'),
+    ],
+)
+def test_values_that_json_does_not_have(data: bytes, text: bytes) -> None:
+    assert text_of(data) == text
+
+
+def test_a_decimal_may_have_more_digits_than_a_column() -> None:
+    size = numbers.decimal_size(71, 1, numbers.MOST_DECIMAL_DIGITS)
+    data = bytearray(size)
+    data[0], data[-1] = 0x80, 5
+    assert text_of(opaque(246, bytes([71, 1]) + data)) == b"0.5"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00",  # no header
+        b"\x02\x01\x00\x07\x00\x0c\xff\x00",  # a string far away
+        b"\x02\xff\xff\x08\x00",  # more elements than bytes
+        b"\x04\x07",  # no such literal
+        b"\x0d",  # no such type
+        b"\x0c\x85\x80\x80\x80\x80\x01abc",  # a length of six bytes
+        b"\x0c\x01\xff",  # not UTF-8
+        b"\x0b" + struct.pack("<d", float("nan")),
+        b"\x00\x02\x00\x16\x00\x12\x00\x01\x00\x12\x00\x01\x00\x05\x01\x00\x05\x01\x00aa",  # one key twice
+        opaque(246, b"\x03\x02\x81"),
+        opaque(12, b"\x00" * 7),
+        opaque(11, struct.pack("<q", 900 << 36)),
+    ],
+)
+def test_what_no_server_writes_is_refused(data: bytes) -> None:
+    with pytest.raises(MalformedJson):
+        text_of(data)
+
+
+def test_depth_is_bounded() -> None:
+    deep: Value = []
+    for _ in range(MAX_DEPTH - 1):
+        deep = [deep]
+    assert text_of(document(deep)) == b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    with pytest.raises(MalformedJson):
+        text_of(document([deep]))
+
+
+def test_many_that_point_at_one_are_not_multiplied() -> None:
+    """Each array has a hundred elements, all of which are the next array: 100**8 empty arrays in some kilobytes."""
+    count, levels = 100, 8
+    size = 4 + 3 * count
+    data = b"\x02"
+    for level in range(levels):
+        inner = size if level < levels - 1 else 4 + 3 * count
+        data += struct.pack("<HH", count, size * (levels - level)) + count * (b"\x02" + struct.pack("<H", inner))
+    with pytest.raises(MalformedJson):
+        text_of(data + b"\x00\x00\x04\x00")
+
+
+# Partial updates
+
+BEFORE: Value = {"a": 1, "bb": [1, 2, {"x": "y"}], "ccc": {"d": True}}
+REPLACE, INSERT, REMOVE = 0, 1, 2
+
+
+def diff(operation: int, path: str, value: Value = None) -> bytes:
+    parts = bytes([operation]) + lenenc(path.encode())
+    return parts if operation == REMOVE else parts + lenenc(document(value))
+
+
+def lenenc(data: bytes) -> bytes:
+    if len(data) < 251:
+        return bytes([len(data)]) + data
+    return b"\xfc" + len(data).to_bytes(2, "little") + data
+
+
+@pytest.mark.parametrize(
+    ("diffs", "after"),
+    [
+        ([diff(REPLACE, "$.a", "new")], '{"a": "new", "bb": [1, 2, {"x": "y"}], "ccc": {"d": true}}'),
+        ([diff(REPLACE, "$.bb[2].x", 2.5)], '{"a": 1, "bb": [1, 2, {"x": 2.5}], "ccc": {"d": true}}'),
+        ([diff(INSERT, '$."zz"', [])], '{"a": 1, "bb": [1, 2, {"x": "y"}], "zz": [], "ccc": {"d": true}}'),
+        ([diff(INSERT, r'$."\"\u00e9"', 0)], '{"a": 1, "bb": [1, 2, {"x": "y"}], "\\"é": 0, "ccc": {"d": true}}'),
+        ([diff(INSERT, "$.bb[1]", None)], '{"a": 1, "bb": [1, null, 2, {"x": "y"}], "ccc": {"d": true}}'),
+        ([diff(INSERT, "$.bb[99]", 9)], '{"a": 1, "bb": [1, 2, {"x": "y"}, 9], "ccc": {"d": true}}'),
+        ([diff(INSERT, "$.bb[last-7]", 0)], '{"a": 1, "bb": [0, 1, 2, {"x": "y"}], "ccc": {"d": true}}'),
+        ([diff(REMOVE, "$.bb[last-1]")], '{"a": 1, "bb": [1, {"x": "y"}], "ccc": {"d": true}}'),
+        ([diff(REMOVE, "$.bb[last]"), diff(REMOVE, "$.a")], '{"bb": [1, 2], "ccc": {"d": true}}'),
+        (
+            [diff(REPLACE, "$.bb", {"n": 1}), diff(INSERT, "$.bb.m", 2)],
+            '{"a": 1, "bb": {"m": 2, "n": 1}, "ccc": {"d": true}}',
+        ),
+        ([diff(REPLACE, "$.a", "x" * 300)], '{"a": "' + "x" * 300 + '", "bb": [1, 2, {"x": "y"}], "ccc": {"d": true}}'),
+        ([], '{"a": 1, "bb": [1, 2, {"x": "y"}], "ccc": {"d": true}}'),
+    ],
+)  # fmt: skip
+def test_differences_are_applied_in_their_order(diffs: list[bytes], after: str) -> None:
+    assert apply_diffs(document(BEFORE), b"".join(diffs)).decode() == after
+
+
+@pytest.mark.parametrize(
+    "diffs",
+    [
+        diff(REPLACE, "$.nothing", 1),
+        diff(INSERT, "$.a", 1),
+        diff(INSERT, "$.a.b", 1),
+        diff(REMOVE, "$.bb[3]"),
+        diff(REMOVE, "$.bb.x"),
+        diff(REMOVE, "$.ccc[0]"),
+        diff(REPLACE, "$.ccc.d.e", 1),
+        diff(REPLACE, "$", 1),
+        diff(REPLACE, "$.bb[*]", 1),
+        diff(REPLACE, "$**.d", 1),
+        diff(REPLACE, "bb", 1),
+        diff(REPLACE, '$."a', 1),
+        b"\x03" + lenenc(b"$.a"),
+        b"\x02\xfb",
+        b"\x02\x09$.a",
+        b"\x00" + lenenc(b"$.a") + lenenc(b"\x0d"),
+        b"\x00" + lenenc(b"$.a"),
+    ],
+)
+def test_differences_that_do_not_fit_are_refused(diffs: bytes) -> None:
+    with pytest.raises(MalformedJson):
+        apply_diffs(document(BEFORE), diffs)
+
+
+@given(VALUES, st.binary(max_size=60))
+def test_any_bytes_as_differences_are_an_error_or_a_document(value: Value, diffs: bytes) -> None:
+    try:
+        apply_diffs(document(value), diffs)
+    except MalformedJson:
+        return
+
+
+def test_differences_cannot_nest_without_end() -> None:
+    deeper = b"".join(diff(INSERT, "$" + "[0]" * (level + 1), []) for level in range(MAX_DEPTH + 1))
+    with pytest.raises(MalformedJson):
+        apply_diffs(document([]), deeper)
+    wide: Value = []
+    for _ in range(60):
+        wide = [wide]
+    with pytest.raises(MalformedJson):
+        apply_diffs(document(wide), diff(INSERT, "$" + "[0]" * 50, wide))
+
+
+def test_sizes_of_strings() -> None:
+    for length in (0, 1, 127, 128, 16383, 16384):
+        assert text_of(b"\x0c" + sized(b"x" * length)) == b'"' + b"x" * length + b'"'
+    assert json_binary.quoted(b"/\x7f\xc2\x80") == b'"/\x7f\xc2\x80"'
