@@ -1,12 +1,15 @@
 """Where transactions begin and end: one scan over event headers, for the planner and for the relay's recovery.
 
 The scan walks from event to event by their sizes and looks into few of them: GTID (which transaction), QUERY (BEGIN,
-COMMIT or something else), PREVIOUS_GTIDS and GTID_LIST. A boundary is a position between transactions; everything up to
-it is complete. What an event means for that is in transaction.py; here is the loop, and what most transactions consist
-of is decided in it.
+COMMIT or something else), PREVIOUS_GTIDS and GTID_LIST, a compressed transaction. A boundary is a position between
+transactions; everything up to it is complete. What an event means for that is in transaction.py; here is the loop, and
+what most transactions consist of is decided in it.
 
-The scan stops in front of DDL, at `cut`, or where the bytes end. It checks no checksum and decodes no row. An error is
-raised only when it is the first thing found: until then the scan ends in front of it.
+The scan stops in front of DDL, at `cut`, or where the bytes end. It decodes no row. An error is raised only when it is
+the first thing found: until then the scan ends in front of it.
+
+Checksums: whoever decodes the rows of a stretch checks every event of it. The scan checks what it looks into beyond
+that, as nobody may read it again: statements, compressed transactions, what lies between transactions.
 """
 
 from __future__ import annotations
@@ -16,22 +19,33 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.binlog import events as codes
-from airflow_provider_dm.engine.binlog.errors import MalformedEvent, UnsupportedFormat
+from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent, UnsupportedFormat
 from airflow_provider_dm.engine.binlog.events import DO, Do
 from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import (
     COMPLETED_XA,
     MARIADB_GTID,
     MYSQL_GTID,
+    NUMBERS_END,
     PREPARED_XA,
     STANDALONE,
 )
-from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
+from airflow_provider_dm.engine.binlog.header import (
+    HEADER_SIZE,
+    LARGEST_EVENT,
+    LARGEST_UNPACKED,
+    START,
+    verify_checksum,
+)
+from airflow_provider_dm.engine.binlog.hopping import Hopper, hopper_for
+from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
 from airflow_provider_dm.engine.binlog.transaction import (
     BEGUN,
+    NOWHERE,
     OPENED,
     OUTSIDE,
     Ended,
+    Seam,
     Stretch,
     Walk,
     check_unusual,
@@ -40,16 +54,20 @@ from airflow_provider_dm.engine.binlog.transaction import (
 )
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, Window
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 
-__all__ = ["Ended", "Stretch", "Tail", "last_boundary", "read_format", "scan"]
+__all__ = ["Ended", "Stretch", "Tail", "last_boundary", "read_format", "scan", "verify_events"]
 
-_STOP, _PASS, _MAP = int(Do.STOP), int(Do.PASS), int(Do.MAP)
+_STOP, _PASS, _MAP, _ROWS, _PAYLOAD = int(Do.STOP), int(Do.PASS), int(Do.MAP), int(Do.ROWS), int(Do.PAYLOAD)
 _XID, _GTID, _MARIADB_GTID, _QUERY = codes.XID, codes.GTID, codes.MARIADB_GTID, codes.QUERY
 _UNUSUAL: Final = STANDALONE | PREPARED_XA | COMPLETED_XA
 _BODY_OF_QUERY: Final = 13
 _MYSQL_ID: Final = struct.Struct("<x16sQ")  # MYSQL_GTID without its flags
 _FORMAT_READ_SIZE: Final = 4096
+_STATEMENT_ENDS: Final = 1
+_ROWS_FLAGS: Final = HEADER_SIZE + 6
+_ROWS_HEAD: Final = _ROWS_FLAGS + 2
 
 
 @dataclass(frozen=True)
@@ -92,16 +110,30 @@ def read_format(window: Bytes, name: str) -> BinlogFormat | None:
     return BinlogFormat.parse(head[BINLOG_HEADER_SIZE : BINLOG_HEADER_SIZE + size], f"{name}:{BINLOG_HEADER_SIZE}")
 
 
-def scan(window: Bytes, start: int, *, cut: int, log_format: BinlogFormat, name: str, apply: bool = True) -> Stretch:
+def scan(
+    window: Bytes,
+    start: int,
+    *,
+    cut: int,
+    log_format: BinlogFormat,
+    name: str,
+    apply: bool = True,
+    inside: bool = False,
+    part: int = NOWHERE,
+) -> Stretch:
     """Walk from `start`, the beginning of an event outside of a transaction, to the first boundary at or behind `cut`.
 
     `apply=False`: events that cannot be applied, and DDL, are walked over. `name` is what errors call the file.
-    Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, XaTransaction or TwoPhaseAlter at the first
-    event that is the reason, unless complete transactions lie before it.
+    `inside`: `start` is a seam instead, and the first boundary the end of that transaction. `part`: look for seams once
+    this many bytes have passed since the start or the seam before.
+    Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, XaTransaction, TwoPhaseAlter, EventTooLarge
+    or ChecksumMismatch at the first event that is the reason, unless complete transactions lie before it.
     """
-    walk = Walk(name, Stretch(start, start), apply)
+    state = BEGUN if inside else OUTSIDE
+    walk = Walk(f"{name}:", Stretch(start, start), apply, log_format.flavour, state, opened_at=start)
     try:
-        walk.found.ended = _walk(walk, window, cut, log_format.trailer_size)
+        hopper = hopper_for(log_format.flavour, log_format.trailer_size) if apply else None
+        walk.found.ended = _walk(walk, window, cut, log_format.trailer_size, part, hopper)
     except DmError:
         if not walk.found.transactions:
             raise
@@ -109,14 +141,31 @@ def scan(window: Bytes, start: int, *, cut: int, log_format: BinlogFormat, name:
     return walk.found
 
 
-def _walk(walk: Walk, window: Bytes, cut: int, trailer: int) -> Ended:
-    """The loop over headers. Long, as calls are what it would spend its time on."""
+def verify_events(window: Bytes, start: int, end: int, *, log_format: BinlogFormat, name: str) -> None:
+    """Check every event from boundary `start` to `end`, as whoever decodes rows does. Raises ChecksumMismatch."""
+    if not log_format.checksum:
+        return
+    while start < end:
+        size = START.unpack_from(window.read(start, HEADER_SIZE))[3]
+        verify_checksum(window.read(start, size), f"{name}:{start}")
+        start += size
+
+
+def _walk(
+    walk: Walk, window: Bytes, cut: int, trailer: int, part: int = NOWHERE, hopper: Hopper | None = None
+) -> Ended:
+    """The loop over headers. Long, as calls are what it would spend its time on.
+
+    `hopper` takes ordinary transactions, as long as they end before there might be a seam.
+    """
     found, file_size, unpack, do_of = walk.found, window.size, START.unpack_from, DO
     mysql_gtid, mariadb_gtid, add_id = _MYSQL_ID.unpack_from, MARIADB_GTID.unpack_from, found.trail.add
     smallest = HEADER_SIZE + trailer
+    mysql = walk.flavour is Flavour.MYSQL
     position = base = limit = found.start
     buffer = b""
-    state = OUTSIDE  # the loop's own copy of walk.state
+    state = walk.state  # the loop's own copy
+    next_seam, seam = position + part, 0  # where to look for the next one; one that lacks a statement behind it
     while found.end < cut and found.ddl is None:
         if position + HEADER_SIZE > limit:
             buffer, base = window.read(position, CHUNK_SIZE), position
@@ -124,21 +173,34 @@ def _walk(walk: Walk, window: Bytes, cut: int, trailer: int) -> Ended:
             found.trail.fold()
             if len(buffer) < HEADER_SIZE:
                 return _where_bytes_end(state, bytes_left=len(buffer))
+        if hopper is not None and state == OUTSIDE:
+            hopped = hopper.hop(found, position, buffer, base, cut=cut, before=next_seam)
+            if hopped != position:
+                position = hopped
+                continue
         offset = position - base
         timestamp, code, server_id, size = unpack(buffer, offset)
         behind = position + size
         if size < smallest:
             raise MalformedEvent(walk.at(position), f"a size of {size} bytes")
-        if behind > file_size:
-            return Ended.TORN
+        if behind > limit:  # else it is neither torn nor too large
+            if size > (LARGEST_UNPACKED if walk.inside_payload else LARGEST_EVENT) and walk.apply:
+                raise EventTooLarge(walk.at(position), size)
+            if behind > file_size:
+                return Ended.TORN
         do = do_of[code]
-        if do >= _MAP:  # and ROWS
+        if do >= _MAP and do != _PAYLOAD:
             if state != BEGUN:
                 raise MalformedEvent(walk.at(position), "rows outside of a transaction")
             walk.rows = True
-        elif do == _PASS:
-            if state == OUTSIDE:
-                found.end = behind
+            if behind >= next_seam:
+                if do == _ROWS:
+                    seam = behind if _ends_statement(window, position, size, buffer, offset) else 0
+                elif seam:
+                    walk.seams.append(seam)
+                    next_seam, seam = seam + part, 0
+        elif do == _PASS and state != OUTSIDE:
+            pass
         elif do == _STOP:
             unapplicable(walk, position, behind, timestamp, code)
             state = walk.state
@@ -157,12 +219,18 @@ def _walk(walk: Walk, window: Bytes, cut: int, trailer: int) -> Ended:
                 if walk.pending is not None:
                     add_id(walk.pending)
                     walk.pending = None
+                if walk.seams:
+                    found.seams += [Seam(one, behind) for one in walk.seams]
+                    walk.seams.clear()
                 walk.state = state = OUTSIDE
-            elif code == _GTID and state == OUTSIDE and size >= smallest + MYSQL_GTID.size:
-                walk.pending = mysql_gtid(buffer, body)
+                seam = 0
+            elif code == _GTID and mysql and state == OUTSIDE and size >= smallest + MYSQL_GTID.size:
+                walk.pending = uuid, number = mysql_gtid(buffer, body)
+                if not 0 < number < NUMBERS_END:
+                    raise MalformedEvent(walk.at(position), f"the id {uuid.hex()}:{number}")
                 walk.opened_at, walk.rows = position, False
                 walk.state = state = OPENED
-            elif code == _MARIADB_GTID and state == OUTSIDE and size >= smallest + MARIADB_GTID.size:
+            elif code == _MARIADB_GTID and not mysql and state == OUTSIDE and size >= smallest + MARIADB_GTID.size:
                 sequence, domain, flags = mariadb_gtid(buffer, body)
                 if flags & _UNUSUAL:
                     check_unusual(walk, position, flags, buffer[body : offset + size - trailer])
@@ -172,12 +240,44 @@ def _walk(walk: Walk, window: Bytes, cut: int, trailer: int) -> Ended:
             elif code == _QUERY and state == OPENED and _is_begin(buffer, body, offset + size - trailer):
                 walk.state = state = BEGUN
             else:
-                look_into(walk, position, behind, timestamp, code, buffer[body : offset + size - trailer])
+                event = memoryview(buffer)[offset : offset + size]
+                if trailer and walk.apply:
+                    verify_checksum(event, walk.at(position))
+                if do == _PAYLOAD:
+                    _walk_payload(walk, position, behind, timestamp, event[HEADER_SIZE : size - trailer])
+                else:
+                    look_into(walk, position, behind, timestamp, code, bytes(event[HEADER_SIZE : size - trailer]))
                 if found.ended is Ended.DDL:
                     return Ended.DDL
                 state = walk.state
+                if state == OUTSIDE:
+                    seam = 0
         position = behind
     return Ended.CUT if found.ddl is None else Ended.DDL
+
+
+def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: memoryview) -> None:
+    """A compressed transaction: its events are walked as they would be outside."""
+    at = walk.at(position)
+    if walk.inside_payload or walk.state != OPENED:
+        raise MalformedEvent(at, "a compressed transaction inside another one, or without its id")
+    if not walk.apply:
+        walk.close(behind, timestamp)
+        return
+    window = open_payload(body, at)
+    inner = Walk(inner_place(at, ""), Stretch(0, 0), True, walk.flavour, OPENED, inside_payload=True)
+    ended = _walk(inner, window, 1, 0)
+    end = inner.found.end if inner.found.ddl is None else inner.found.ddl.end
+    if ended not in (Ended.CUT, Ended.DDL) or end != window.size:
+        raise MalformedEvent(at, f"its {window.size} bytes are not one transaction")
+    walk.take_in(inner, behind)
+
+
+def _ends_statement(window: Bytes, position: int, size: int, buffer: bytes, offset: int) -> bool:
+    """Whether a rows event is the last of its statement: the next one names its tables anew."""
+    if offset + _ROWS_HEAD > len(buffer):
+        buffer, offset = window.read(position, _ROWS_HEAD), 0
+    return min(size, len(buffer) - offset) >= _ROWS_HEAD and bool(buffer[offset + _ROWS_FLAGS] & _STATEMENT_ENDS)
 
 
 def _is_begin(buffer: bytes, body: int, end: int) -> bool:

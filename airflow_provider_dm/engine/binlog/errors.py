@@ -1,6 +1,7 @@
 """What can be wrong with a log, apart from unknown events (events.py) and tables (table_map.py).
 
-`at` is always `FILE:POSITION` of the event, as a person would look for it with mysqlbinlog.
+`at` is always `FILE:POSITION` of the event, as a person would look for it with mysqlbinlog; an event inside a
+compressed transaction is `FILE:POSITION+OFFSET`, the offset counted in what the event at that position holds.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class UnsupportedFormat(DmError):
     code: ClassVar[str] = "DM-3008"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "{at} is no binlog of version 4: {reason}."
-    hint: ClassVar[str] = "Sources before MySQL 5.0, and encrypted or foreign files, cannot be read."
+    hint: ClassVar[str] = "Sources before MySQL 5.6 and MariaDB 5.3, and encrypted or foreign files, cannot be read."
 
 
 @dataclass(eq=False)
@@ -127,3 +128,18 @@ class BrokenFileChain(DmError):
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "behind {file} must come {expected}, but {found} does."
     hint: ClassVar[str] = "A relay file was removed by hand? " + _PULL_AGAIN
+
+
+@dataclass(eq=False)
+class EventTooLarge(DmError):
+    """An event beyond what servers send to each other (max_allowed_packet ends at 1 GiB)."""
+
+    at: str
+    size: int
+
+    code: ClassVar[str] = "DM-3011"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the event at {at} has {size} bytes: up to 1 GiB are read, 128 MiB of a compressed event."
+    hint: ClassVar[str] = (
+        "Split the statement, or turn compression off for it; apply this one by hand, go on behind it."
+    )

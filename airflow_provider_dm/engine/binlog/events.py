@@ -16,7 +16,12 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 
 
 class Do(IntEnum):
-    """What the engine does with an event. Zero is what an unwritten entry holds."""
+    """What the engine does with an event. Zero is what an unwritten entry holds.
+
+    The numbers are an order that loops and kernels compare with, and are only ever added to at the end: from READER to
+    SQL an event's body is looked at, from MAP on an event has to do with rows, and lies inside a transaction unless it
+    is a whole one itself (PAYLOAD).
+    """
 
     STOP = 0  # not understood, or not supported: a typed error at its location
     PASS = 1  # carries nothing that a row depends on
@@ -24,7 +29,8 @@ class Do(IntEnum):
     BOUNDARY = 3  # opens or closes a transaction
     SQL = 4  # text: BEGIN, COMMIT, DDL; row changes as text are refused
     MAP = 5  # names a table for the rows that follow
-    ROWS = 6
+    ROWS = 6  # plain, compressed or as differences: the code says which
+    PAYLOAD = 7  # an envelope around a whole transaction; its events come back through this table
 
 
 class Kind(NamedTuple):
@@ -51,13 +57,23 @@ DELETE_ROWS: Final = 32
 GTID: Final = 33
 ANONYMOUS_GTID: Final = 34
 PREVIOUS_GTIDS: Final = 35
+XA_PREPARE: Final = 38
+PARTIAL_UPDATE_ROWS: Final = 39
+TRANSACTION_PAYLOAD: Final = 40
 GTID_TAGGED: Final = 42
 MARIADB_GTID: Final = 162
 MARIADB_GTID_LIST: Final = 163
+START_ENCRYPTION: Final = 164
+QUERY_COMPRESSED: Final = 165
+WRITE_ROWS_V1_COMPRESSED: Final = 166
+UPDATE_ROWS_V1_COMPRESSED: Final = 167
+DELETE_ROWS_V1_COMPRESSED: Final = 168
+WRITE_ROWS_COMPRESSED: Final = 169
+UPDATE_ROWS_COMPRESSED: Final = 170
+DELETE_ROWS_COMPRESSED: Final = 171
 
 _OBSOLETE: Final = "only servers before MySQL 5.0 write it"
 _STATEMENT: Final = "it belongs to a statement that was logged as text: set binlog_format=ROW for every session"
-_COMPRESSED: Final = "compressed events are not read yet: set log_bin_compress=OFF at the source"
 
 DECLARED: Final = (
     Kind(0, "UNKNOWN", Do.STOP, "the code of no event"),
@@ -98,23 +114,28 @@ DECLARED: Final = (
     Kind(PREVIOUS_GTIDS, "PREVIOUS_GTIDS", Do.READER),
     Kind(36, "TRANSACTION_CONTEXT", Do.PASS, "what group replication certifies; its rows follow"),
     Kind(37, "VIEW_CHANGE", Do.PASS, "who belongs to the replication group"),
-    Kind(38, "XA_PREPARE", Do.STOP, "XA transactions are not read yet: commit them without XA at the source"),
-    Kind(39, "PARTIAL_UPDATE_ROWS", Do.STOP, "JSON differences: set binlog_row_value_options='' at the source"),
-    Kind(40, "TRANSACTION_PAYLOAD", Do.STOP, "compressed: set binlog_transaction_compression=OFF at the source"),
+    Kind(XA_PREPARE, "XA_PREPARE", Do.STOP, "XA transactions are not read yet: commit them without XA at the source"),
+    Kind(PARTIAL_UPDATE_ROWS, "PARTIAL_UPDATE_ROWS", Do.ROWS),
+    Kind(TRANSACTION_PAYLOAD, "TRANSACTION_PAYLOAD", Do.PAYLOAD),
     Kind(41, "HEARTBEAT_V2", Do.PASS, "says that the connection lives"),
     Kind(GTID_TAGGED, "GTID_TAGGED", Do.BOUNDARY),
     Kind(160, "ANNOTATE_ROWS", Do.PASS, "the statement's text; its rows follow"),
     Kind(161, "BINLOG_CHECKPOINT", Do.PASS, "which files the source needs for its own crash recovery"),
     Kind(MARIADB_GTID, "MARIADB_GTID", Do.BOUNDARY),
     Kind(MARIADB_GTID_LIST, "MARIADB_GTID_LIST", Do.READER),
-    Kind(164, "START_ENCRYPTION", Do.STOP, "an encrypted file was copied: pull it through the server instead"),
-    Kind(165, "MARIADB_QUERY_COMPRESSED", Do.STOP, _COMPRESSED),
-    Kind(166, "MARIADB_WRITE_ROWS_V1_COMPRESSED", Do.STOP, _COMPRESSED),
-    Kind(167, "MARIADB_UPDATE_ROWS_V1_COMPRESSED", Do.STOP, _COMPRESSED),
-    Kind(168, "MARIADB_DELETE_ROWS_V1_COMPRESSED", Do.STOP, _COMPRESSED),
-    Kind(169, "MARIADB_WRITE_ROWS_COMPRESSED", Do.STOP, _COMPRESSED),
-    Kind(170, "MARIADB_UPDATE_ROWS_COMPRESSED", Do.STOP, _COMPRESSED),
-    Kind(171, "MARIADB_DELETE_ROWS_COMPRESSED", Do.STOP, _COMPRESSED),
+    Kind(
+        START_ENCRYPTION,
+        "START_ENCRYPTION",
+        Do.STOP,
+        "an encrypted file was copied: pull it through the server instead",
+    ),
+    Kind(QUERY_COMPRESSED, "MARIADB_QUERY_COMPRESSED", Do.SQL),
+    Kind(WRITE_ROWS_V1_COMPRESSED, "MARIADB_WRITE_ROWS_V1_COMPRESSED", Do.ROWS),
+    Kind(UPDATE_ROWS_V1_COMPRESSED, "MARIADB_UPDATE_ROWS_V1_COMPRESSED", Do.ROWS),
+    Kind(DELETE_ROWS_V1_COMPRESSED, "MARIADB_DELETE_ROWS_V1_COMPRESSED", Do.ROWS),
+    Kind(WRITE_ROWS_COMPRESSED, "MARIADB_WRITE_ROWS_COMPRESSED", Do.ROWS),
+    Kind(UPDATE_ROWS_COMPRESSED, "MARIADB_UPDATE_ROWS_COMPRESSED", Do.ROWS),
+    Kind(DELETE_ROWS_COMPRESSED, "MARIADB_DELETE_ROWS_COMPRESSED", Do.ROWS),
     Kind(172, "MARIADB_PARTIAL_ROW_DATA", Do.STOP, "row events in fragments are not read yet"),
 )
 

@@ -1,19 +1,26 @@
 """The FORMAT_DESCRIPTION event: which server wrote a file, and how its events are laid out.
 
-It is the first event of every file, at offset 4. Its own checksum is there on every server that knows checksums, also
-when the other events of the file have none.
+It is the first event of every file, at offset 4. Its own checksum is always there, also when the other events of the
+file have none; only then a server that sends it to someone who starts behind it leaves the checksum as it was, though
+it changes fields (its own position becomes 0). Servers from before checksums are refused: a damaged version would make
+us read without them.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.errors import UnsupportedFormat
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, TABLE_MAP
-from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader
+from airflow_provider_dm.engine.binlog.header import (
+    CHECKSUM_SIZE,
+    HEADER_SIZE,
+    EventHeader,
+    verify_checksum,
+)
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 MAGIC: Final = b"\xfebin"
@@ -42,29 +49,38 @@ class BinlogFormat:
         """0 for a code that the writing server does not list."""
         return self.post_header_sizes[code - 1] if code <= len(self.post_header_sizes) else 0
 
+    def without_checksum(self) -> BinlogFormat:
+        """How the events inside a TRANSACTION_PAYLOAD are laid out: the outer event's checksum covers them."""
+        return replace(self, checksum=False)
+
     @classmethod
     def parse(cls, event: bytes, at: str) -> BinlogFormat:
-        """From the whole event, header included; `at` names its place in errors. Raises UnsupportedFormat."""
+        """From the whole event, header included; `at` names its place in errors.
+
+        Raises UnsupportedFormat, ChecksumMismatch.
+        """
         if len(event) < HEADER_SIZE + _BODY.size or EventHeader.parse(event).code != FORMAT_DESCRIPTION:
             raise UnsupportedFormat(at, "it does not begin with a FORMAT_DESCRIPTION event")
+        header = EventHeader.parse(event)
         version, server, _created, header_size = _BODY.unpack_from(event, HEADER_SIZE)
         if version != 4 or header_size != HEADER_SIZE:
             raise UnsupportedFormat(at, f"version {version}, event headers of {header_size} bytes")
         server_version = server.split(b"\0", 1)[0].decode("ascii", "replace")
         flavour = Flavour.MARIADB if "mariadb" in server_version.lower() else Flavour.MYSQL
+        if _version(server_version) < _CHECKSUM_SINCE[flavour]:
+            raise UnsupportedFormat(at, f"its server has the version {server_version!r}")
         sizes = event[HEADER_SIZE + _BODY.size :]
-        checksum = False
-        if _version(server_version) >= _CHECKSUM_SINCE[flavour]:
-            if len(sizes) <= CHECKSUM_SIZE:
-                raise UnsupportedFormat(at, "its FORMAT_DESCRIPTION event is cut short")
-            algorithm = sizes[-CHECKSUM_SIZE - 1]
-            if algorithm not in (_NO_CHECKSUM, _CRC32):
-                raise UnsupportedFormat(at, f"checksum algorithm {algorithm}")
-            checksum = algorithm == _CRC32
-            sizes = sizes[: -CHECKSUM_SIZE - 1]
+        if len(sizes) <= CHECKSUM_SIZE:
+            raise UnsupportedFormat(at, "its FORMAT_DESCRIPTION event is cut short")
+        algorithm = sizes[-CHECKSUM_SIZE - 1]
+        if algorithm != _NO_CHECKSUM or header.log_position:
+            verify_checksum(event, at)
+        if algorithm not in (_NO_CHECKSUM, _CRC32):
+            raise UnsupportedFormat(at, f"checksum algorithm {algorithm}")
+        sizes = sizes[: -CHECKSUM_SIZE - 1]
         if len(sizes) < TABLE_MAP or sizes[TABLE_MAP - 1] != _TABLE_MAP_POST_HEADER:
             raise UnsupportedFormat(at, f"server {server_version} lays out its events in another way")
-        return cls(version, server_version, flavour, checksum, bytes(sizes))
+        return cls(version, server_version, flavour, algorithm == _CRC32, bytes(sizes))
 
 
 _TABLE_MAP_POST_HEADER: Final = 8
@@ -72,4 +88,4 @@ _TABLE_MAP_POST_HEADER: Final = 8
 
 def _version(text: str) -> tuple[int, ...]:
     match = _VERSION.match(text)
-    return tuple(int(part) for part in match.groups()) if match else (0, 0, 0)
+    return tuple(int(part) for part in match.groups()) if match else ()

@@ -6,6 +6,7 @@ never at its GTID event. The trail turns into text once, when a plan is made.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
@@ -19,6 +20,9 @@ MYSQL_GTID: Final = struct.Struct("<B16sQ")
 """Body of GTID and ANONYMOUS_GTID: flags, server uuid, number."""
 MARIADB_GTID: Final = struct.Struct("<QIB")
 """Body of MariaDB's GTID: sequence, domain, flags; the server id is in the header."""
+
+NUMBERS_END: Final = (1 << 63) - 1
+"""MySQL's transaction numbers are above zero and below this."""
 
 STANDALONE: Final = 1
 _GROUP_COMMIT_ID: Final = 2
@@ -56,6 +60,10 @@ class GtidTrail:
     def add_mysql(self, uuid: bytes, number: int, tag: str = "") -> None:
         """One MySQL transaction."""
         self.add((uuid, number, tag))
+
+    def add_run(self, uuid: bytes, first: int, last: int) -> None:
+        """MySQL transactions `first` to `last` of one server, without a tag."""
+        self._runs.append((uuid, "", first, last))
 
     def add_mariadb(self, domain: int, server_id: int, sequence: int) -> None:
         """One MariaDB transaction; the last of a domain counts."""
@@ -138,6 +146,8 @@ def _previous(body: bytes) -> list[tuple[Sid, Interval]]:
         position += _COUNT.size
         for _ in range(ranges):
             first, behind = _RANGE.unpack_from(body, position)
+            if not 0 < first < behind <= NUMBERS_END:
+                raise ValueError(f"the numbers {first} to {behind - 1}")
             found.append((Sid(uuid, tag), Interval(first, behind - 1)))
             position += _RANGE.size
     return found
@@ -164,10 +174,15 @@ def tagged_gtid(body: bytes, at: str) -> TaggedGtid:
         raise MalformedEvent(at, f"a GTID_TAGGED event that cannot be read ({error})") from error
 
 
+_TAGGED_FIELDS: Final = 12  # flags to the commit group's ticket
+
+
 def _tagged(body: bytes) -> TaggedGtid:
-    position = 0
-    for _ in range(3):  # version, size, last field that must be understood
-        _, position = _varint(body, position)
+    _version, position = _varint(body, 0)
+    _size, position = _varint(body, position)
+    needed, position = _varint(body, position)  # number of fields that a reader must know, of which some may be absent
+    if needed > _TAGGED_FIELDS:
+        raise ValueError(f"{needed} fields must be known")
     uuid, number, tag = b"", 0, ""
     for expected in range(4):  # flags, uuid, number, tag
         field, position = _varint(body, position)
@@ -188,7 +203,14 @@ def _tagged(body: bytes) -> TaggedGtid:
             case 3:
                 length, position = _varint(body, position)
                 tag = body[position : position + length].decode("ascii")
+                if len(tag) < length:
+                    raise ValueError("a tag is cut short")
+    if not 0 < number < NUMBERS_END or not _TAG.match(tag):
+        raise ValueError(f"the id {tag}:{number}")
     return TaggedGtid(uuid, tag, number)
+
+
+_TAG: Final = re.compile(r"(?:[a-z_][a-z0-9_]{0,31})?\Z")
 
 
 def _varint(body: bytes, position: int) -> tuple[int, int]:

@@ -7,9 +7,14 @@ import zlib
 from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
+from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION
 
 HEADER_SIZE: Final = 19
 CHECKSUM_SIZE: Final = 4
+LARGEST_EVENT: Final = 1 << 30
+"""No server sends or takes a bigger one (max_allowed_packet ends here), so nothing bigger is read into memory."""
+LARGEST_UNPACKED: Final = 128 << 20
+"""What a compressed event, or one event of a compressed transaction, may unpack to: a small file must stay cheap."""
 ARTIFICIAL_FLAG: Final = 0x20
 """Made up by the dump thread for one connection (a fake ROTATE); in no file of the source."""
 IN_USE_FLAG: Final = 0x01
@@ -18,6 +23,8 @@ IN_USE_FLAG: Final = 0x01
 _HEADER: Final = struct.Struct("<IBIIIH")
 START: Final = struct.Struct("<IBII")
 """timestamp, code, server id, size: what a scan needs of a header."""
+_CODE_AT: Final = 4
+_FLAGS_AT: Final = 17
 
 
 class EventHeader(NamedTuple):
@@ -37,8 +44,15 @@ class EventHeader(NamedTuple):
         return cls._make(_HEADER.unpack_from(data, offset))
 
 
+def without_in_use(event: bytes) -> bytes:
+    """A FORMAT_DESCRIPTION event as its checksum covers it."""
+    return event[:_FLAGS_AT] + bytes([event[_FLAGS_AT] & ~IN_USE_FLAG]) + event[_FLAGS_AT + 1 :]
+
+
 def verify_checksum(event: bytes | memoryview, at: str) -> None:
     """CRC32 of a whole event, header to checksum. Raises ChecksumMismatch; `at` names the place in it."""
+    if event[_CODE_AT] == FORMAT_DESCRIPTION:
+        event = without_in_use(bytes(event))
     computed = zlib.crc32(event[:-CHECKSUM_SIZE])
     stored = int.from_bytes(event[-CHECKSUM_SIZE:], "little")
     if computed != stored:

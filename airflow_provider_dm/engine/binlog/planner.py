@@ -5,6 +5,11 @@ covers: nothing before `lo` is read but the format event of its file. Positions 
 server's own `end_log_pos` wraps at 4 GiB and is not trusted. A finished file leads to the next one; a transaction cut
 off at the end of a finished file was never committed (its source died) and is dropped, with a warning.
 
+Ranges are decoded apart from each other, so each names every table that it has rows of. A range starts at a transaction
+or, where one is larger than a range, at a seam inside it: behind the last rows event of a statement (its flag says so),
+as the next statement names its tables anew. What is not cut is a statement and a compressed transaction. An epoch
+always ends with a transaction.
+
 `gtid_set` of a location: where `lo` does not say one it stays unknown ("") until the next file names what came before
 it; an incomplete set would be taken for a complete one.
 """
@@ -13,14 +18,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TypeAlias
 
-from airflow_provider_dm.engine.binlog.boundary import read_format, scan
+from airflow_provider_dm.engine.binlog.boundary import read_format, scan, verify_events
 from airflow_provider_dm.engine.binlog.errors import BrokenFileChain, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import GtidTrail
-from airflow_provider_dm.engine.binlog.transaction import Ended, FoundDdl, Stretch
+from airflow_provider_dm.engine.binlog.session_variables import Session
+from airflow_provider_dm.engine.binlog.transaction import Ended, FoundDdl, Seam, Stretch
 from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
@@ -41,9 +48,11 @@ class LogFile:
 
 @dataclass(frozen=True)
 class ByteRange:
-    """Bytes `start` to `end` of a file: whole transactions, to be decoded without anything before them.
+    """Bytes `start` to `end` of a file, to be decoded without anything before them: whole transactions, or statements.
 
-    `data`: those bytes, where they travel with the range; else they are read from `path`.
+    `data`: those bytes, where they travel with the range; else they are read from `path`. `inside`: `start` is a seam,
+    the first rows belong to a transaction that began before. `closes`: where the last transaction ends when that is
+    behind `end`, which then is a seam; 0 when `end` is a boundary. There is no boundary between `end` and `closes`.
     """
 
     path: str
@@ -53,6 +62,21 @@ class ByteRange:
     end: int
     format: BinlogFormat
     data: bytes | None = None
+    inside: bool = False
+    closes: int = 0
+
+    @property
+    def last_boundary(self) -> int:
+        """Where the last transaction of the range ends, in it or behind it."""
+        return self.closes or self.end
+
+    def cut(self, seams: Sequence[Seam]) -> tuple[ByteRange, ...]:
+        """The same bytes as several ranges, cut at these seams inside it."""
+        closes = {seam.position: seam.closes for seam in seams}
+        return tuple(
+            replace(self, start=start, end=end, inside=start in closes, closes=closes.get(end, 0))
+            for start, end in pairwise((self.start, *closes, self.end))
+        )
 
 
 @dataclass(frozen=True)
@@ -73,7 +97,8 @@ class DdlStatement:
 
     `undecoded`: the statement's bytes, where its charset could not be read; `sql` is then only for people.
     `rows`: its transaction, if that holds rows as well, maybe of other tables (CREATE TABLE … SELECT, or DROP TEMPORARY
-    TABLE between changes): executing it, or passing over it, is not all of it.
+    TABLE between changes): executing it, or passing over it, is not all of it. `seams`: where `rows` may be cut.
+    `session`: what the statement ran with, as far as its event says.
     """
 
     at: Location
@@ -84,13 +109,15 @@ class DdlStatement:
     undecoded: bytes | None = None
     rows: ByteRange | None = None
     sql_mode: int = 0
+    session: Session = field(default_factory=Session)
+    seams: tuple[Seam, ...] = ()
 
     def rows_epoch(self) -> Epoch | None:
         """The rows of its transaction, to be applied like any others; None where it has none."""
         if self.rows is None:
             return None
         size = self.rows.end - self.rows.start
-        return Epoch(self.at, self.end, (self.rows,), 1, size, self.timestamp)
+        return Epoch(self.at, self.end, self.rows.cut(self.seams), 1, size, self.timestamp)
 
 
 @dataclass(frozen=True)
@@ -109,7 +136,7 @@ def plan_epoch(
     """The next piece of the log behind `lo`.
 
     `files`: from lo's file on, in order. `goal`: go to the first boundary at or behind it. `max_bytes`: end the epoch
-    with the transaction that crosses it; `range_bytes`: start a new range with the transaction behind it.
+    with the transaction that crosses it; `range_bytes`: start a new range with the transaction or statement behind it.
     Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, and what `boundary.scan` raises if it is the first
     thing found.
     """
@@ -160,7 +187,7 @@ class _Plan:
         with Window(file.path, file.size) as window:
             log_format = read_format(window, file.name)
             if log_format is None:
-                self._check_dropped(file, Ended.TORN, following)
+                self._check_dropped(file, window, Ended.TORN, following, None)
             elif not self._scan_file(file, window, log_format, following):
                 return False
         return self._step_over(file, following)
@@ -169,17 +196,20 @@ class _Plan:
         """True when the file is read to its end."""
         while not self._full():
             start = self.here.position
-            found = scan(window, start, cut=start + self._room(file), log_format=log_format, name=file.name)
+            room = self._room(file)
+            found = scan(
+                window, start, cut=start + room, log_format=log_format, name=file.name, part=max(self.range_bytes, 1)
+            )
             self._add(file, log_format, found)
             match found.ended:
                 case Ended.CUT:
                     continue
                 case Ended.DDL | Ended.EVENT:
                     if found.ddl is not None and not self.transactions:
-                        self.ddl = self._statement(file, found.ddl, found.ddl_trail, log_format)
+                        self.ddl = self._statement(file, window, found.ddl, found.ddl_trail, log_format)
                     return False
                 case Ended.FILE | Ended.INSIDE | Ended.TORN:
-                    self._check_dropped(file, found.ended, following)
+                    self._check_dropped(file, window, found.ended, following, log_format)
                     return True
         return False
 
@@ -197,7 +227,7 @@ class _Plan:
         self.here = self._moved(self.here, found.end, found.trail, log_format)
         if not found.transactions:
             return
-        self.ranges.append(ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format))
+        self.ranges += ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format).cut(found.seams)
         self.transactions += found.transactions
         self.bytes += found.end - found.start
         self.newest_timestamp = max(self.newest_timestamp, found.newest_timestamp)
@@ -208,26 +238,35 @@ class _Plan:
         gtid_set = trail.added_to(here.gtid_set, log_format.flavour) if known else ""
         return replace(here, position=position, gtid_set=gtid_set)
 
-    def _statement(self, file: LogFile, found: FoundDdl, trail: GtidTrail, log_format: BinlogFormat) -> DdlStatement:
+    def _statement(
+        self, file: LogFile, window: Window, found: FoundDdl, trail: GtidTrail, log_format: BinlogFormat
+    ) -> DdlStatement:
+        if not found.rows:  # else decoding them checks all events
+            verify_events(window, found.start, found.end, log_format=log_format, name=file.name)
         text = found.query.text()
         rows = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format)
         return DdlStatement(
             at=replace(self.here, position=found.start),
             end=self._moved(self.here, found.end, trail, log_format),
-            schema=found.query.schema.decode("utf-8", "replace"),
+            schema=found.query.schema_name,
             sql=found.query.sql.decode("utf-8", "backslashreplace") if text is None else text,
             timestamp=found.timestamp,
             undecoded=found.query.sql if text is None else None,
             rows=rows if found.rows else None,
-            sql_mode=found.query.sql_mode,
+            sql_mode=found.query.session.sql_mode or 0,
+            session=found.query.session,
+            seams=found.seams,
         )
 
-    def _check_dropped(self, file: LogFile, ended: Ended, following: LogFile | None) -> None:
-        """What may be left over at the end of a finished file."""
+    def _check_dropped(
+        self, file: LogFile, window: Window, ended: Ended, following: LogFile | None, log_format: BinlogFormat | None
+    ) -> None:
+        """What may be left over at the end of a finished file: nothing, or events of which each is right."""
         if following is None or ended is Ended.FILE:
             return
-        if ended is Ended.TORN:
+        if ended is Ended.TORN or log_format is None:
             raise MalformedEvent(str(self.here), f"{file.name} is finished and ends inside of an event")
+        verify_events(window, self.here.position, file.size, log_format=log_format, name=file.name)
         log.warning("the transaction at %s was never completed by its source; it is dropped", self.here)
 
     def _step_over(self, file: LogFile, following: LogFile | None) -> bool:

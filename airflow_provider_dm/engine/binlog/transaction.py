@@ -8,8 +8,12 @@
     outside   anything that carries no change   a boundary behind it
 
 Between a GTID and the statement or BEGIN that must follow, a transaction is *opened*; behind BEGIN it is *begun*
-(MariaDB's GTID is both at once). With `apply=False` the machine also walks over what cannot be applied: the relay
-stores it, and only wants to know where it ends.
+(MariaDB's GTID is both at once). A compressed transaction (TRANSACTION_PAYLOAD) follows its GTID and is walked by a
+machine of its own, which begins *opened*; what that finds, the outer one has found. With `apply=False` the machine also
+walks over what cannot be applied, and does not open payloads: the relay stores them, and only wants to know where they
+end.
+
+Inside a transaction a range of the log may end at a *seam*: behind a statement, in front of the table maps of the next.
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
+from airflow_provider_dm.engine.binlog.compressed import uncompressed_query
 from airflow_provider_dm.engine.binlog.errors import (
     MalformedEvent,
     MixedEngineRollback,
@@ -39,14 +44,17 @@ from airflow_provider_dm.engine.binlog.gtid_events import (
     tagged_gtid,
 )
 from airflow_provider_dm.engine.binlog.query_event import QueryEvent, Statement, kind_of, query_of
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 
 OUTSIDE, OPENED, BEGUN = range(3)
+_MYSQL_IDS: Final = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.PREVIOUS_GTIDS})
+_MARIADB_IDS: Final = frozenset({codes.MARIADB_GTID, codes.MARIADB_GTID_LIST})
 _TEMPORARY: Final = re.compile(
     rb"\s*(?:/\*M?!\d*\s*)?(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:/\*M?!\d*\s*)?TEMPORARY\b", re.IGNORECASE
 )
-_XA_PREPARE: Final = 38
-_TRANSACTION_PAYLOAD: Final = 40
+NOWHERE: Final = 1 << 62
+"""Behind every position of a log."""
 
 
 class Ended(Enum):
@@ -60,6 +68,13 @@ class Ended(Enum):
     TORN = "the bytes end inside an event"
 
 
+class Seam(NamedTuple):
+    """A position between two statements of a transaction, and where that transaction ends."""
+
+    position: int
+    closes: int
+
+
 @dataclass(frozen=True)
 class FoundDdl:
     """A statement and the transaction that it is in; `rows`: it has rows as well (CREATE TABLE … SELECT)."""
@@ -69,11 +84,15 @@ class FoundDdl:
     timestamp: int
     query: QueryEvent
     rows: bool
+    seams: tuple[Seam, ...] = ()
 
 
 @dataclass(slots=True)
 class Stretch:
-    """Complete transactions from `start` to the boundary `end`; DDL, if found first, lies behind `end`."""
+    """Complete transactions from `start` to the boundary `end`; DDL, if found first, lies behind `end`.
+
+    `seams`: where the transactions before `end` may be cut into parts of the size asked for.
+    """
 
     start: int
     end: int
@@ -81,25 +100,33 @@ class Stretch:
     newest_timestamp: int = 0
     ended: Ended = Ended.FILE
     ddl: FoundDdl | None = None
+    seams: list[Seam] = field(default_factory=list)
     trail: GtidTrail = field(default_factory=GtidTrail)
     ddl_trail: GtidTrail = field(default_factory=GtidTrail)
 
 
 @dataclass(slots=True)
 class Walk:
-    """What a scan knows between two events. `pending`: the id of the transaction that is open."""
+    """What a scan knows between two events.
 
-    name: str
+    `place`: how errors name a position, but for its number. `pending`: the id of the transaction that is open;
+    `seams`: positions where it may be cut. `inside_payload`: the events are those of a compressed transaction.
+    """
+
+    place: str
     found: Stretch
     apply: bool
+    flavour: Flavour
     state: int = OUTSIDE
+    inside_payload: bool = False
     opened_at: int = 0
     rows: bool = False
     pending: Gtid | None = None
     ddl: QueryEvent | None = None
+    seams: list[int] = field(default_factory=list)
 
     def at(self, position: int) -> str:
-        return f"{self.name}:{position}"
+        return f"{self.place}{position}"
 
     def open(self, position: int, state: int) -> None:
         """A transaction begins with the event at `position`."""
@@ -107,17 +134,21 @@ class Walk:
             raise MalformedEvent(self.at(position), "a transaction begins inside another one")
         if self.state == OUTSIDE:
             self.opened_at, self.rows = position, False
+            self.seams.clear()
         self.state = state
 
     def close(self, position: int, timestamp: int) -> None:
         """A transaction ends; `position` is the boundary behind it."""
         found = self.found
+        seams = [Seam(seam, position) for seam in self.seams]
+        self.seams.clear()
         if self.ddl is not None:
-            found.ddl = FoundDdl(self.opened_at, position, timestamp, self.ddl, self.rows)
+            found.ddl = FoundDdl(self.opened_at, position, timestamp, self.ddl, self.rows, tuple(seams))
             if self.pending is not None:
                 found.ddl_trail.add(self.pending)
             return
         found.end = position
+        found.seams += seams
         found.transactions += 1
         if timestamp > found.newest_timestamp:
             found.newest_timestamp = timestamp
@@ -125,6 +156,18 @@ class Walk:
             found.trail.add(self.pending)
             self.pending = None
         self.state = OUTSIDE
+
+    def take_in(self, inner: Walk, behind: int) -> None:
+        """The transaction was one payload, whose events `inner` has walked."""
+        found = inner.found
+        if found.ddl is None:
+            self.rows = inner.rows
+            self.close(behind, found.newest_timestamp)
+        elif self.found.transactions:
+            self.found.ended = Ended.DDL
+        else:
+            self.rows, self.ddl = found.ddl.rows, found.ddl.query
+            self.close(behind, found.ddl.timestamp)
 
     def pass_over(self, position: int) -> None:
         """An event without a change lies before `position`."""
@@ -141,6 +184,8 @@ class Walk:
 
 def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int, body: bytes) -> None:
     """The events that the loop does not decide by itself, and whose body matters."""
+    if code in (_MYSQL_IDS if walk.flavour is Flavour.MARIADB else _MARIADB_IDS):
+        raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} in a log of {walk.flavour.value}")
     match code:
         case codes.MARIADB_GTID | codes.GTID:  # any other one the loop has taken
             if walk.state != OUTSIDE:
@@ -159,6 +204,11 @@ def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int,
             walk.pending = (tagged.uuid, tagged.number, tagged.tag)
         case codes.QUERY:
             _query(walk, position, behind, timestamp, query_of(body, walk.at(position)))
+        case codes.QUERY_COMPRESSED:
+            plain = uncompressed_query(body, walk.at(position))
+            _query(walk, position, behind, timestamp, query_of(plain, walk.at(position)))
+        case _ if codes.DO[code] == codes.Do.PASS:
+            walk.pass_over(behind)
         case _:
             _reader(walk, position, behind, code, body)
 
@@ -167,7 +217,7 @@ def unapplicable(walk: Walk, position: int, behind: int, timestamp: int, code: i
     """An event whose entry in the table is STOP."""
     if walk.apply:
         raise UnknownEvent.of(walk.at(position), code)
-    if code in (_XA_PREPARE, _TRANSACTION_PAYLOAD) or walk.state == OPENED:
+    if code == codes.XA_PREPARE or walk.state == OPENED:
         walk.close(behind, timestamp)
     else:
         walk.pass_over(behind)

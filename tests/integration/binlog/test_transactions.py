@@ -1,6 +1,6 @@
 """What real servers write around rows: commits, rollbacks, savepoints, DDL, ids."""
 
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pymysqlreplication import BinLogStreamReader
@@ -8,16 +8,18 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 
 from airflow_provider_dm.engine.binlog.errors import MixedEngineRollback, StatementDml, TwoPhaseAlter, XaTransaction
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch
 from airflow_provider_dm.engine.binlog.rows import PartialRowImage
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from testbed import Server
-from tests.integration.binlog.reading import FreshSchema, definition, here, log_files, logged, session
+from testbed import Server, ServerSpec
+from tests.conftest import StartServers
+from tests.integration.binlog.reading import FreshSchema, definition, here, logged, session
+from tests.integration.binlog.walking import events_between, plans, run
 
 
 @pytest.fixture
@@ -25,28 +27,6 @@ def name(source: Server, fresh_schema: FreshSchema) -> TableName:
     created = TableName(fresh_schema(source), "t")
     run(session(source), created, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(10)) ENGINE=InnoDB")
     return created
-
-
-def run(connection: Connection, name: TableName, *statements: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"USE `{name.schema}`")
-        for statement in statements:
-            cursor.execute(statement)
-
-
-def plans(server: Server, lo: Location, hi: Location) -> Iterator[Epoch | DdlStatement]:
-    """Everything between two locations."""
-    while True:
-        planned = plan_epoch(log_files(server), lo, goal=hi, max_bytes=1 << 30, range_bytes=1 << 20)
-        match planned:
-            case UpToDate():
-                return
-            case Epoch():
-                yield planned
-                lo = planned.hi
-            case DdlStatement():
-                yield planned
-                lo = planned.end
 
 
 def test_a_transaction_of_an_engine_without_transactions_ends_with_commit_as_text(
@@ -125,35 +105,63 @@ def test_the_set_of_a_location_is_the_servers(source: Server, name: TableName) -
     assert GtidSet.parse(ends[-1].gtid_set, flavour) == theirs
 
 
-COMMON: list[tuple[list[str], type[DmError]]] = [
-    (["SET SESSION binlog_format = STATEMENT", "INSERT INTO t VALUES (1, 'a')"], StatementDml),
-    (["SET SESSION binlog_format = STATEMENT", "SET @a = 5", "INSERT INTO t VALUES (@a, rand())"], UnknownEvent),
-    (["XA START 'x'", "INSERT INTO t VALUES (1, 'a')", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"], XaTransaction),
+STOPPED: list[tuple[list[str], type[DmError], str]] = [
+    (["SET SESSION binlog_format = STATEMENT", "INSERT INTO t VALUES (1, 'a')"], StatementDml, "INSERT INTO t"),
+    (["SET SESSION binlog_format = STATEMENT", "SET @a = 5", "INSERT INTO t VALUES (@a, 1)"], UnknownEvent, "USER_VAR"),
+    (["SET SESSION binlog_format = STATEMENT", "INSERT INTO t VALUES (1, rand())"], UnknownEvent, "RAND"),
+    (["SET SESSION binlog_format = STATEMENT", "INSERT INTO i VALUES (NULL)"], UnknownEvent, "INTVAR"),
+    (["SET SESSION binlog_format = STATEMENT", "LOAD DATA"], UnknownEvent, "BEGIN_LOAD_QUERY"),
+    (["XA START 'x'", "INSERT INTO t VALUES (1, 'a')", "XA END 'x'", "XA PREPARE 'x'"], XaTransaction, "XA"),
 ]
 
 
-@pytest.mark.parametrize(("statements", "error"), COMMON, ids=["statement", "user variable", "xa"])
+@pytest.mark.parametrize(
+    ("statements", "error", "what"),
+    STOPPED,
+    ids=["statement", "user variable", "random seed", "automatic number", "loaded file", "xa"],
+)
 def test_what_cannot_be_applied_stops(
-    source: Server, name: TableName, statements: list[str], error: type[DmError]
+    source: Server, name: TableName, tmp_path: Path, statements: list[str], error: type[DmError], what: str
 ) -> None:
     connection = session(source)
+    run(connection, name, "CREATE TABLE i (id INT AUTO_INCREMENT PRIMARY KEY)")
+    (tmp_path / "rows").write_text("1\ta\n")
+    tmp_path.chmod(0o755)
     lo = here(connection)
-    run(connection, name, *statements)
-    with pytest.raises(error):
-        list(plans(source, lo, here(connection)))
+    load = f"LOAD DATA INFILE '{tmp_path / 'rows'}' INTO TABLE t"
+    run(connection, name, *[load if one == "LOAD DATA" else one for one in statements])
+    hi = here(connection)
+    if "PREPARE" in statements[-1]:
+        run(connection, name, "XA ROLLBACK 'x'")
+    with pytest.raises(error, match=what):
+        list(plans(source, lo, hi))
 
 
-def test_what_only_mysql_writes_stops(mysql_source: Server, fresh_schema: FreshSchema) -> None:
-    name = TableName(fresh_schema(mysql_source), "t")
-    connection = session(mysql_source)
-    run(connection, name, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(10))", "INSERT INTO t VALUES (0, 'a')")
-    lo = here(connection)
-    run(connection, name, "SET SESSION binlog_transaction_compression = ON", "INSERT INTO t VALUES (1, 'a')")
-    with pytest.raises(UnknownEvent, match="binlog_transaction_compression=OFF"):
-        list(plans(mysql_source, lo, here(connection)))
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_an_xa_transaction_is_caught_from_either_of_its_halves(source: Server, name: TableName, end: str) -> None:
+    connection = session(source)
+    start = here(connection)
+    run(connection, name, "XA START 'x'", "INSERT INTO t VALUES (1, 'a')", "XA END 'x'", "XA PREPARE 'x'")
+    prepared = here(connection)
+    run(connection, name, f"XA {end} 'x'")
+    for lo in (start, prepared):
+        with pytest.raises(XaTransaction):
+            list(plans(source, lo, here(connection)))
 
 
-def test_what_only_mariadb_writes_stops(mariadb_source: Server, fresh_schema: FreshSchema) -> None:
+def test_xa_in_one_phase_is_logged_as_xa_by_mysql_only(source: Server, name: TableName) -> None:
+    connection = session(source)
+    table, lo = definition(connection, name), here(connection)
+    run(connection, name, "XA START 'x'", "INSERT INTO t VALUES (1, 'a')", "XA END 'x'", "XA COMMIT 'x' ONE PHASE")
+    hi = here(connection)
+    if source.flavour == "mysql":
+        with pytest.raises(XaTransaction):
+            list(plans(source, lo, hi))
+    else:
+        assert [change.after for change in logged(source, table, lo, hi)] == [(b"1", b"a")]
+
+
+def test_an_alter_in_two_phases_stops(mariadb_source: Server, fresh_schema: FreshSchema) -> None:
     name = TableName(fresh_schema(mariadb_source), "t")
     connection = session(mariadb_source)
     run(connection, name, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (0, 'a')")
@@ -162,14 +170,90 @@ def test_what_only_mariadb_writes_stops(mariadb_source: Server, fresh_schema: Fr
     with pytest.raises(TwoPhaseAlter):
         list(plans(mariadb_source, lo, here(connection)))
 
+
+def test_a_loaded_file_is_rows(source: Server, name: TableName, tmp_path: Path) -> None:
+    connection = session(source)
+    table, lo = definition(connection, name), here(connection)
+    (tmp_path / "rows").write_text("1\ta\n2\tb\n")
+    tmp_path.chmod(0o755)
+    run(connection, name, f"LOAD DATA INFILE '{tmp_path / 'rows'}' INTO TABLE t")
+    assert [one.after for one in logged(source, table, lo, here(connection))] == [(b"1", b"a"), (b"2", b"b")]
+
+
+def test_the_text_of_a_statement_beside_its_rows_changes_nothing(source: Server, name: TableName) -> None:
+    connection = session(source)
+    table = definition(connection, name)
+    option, event = (
+        ("binlog_annotate_row_events", "ANNOTATE_ROWS")
+        if source.flavour == "mariadb"
+        else ("binlog_rows_query_log_events", "ROWS_QUERY")
+    )
+    seen = []
+    for setting in ("ON", "OFF"):
+        lo = here(connection)
+        run(connection, name, f"SET SESSION {option} = {setting}", "INSERT INTO t VALUES (1, 'DROP t')")
+        run(connection, name, "UPDATE t SET v = 'b'", "DELETE FROM t")
+        hi = here(connection)
+        assert (event in {one.name for one in events_between(source, lo, hi)}) == (setting == "ON")
+        seen.append(logged(source, table, lo, hi))
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 3
+
+
+def test_json_differences_are_rows_to_the_planner(mysql_source: Server, fresh_schema: FreshSchema) -> None:
+    name = TableName(fresh_schema(mysql_source), "t")
+    connection = session(mysql_source)
+    run(connection, name, "CREATE TABLE t (id INT PRIMARY KEY, j JSON)")
+    run(connection, name, "INSERT INTO t VALUES (1, JSON_OBJECT('a', repeat('x', 1000), 'b', 1))")
     lo = here(connection)
-    run(connection, name, "SET GLOBAL log_bin_compress = ON")
+    run(connection, name, "SET SESSION binlog_row_value_options = PARTIAL_JSON")
+    run(connection, name, "UPDATE t SET j = JSON_SET(j, '$.b', 2)")
+    hi = here(connection)
+    assert "PARTIAL_UPDATE_ROWS" in {one.name for one in events_between(mysql_source, lo, hi)}
+    (epoch,) = plans(mysql_source, lo, hi)
+    assert isinstance(epoch, Epoch)
+    assert (epoch.transactions, epoch.hi.position) == (1, hi.position)
+
+
+def test_transactions_without_ids_are_read_too(start_own: StartServers) -> None:
+    (server,) = start_own(ServerSpec("anonymous", "mysql", ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")))
+    server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY)")
+    connection = session(server)
+    name = TableName("shop", "t")
+    table, lo = definition(connection, name), here(connection)
+    run(connection, name, "INSERT INTO t VALUES (1)", "SET SESSION binlog_transaction_compression = ON")
+    run(connection, name, "INSERT INTO t VALUES (2)")
+    hi = here(connection)
+    assert "ANONYMOUS_GTID" in {one.name for one in events_between(server, lo, hi)}
+    assert [change.after for change in logged(server, table, lo, hi)] == [(b"1",), (b"2",)]
+    (epoch,) = plans(server, lo, hi)
+    assert isinstance(epoch, Epoch)
+    assert epoch.hi.gtid_set == ""
+
+
+def test_an_encrypted_file_stops(start_own: StartServers, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("1;" + "a7" * 16 + "\n")
+    options = ("--plugin-load-add=file_key_management", f"--file-key-management-filename={key}", "--encrypt-binlog=ON")
+    (server,) = start_own(ServerSpec("encrypted", "mariadb", options))
+    server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY)")
+    end = here(session(server))
+    with pytest.raises(UnknownEvent, match="START_ENCRYPTION"):
+        list(plans(server, Location(end.file, 4), end))
+
+
+@pytest.mark.parametrize("checksum", ["NONE", "CRC32"])
+def test_checksums_may_change_while_the_source_runs(source: Server, name: TableName, checksum: str) -> None:
+    connection = session(source)
+    table, lo = definition(connection, name), here(connection)
+    other = "NONE" if checksum == "CRC32" else "CRC32"
     try:
-        run(connection, name, "INSERT INTO t VALUES (5, repeat('x', 10000), 1)")
+        for number, setting in enumerate((other, checksum, other)):
+            run(connection, name, f"SET GLOBAL binlog_checksum = {setting}", f"INSERT INTO t VALUES ({number}, 'a')")
+        changes = logged(source, table, lo, here(connection))
     finally:
-        run(connection, name, "SET GLOBAL log_bin_compress = OFF")
-    with pytest.raises(UnknownEvent, match="log_bin_compress=OFF"):
-        list(plans(mariadb_source, lo, here(connection)))
+        run(connection, name, "SET GLOBAL binlog_checksum = CRC32")
+    assert [change.after and change.after[0] for change in changes] == [b"0", b"1", b"2"]
 
 
 def test_a_minimal_image_stops(source: Server, name: TableName) -> None:

@@ -118,7 +118,9 @@ def test_tables_that_cannot_be_carried(source: Server, target: Server, fresh_sch
     schema = fresh_schema(source, target)
     source.sql(
         "CREATE TABLE good (id INT PRIMARY KEY); CREATE TABLE keyless (v INT);"
-        "CREATE TABLE point (id INT PRIMARY KEY, p POINT); CREATE TABLE plain (id INT PRIMARY KEY) ENGINE=MyISAM;"
+        "CREATE TABLE astral (id INT PRIMARY KEY, e ENUM('😀') CHARACTER SET utf8mb4);"
+        "CREATE TABLE checked (id INT PRIMARY KEY, CHECK (id > 0));"
+        "CREATE TABLE plain (id INT PRIMARY KEY) ENGINE=MyISAM;"
         "CREATE TABLE child (id INT PRIMARY KEY, g INT, FOREIGN KEY (g) REFERENCES good (id));"
         "CREATE TABLE other (id INT PRIMARY KEY, v INT)",
         database=schema,
@@ -127,14 +129,14 @@ def test_tables_that_cannot_be_carried(source: Server, target: Server, fresh_sch
 
     report = check(source, target, [schema])
 
-    assert "point" in result(report, "column_types", state=State.FAIL).message
+    assert "astral" in result(report, "column_types", state=State.FAIL).message
     assert "plain" in result(report, "table_engines", state=State.FAIL).message
     assert "keyless" in result(report, "table_keys", state=State.WARN).message
     assert "child" in result(report, "foreign_keys", state=State.WARN).message
     assert "other" in result(report, "table_columns", "target", State.FAIL).message
     creation = [one.message for one in report.failures if one.name == "table_creation"]
     assert any("child" in message for message in creation)
-    assert any("point" in message for message in creation)
+    assert any("checked" in message for message in creation)
 
 
 def test_incremental_needs_the_target_tables_and_its_start(
@@ -158,7 +160,7 @@ def test_incremental_needs_the_target_tables_and_its_start(
 
 def test_ignored_items_are_left_out(mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(mariadb_source)
-    mariadb_source.sql("CREATE TABLE t (id INT PRIMARY KEY, p POINT)", database=schema)
+    mariadb_source.sql("CREATE TABLE t (id INT PRIMARY KEY, CHECK (id > 0))", database=schema)
 
     some = check(mariadb_source, mariadb_target, [schema], task={"ignore-checking-items": ["table_schema"]})
     none = check(mariadb_source, mariadb_target, [schema], task={"ignore-checking-items": ["all"]})
@@ -189,7 +191,7 @@ def test_a_source_whose_binlog_is_off_or_wrong(mariadb_target: Server, start_own
     assert "log_bin" in result(report_off, "binlog_enable", state=State.FAIL).remedy
     assert "binlog_format = 'ROW'" in result(report_wrong, "binlog_format", state=State.FAIL).remedy
     assert "binlog_row_image = 'FULL'" in result(report_wrong, "binlog_row_image", state=State.FAIL).remedy
-    assert "log_bin_compress" in result(report_wrong, "binlog_compression", state=State.FAIL).message
+    assert "log_bin_compress" in result(report_wrong, "binlog_compression", state=State.OK).message
 
 
 def test_a_view_in_the_place_of_a_target_table(source: Server, target: Server, fresh_schema: FreshSchema) -> None:

@@ -8,13 +8,47 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
+import zstandard
+
 from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.planner import LogFile
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 UUID_OF_SOURCE = UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
-VERSIONS = {"mysql": "9.7.4", "mariadb": "10.11.19-MariaDB-log"}
+# What servers write into a FORMAT_DESCRIPTION: their version, and the sizes of post-headers by event code (9.7, 10.11
+# and 11.8 as seen, the others as their sources have it).
+_ROWS_V1, _ROWS_V2 = (8, 8, 8), (10, 10, 10)
+_BEFORE_8_0_31 = (56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0)
+_SINCE_THEN = (0, 13, 0, 8, 0, 0, 0, 0, 4, 0, 4, 0, 0, 0)
+_MIDDLE = (0, 4, 26, 8, 0, 0, 0)
+
+
+def _of_mysql(codes: int, head: tuple[int, ...], rows_v1: tuple[int, ...] = _ROWS_V1) -> bytes:
+    tail = (42, 42, 0, 18, 52, 0, 10, 40, 0, 0)
+    listed = (*head, codes + 57, *_MIDDLE, *rows_v1, 2, 0, 0, 0, *_ROWS_V2, *tail)
+    return bytes(listed[:codes])
+
+
+def _of_mariadb(codes: int) -> bytes:
+    gap = (0,) * (160 - 33)
+    own = (0, 4, 19, 4, 0, 13, *_ROWS_V1, *_ROWS_V2)
+    listed = (*_BEFORE_8_0_31, 228, *_MIDDLE, *_ROWS_V1, 2, 0, 0, 0, *_ROWS_V2, *gap, *own)
+    return bytes(listed[:codes])
+
+
+SERVERS = {
+    "mysql-5.6": ("5.6.51-log", _of_mysql(35, _BEFORE_8_0_31)),
+    "mysql-5.7": ("5.7.44-log", _of_mysql(38, _BEFORE_8_0_31)),
+    "mysql-8.0": ("8.0.42", _of_mysql(41, _SINCE_THEN)),
+    "mysql-8.4": ("8.4.6", _of_mysql(42, _SINCE_THEN)),
+    "mysql-9.7": ("9.7.4-2", _of_mysql(42, _SINCE_THEN, (0, 0, 0))),
+    "mariadb-10.0": ("10.0.38-MariaDB", _of_mariadb(163)),
+    "mariadb-10.1": ("10.1.48-MariaDB-log", _of_mariadb(164)),
+    "mariadb-10.11": ("10.11.19-MariaDB-0+deb12u1-log", _of_mariadb(171)),
+    "mariadb-11.8": ("11.8.9-MariaDB-4 from Debian-log", _of_mariadb(171)),
+}
+DEFAULT_SERVER = {"mysql": "mysql-9.7", "mariadb": "mariadb-10.11"}
 NAME = TableName("shop", "orders")
 
 
@@ -41,9 +75,18 @@ class Log:
     name: str = "mysql-bin.000001"
     data: bytearray = field(default_factory=lambda: bytearray(b"\xfebin"))
     sequence: int = 0
+    server: str = ""
 
     def __post_init__(self) -> None:
-        self.format_description()
+        self.server = self.server or DEFAULT_SERVER[self.flavour]
+        self.flavour = self.server.partition("-")[0]
+        if self.data:
+            self.format_description()
+
+    @classmethod
+    def inner(cls) -> "Log":
+        """Events as they lie in a TRANSACTION_PAYLOAD: nothing before them, no checksums."""
+        return cls(checksum=False, name="", data=bytearray())
 
     @property
     def position(self) -> int:
@@ -58,11 +101,8 @@ class Log:
         return start
 
     def format_description(self, *, version: int = 4) -> int:
-        sizes = bytearray(172)
-        for code, size in {2: 13, 4: 8, 19: 8, 23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10}.items():
-            sizes[code - 1] = size
-        server = VERSIONS[self.flavour].encode().ljust(50, b"\0")
-        body = struct.pack("<H50sIB", version, server, 0, 19) + bytes(sizes) + bytes([1 if self.checksum else 0])
+        name, sizes = SERVERS[self.server]
+        body = struct.pack("<H50sIB", version, name.encode(), 0, 19) + sizes + bytes([1 if self.checksum else 0])
         return self.add(15, body)
 
     def gtid(self, *, standalone: bool = False, sequence: int | None = None) -> int:
@@ -71,10 +111,14 @@ class Log:
             return self.add(33, struct.pack("<B16sQ", 1, UUID_OF_SOURCE.bytes, self.sequence) + bytes(17))
         return self.add(162, struct.pack("<QIB", self.sequence, 0, 1 if standalone else 0) + bytes(6))
 
-    def query(self, sql: str | bytes, schema: str = "shop", variables: bytes = b"") -> int:
+    def tagged_gtid(self, tag: str) -> int:
+        self.sequence += 1
+        return self.add(42, tagged_gtid_body(tag, self.sequence))
+
+    def query(self, sql: str | bytes, schema: str = "shop", variables: bytes = b"", *, compressed: bool = False) -> int:
         text = sql.encode() if isinstance(sql, str) else sql
-        head = struct.pack("<IIBHH", 1, 0, len(schema), 0, len(variables))
-        return self.add(2, head + variables + schema.encode() + b"\0" + text)
+        head = query_head(schema, variables)
+        return self.add(165, head + packed(text)) if compressed else self.add(2, head + text)
 
     def begin(self) -> int:
         """The events that open a transaction of rows."""
@@ -91,13 +135,33 @@ class Log:
         body += bytes([len(codes)]) + codes + bytes([len(metadata)]) + metadata + bytes((len(codes) + 7) // 8)
         return self.add(19, body)
 
-    def rows(self, kind: str, images: Iterable[bytes], *, columns: int = 2, number: int = 9, present: int = 255) -> int:
-        """`kind`: insert, update or delete. MySQL writes version 2 of the event, MariaDB version 1."""
+    def rows(
+        self,
+        kind: str,
+        images: Iterable[bytes],
+        *,
+        columns: int = 2,
+        number: int = 9,
+        present: int = 255,
+        last: int = True,
+        compressed: int = False,
+        version: int = 0,
+    ) -> int:
+        """`kind`: insert, update or delete. MySQL writes version 2 of the event, MariaDB version 1.
+
+        `last`: of its statement.
+        """
+        version = version or (2 if self.flavour == "mysql" else 1)
         offset = ("insert", "update", "delete").index(kind)
-        code, extra = (30 + offset, b"\2\0") if self.flavour == "mysql" else (23 + offset, b"")
+        code = {(1, False): 23, (2, False): 30, (1, True): 166, (2, True): 169}[version, bool(compressed)] + offset
         bitmap = bytes([present]) * ((columns + 7) // 8) * (2 if kind == "update" else 1)
-        head = number.to_bytes(6, "little") + b"\1\0" + extra + bytes([columns]) + bitmap
-        return self.add(code, head + b"".join(images))
+        head = number.to_bytes(6, "little") + bytes([last, 0]) + (b"\2\0" if version == 2 else b"")
+        joined = b"".join(images)
+        return self.add(code, head + bytes([columns]) + bitmap + (packed(joined) if compressed else joined))
+
+    def payload(self, inner: "Log", *, compression: str = "zstd") -> int:
+        """What `inner` holds as one event."""
+        return self.add(40, payload_body(bytes(inner.data), compression))
 
     def xid(self, *, timestamp: int = 1_700_000_000) -> int:
         return self.add(16, struct.pack("<Q", 5), timestamp=timestamp)
@@ -118,6 +182,58 @@ class Log:
         path = folder / self.name
         path.write_bytes(self.data)
         return LogFile(str(path), suffix, self.name, len(self.data) if size is None else size, last)
+
+
+def query_head(schema: str = "shop", variables: bytes = b"") -> bytes:
+    """All of a QUERY event's body but the statement."""
+    return struct.pack("<IIBHH", 1, 0, len(schema), 0, len(variables)) + variables + schema.encode() + b"\0"
+
+
+def packed(data: bytes, *, claimed: int | None = None, head: int = 0x80) -> bytes:
+    """A part of an event as MariaDB compresses it."""
+    size = len(data) if claimed is None else claimed
+    digits = size.to_bytes(max(1, (size.bit_length() + 7) // 8), "big")
+    return bytes([head | len(digits)]) + digits + zlib.compress(data)
+
+
+def length_encoded(number: int) -> bytes:
+    if number < 0xFB:
+        return bytes([number])
+    for first, size in ((0xFC, 2), (0xFD, 3), (0xFE, 8)):
+        if number < 1 << 8 * size:
+            return bytes([first]) + number.to_bytes(size, "little")
+    raise ValueError(number)
+
+
+def payload_field(number: int, value: int) -> bytes:
+    encoded = length_encoded(value)
+    return length_encoded(number) + length_encoded(len(encoded)) + encoded
+
+
+def payload_body(events: bytes, compression: str = "zstd", *, claimed: int | None = None) -> bytes:
+    """The body of a TRANSACTION_PAYLOAD, its fields in the order that MySQL writes them in."""
+    data = zstandard.ZstdCompressor().compress(events) if compression == "zstd" else events
+    fields = payload_field(2, 0 if compression == "zstd" else 255)
+    if compression == "zstd":
+        fields += payload_field(3, len(events) if claimed is None else claimed)
+    return fields + payload_field(1, len(data)) + b"\0" + data
+
+
+def variable_length(number: int) -> bytes:
+    """As MySQL's serialisation library writes integers: the first byte's trailing ones say how many bytes follow."""
+    size = next((n for n in range(1, 9) if number < 1 << 7 * n), 9)
+    if size == 9:
+        return b"\xff" + number.to_bytes(8, "little")
+    return (number << size | (1 << size - 1) - 1).to_bytes(size, "little")
+
+
+def tagged_gtid_body(tag: str, number: int, *, last_needed: int = 0) -> bytes:
+    """GTID_TAGGED up to its tag."""
+    field = [variable_length(n) for n in range(4)]
+    uuid = b"".join(variable_length(byte) for byte in UUID_OF_SOURCE.bytes)
+    fields = field[0] + variable_length(0) + field[1] + uuid + field[2] + variable_length(number << 1)
+    fields += field[3] + variable_length(len(tag)) + tag.encode()
+    return variable_length(1) + variable_length(len(fields)) + variable_length(last_needed) + fields
 
 
 def order(number: int, note: bytes | None = b"x") -> bytes:

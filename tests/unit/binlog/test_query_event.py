@@ -6,6 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.query_event import QueryEvent, Statement, kind_of, query_of
+from airflow_provider_dm.engine.binlog.session_variables import Session
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def body(sql: bytes, variables: bytes = b"", schema: bytes = b"d") -> bytes:
     return struct.pack("<IIBHH", 1, 0, len(schema), 0, len(variables)) + variables + schema + b"\0" + sql
 
 
-def test_session_variables_are_read_up_to_the_first_unknown_one() -> None:
+def test_a_statement_and_its_session() -> None:
     parts = [
         b"\x00\0\0\0\0",
         b"\x01" + struct.pack("<Q", 0x42),
@@ -55,10 +56,17 @@ def test_session_variables_are_read_up_to_the_first_unknown_one() -> None:
         b"\x04" + struct.pack("<HHH", 8, 8, 8),
         b"\xfa what is this",
     ]
-    variables = b"".join(parts)
-    query = query_of(body(b"SELECT '\xe9'", variables), "f:4")
-    assert query == QueryEvent(b"d", b"SELECT '\xe9'", 0x42, 8)
+    query = query_of(body(b"SELECT '\xe9'", b"".join(parts)), "f:4")
+    assert (query.schema, query.sql, query.schema_name) == (b"d", b"SELECT '\xe9'", "d")
+    assert (query.session.sql_mode, query.session.time_zone, query.session.unknown) == (0x42, b"UTC", 0xFA)
     assert query.text() == "SELECT 'é'"
+
+
+def test_what_an_unknown_variable_may_hide_is_not_guessed() -> None:
+    mode, charset, unknown = b"\x01" + bytes(8), b"\x04" + struct.pack("<HHH", 45, 45, 45), b"\xfa?"
+    assert query_of(body(b"x", mode + charset + unknown), "f:4").text() == "x"
+    assert query_of(body(b"x", mode + unknown + charset), "f:4").text() is None
+    assert query_of(body(b"x", charset + unknown + mode), "f:4").text() is None
 
 
 @pytest.mark.parametrize(
@@ -67,13 +75,27 @@ def test_session_variables_are_read_up_to_the_first_unknown_one() -> None:
         (45, "é😀".encode(), "é😀"),
         (None, "é".encode(), "é"),
         (45, b"\xff", None),
-        (8, b"\x80", "€"),
+        (255, "é😀".encode(), "é😀"),
+        (2304, "é😀".encode(), "é😀"),
+        (611, "é".encode(), "é"),
+        (8, b"\x80\x81", "€\x81"),
+        (1032, b"\xe9", "é"),
+        (11, b"plain", "plain"),
+        (11, b"\xe9", None),
         (28, "中".encode("gbk"), None),
         (28, b"plain", "plain"),
+        (13, "表".encode("shift-jis"), None),
+        (640, b"\0x", "\0x"),
+        (640, b"\x4e\x2d\xff", None),
+        (63, b"\xe9", None),
+        (10, b"plain", "plain"),
+        (10, b"a[1]", None),  # Ä1Å
+        (9999, "é".encode(), None),
     ],
 )
 def test_text_is_read_in_the_sessions_charset_or_not_at_all(charset: int | None, sql: bytes, text: str | None) -> None:
-    assert QueryEvent(b"", sql, 0, charset).text() == text
+    charsets = None if charset is None else (charset, 8, 8)
+    assert QueryEvent(b"", sql, Session(charsets=charsets)).text() == text
 
 
 def test_lying_lengths_are_damage() -> None:
@@ -83,3 +105,9 @@ def test_lying_lengths_are_damage() -> None:
             query_of(whole[:size], "f:4")
     with pytest.raises(MalformedEvent):
         query_of(body(b"x", b"\x01\0\0"), "f:4")
+
+
+def test_a_schema_name_that_is_not_text_is_damage() -> None:
+    with pytest.raises(MalformedEvent, match="UTF-8"):
+        query_of(body(b"x", schema=b"\xff"), "f:4")
+    assert query_of(body(b"x", schema="größe".encode()), "f:4").schema_name == "größe"

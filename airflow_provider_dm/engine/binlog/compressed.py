@@ -1,0 +1,80 @@
+"""MariaDB's compressed events (log_bin_compress): an event whose tail is zlib, and the plain event that it stands for.
+
+    QUERY_COMPRESSED : post-header, status variables, schema, NUL | tail: the statement
+    rows, compressed : table, flags (V2: extra data), columns, bitmaps | tail: the row images
+
+    tail = 0x80 | algorithm << 4 | n, the size when uncompressed (n bytes, big-endian), data
+
+(MariaDB `sql/log_event.cc`, `binlog_buf_uncompress` and its callers.) The claimed size is checked before anything is
+allocated, is a cap while uncompressing, and must be met exactly.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+from airflow_provider_dm.engine.binlog import events as codes
+from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent
+from airflow_provider_dm.engine.binlog.header import LARGEST_UNPACKED
+from airflow_provider_dm.engine.binlog.lengths import Lengths
+
+PLAIN_ROWS: Final = {
+    codes.WRITE_ROWS_V1_COMPRESSED: codes.WRITE_ROWS_V1,
+    codes.UPDATE_ROWS_V1_COMPRESSED: codes.UPDATE_ROWS_V1,
+    codes.DELETE_ROWS_V1_COMPRESSED: codes.DELETE_ROWS_V1,
+    codes.WRITE_ROWS_COMPRESSED: codes.WRITE_ROWS,
+    codes.UPDATE_ROWS_COMPRESSED: codes.UPDATE_ROWS,
+    codes.DELETE_ROWS_COMPRESSED: codes.DELETE_ROWS,
+}
+"""Compressed rows event -> what it is when uncompressed."""
+
+_WITH_EXTRA: Final = frozenset({codes.WRITE_ROWS, codes.UPDATE_ROWS, codes.DELETE_ROWS})
+_TWO_BITMAPS: Final = frozenset({codes.UPDATE_ROWS_V1, codes.UPDATE_ROWS})
+_TABLE_AND_FLAGS: Final = 8
+_QUERY_FIXED: Final = 13
+_HEAD_MASK, _ZLIB, _SIZE_MASK = 0xF8, 0x80, 0x07
+
+
+def uncompressed_query(body: bytes | memoryview, at: str) -> bytes:
+    """The body of a QUERY event from that of a QUERY_COMPRESSED event. Raises MalformedEvent, EventTooLarge."""
+    reader = Lengths(body, at, "a compressed statement")
+    fixed = reader.take(_QUERY_FIXED)
+    reader.take(int.from_bytes(fixed[11:13], "little") + fixed[8] + 1)
+    return _with_plain_tail(reader, body, at)
+
+
+def uncompressed_rows(code: int, body: bytes | memoryview, at: str) -> tuple[int, bytes]:
+    """(code, body) of the plain rows event that the compressed one (codes 166 to 171) stands for.
+
+    Raises MalformedEvent, EventTooLarge.
+    """
+    plain = PLAIN_ROWS[code]
+    reader = Lengths(body, at, "a compressed rows event")
+    reader.take(_TABLE_AND_FLAGS)
+    if plain in _WITH_EXTRA:
+        extra = int.from_bytes(reader.take(2), "little")  # counts itself
+        reader.take(max(extra - 2, 0))
+    bitmap = (reader.number() + 7) // 8
+    reader.take(bitmap * (2 if plain in _TWO_BITMAPS else 1))
+    return plain, _with_plain_tail(reader, body, at)
+
+
+def _with_plain_tail(reader: Lengths, body: bytes | memoryview, at: str) -> bytes:
+    """What the reader has passed, and the rest uncompressed."""
+    head = body[: reader.position]
+    first = reader.take(1)[0]
+    digits = first & _SIZE_MASK
+    if first & _HEAD_MASK != _ZLIB or not 1 <= digits <= 4:
+        raise MalformedEvent(at, f"a compressed part that begins with {first:#04x}")
+    size = int.from_bytes(reader.take(digits), "big")
+    if size > LARGEST_UNPACKED:
+        raise EventTooLarge(at, size)
+    inflating = zlib.decompressobj()
+    try:
+        tail = inflating.decompress(reader.rest(), size + 1)  # grows with what comes out, not with what is claimed
+    except zlib.error as error:
+        raise MalformedEvent(at, f"a compressed part that cannot be read ({error})") from error
+    if len(tail) != size or not inflating.eof or inflating.unused_data:
+        raise MalformedEvent(at, f"a compressed part of {size} bytes that has others")
+    return b"".join((head, tail))

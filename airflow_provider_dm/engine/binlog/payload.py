@@ -1,0 +1,162 @@
+"""TRANSACTION_PAYLOAD: a whole transaction in one event, mostly compressed, read as if it were a small file of its own.
+
+    body   = field … END, payload          field = number, length, value: all as length-encoded integers
+    fields : SIZE (bytes of the payload), COMPRESSION (zstd or none), UNCOMPRESSED_SIZE (for zstd)
+    payload: the transaction's events from BEGIN to its end, one behind the other, without checksums
+
+(MySQL `libs/mysql/binlog/event/codecs/binary.cpp`.) The GTID event stands before it, outside.
+
+A window over the events keeps only what was read last, so its memory does not depend on the transaction's size. What
+the header claims is a cap and is held against what comes out: fewer bytes, or one more, is damage. So is a field that
+is not known here, as it could change how the rest is read.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final, Protocol
+
+import zstandard
+
+from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent
+from airflow_provider_dm.engine.binlog.header import LARGEST_UNPACKED
+from airflow_provider_dm.engine.binlog.lengths import Lengths
+
+_END, _SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
+_ZSTD, _NONE = 0, 255
+
+_LARGEST_WINDOW: Final = 128 << 20
+"""What zstd's highest level writes for; the memory that one stream takes at most."""
+_PIECE: Final = 4 << 20
+"""Memory grows by what comes out, not by what is claimed."""
+
+
+def open_payload(body: bytes | memoryview, at: str) -> PayloadWindow:
+    """The events in a TRANSACTION_PAYLOAD whose bytes between header and checksum are `body`.
+
+    `at` is the event's place; an error about what lies inside names it and the offset (`inner_place`).
+    Raises MalformedEvent.
+    """
+    reader = Lengths(body, at, "the header of its payload")
+    fields: dict[int, int] = {}
+    while (field := reader.number()) != _END:
+        value = Lengths(reader.take(reader.number()), at, f"field {field} of its payload")
+        if field not in (_SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE) or field in fields:
+            raise MalformedEvent(at, f"field {field} in the header of a compressed transaction")
+        fields[field] = value.number()
+        if value.left:
+            raise MalformedEvent(at, f"field {field} of a compressed transaction is too long")
+    payload = reader.rest()
+    if fields.get(_SIZE) != len(payload):
+        raise MalformedEvent(at, f"{len(payload)} compressed bytes where {fields.get(_SIZE)} are announced")
+    compression = fields.get(_COMPRESSION)
+    if compression == _NONE:
+        size = fields.get(_UNCOMPRESSED_SIZE, len(payload))
+    elif compression == _ZSTD and _UNCOMPRESSED_SIZE in fields:
+        size = fields[_UNCOMPRESSED_SIZE]
+    else:
+        raise MalformedEvent(at, f"a transaction in compression {compression}, or of unknown size")
+    return PayloadWindow(payload, compression == _ZSTD, size, at)
+
+
+def inner_place(at: str, offset: int | str) -> str:
+    """How errors name an event inside the payload at `at`; with "" for the offset, what they put before it."""
+    return f"{at}+{offset}"
+
+
+class _Stream(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class PayloadWindow:
+    """The inner events as `Bytes`: positions count from 0, the first inner event.
+
+    Made for reading forwards; going back is possible and begins anew.
+    """
+
+    def __init__(
+        self, payload: memoryview, compressed: bool, claimed: int, at: str, *, size: int | None = None
+    ) -> None:
+        self.at = at
+        self.size = claimed if size is None else size
+        self._payload = payload
+        self._compressed = compressed
+        self._claimed = claimed
+        self._stream = self._open()
+        self._buffer = b""
+        self._start = 0  # position of the buffer's first byte
+        self._reached = 0  # and of the stream's next one
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end. Raises MalformedEvent, EventTooLarge."""
+        if size > LARGEST_UNPACKED:
+            raise EventTooLarge(inner_place(self.at, position), size)
+        size = min(size, self.size - position)
+        if size <= 0:
+            return b""
+        if position < self._start:
+            self._stream, self._buffer, self._start, self._reached = self._open(), b"", 0, 0
+        while self._reached < position:
+            self._start, self._buffer = self._reached, self._next(min(_PIECE, position - self._reached))
+        pieces = [self._buffer[position - self._start :]]
+        while self._reached < position + size:
+            pieces.append(self._next(min(_PIECE, position + size - self._reached)))
+        self._buffer, self._start = b"".join(pieces) if len(pieces) > 1 else pieces[0], position
+        return self._buffer if len(self._buffer) == size else self._buffer[:size]
+
+    def up_to(self, size: int) -> PayloadWindow:
+        """The same events, ending earlier; reads for itself."""
+        return PayloadWindow(self._payload, self._compressed, self._claimed, self.at, size=min(size, self.size))
+
+    def _next(self, size: int) -> bytes:
+        """The stream's next `size` bytes, all of them."""
+        try:
+            piece = self._stream.read(size)
+            too_many = self._reached + size == self._claimed and bool(self._stream.read(1))
+        except zstandard.ZstdError as error:
+            raise MalformedEvent(self.at, f"a compressed transaction that cannot be read ({error})") from error
+        self._reached += len(piece)
+        if len(piece) < size or too_many:
+            found = "more" if too_many else self._reached
+            raise MalformedEvent(self.at, f"a transaction of {self._claimed} bytes has {found} when uncompressed")
+        return piece
+
+    def _open(self) -> _Stream:
+        if not self._compressed:
+            return _Plain(self._payload)
+        if self._claimed <= _PIECE and (events := _at_once(self._payload, self._claimed)) is not None:
+            return _Plain(memoryview(events))
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+        return decompressor.stream_reader(self._payload, read_across_frames=True)
+
+
+class _OfThread(threading.local):
+    """A decompressor costs more than a small transaction, and serves one thread."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+
+
+_of_thread: Final = _OfThread()
+
+
+def _at_once(payload: memoryview, size: int) -> bytes | None:
+    """What one frame of exactly `size` bytes holds; None where the payload is not that: reading says what it is."""
+    try:
+        if zstandard.frame_content_size(payload) != size:
+            return None
+        events = _of_thread.decompressor.decompress(payload, max_output_size=size, allow_extra_data=False)
+    except zstandard.ZstdError:
+        return None
+    return events if len(events) == size else None
+
+
+class _Plain:
+    """What a stream reader is, over bytes that are not compressed."""
+
+    def __init__(self, payload: memoryview) -> None:
+        self._left = payload
+
+    def read(self, size: int, /) -> bytes:
+        piece, self._left = self._left[:size], self._left[size:]
+        return bytes(piece)

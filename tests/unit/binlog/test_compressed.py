@@ -1,0 +1,144 @@
+"""MariaDB's compressed events mean what the plain ones do, and their sizes are not believed."""
+
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_query, uncompressed_rows
+from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent, StatementDml
+from airflow_provider_dm.engine.binlog.events import EVENTS, Do
+from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, plan_epoch
+from airflow_provider_dm.engine.binlog.rows import decode_range
+from airflow_provider_dm.engine.mysql.location import Location
+from tests.unit.binlog.building import NAME, ORDERS, Log, order, packed, query_head
+
+SIZES = st.sampled_from([0, 1, 255, 256, 65_535, 65_536, 100_000])
+
+
+@given(SIZES, st.binary(max_size=200))
+def test_a_statement_is_what_it_was(size: int, text: bytes) -> None:
+    sql = text + b"x" * size
+    head = query_head(variables=b"\x00\0\0\0\0")
+    assert uncompressed_query(head + packed(sql), "f:4") == head + sql
+
+
+HEADS = {
+    166: b"\x09\0\0\0\0\0\1\0" + b"\2\xff",
+    167: b"\x09\0\0\0\0\0\1\0" + b"\2\xff\xff",
+    168: b"\x09\0\0\0\0\0\1\0" + b"\2\xff",
+    169: b"\x09\0\0\0\0\0\1\0" + b"\5\0xyz" + b"\2\xff",
+    170: b"\x09\0\0\0\0\0\1\0" + b"\2\0" + b"\xfc\x2c\x01" + b"\xff" * 76,
+    171: b"\x09\0\0\0\0\0\1\0" + b"\2\0" + b"\x08\xff",
+}
+
+
+@pytest.mark.parametrize("code", HEADS, ids=lambda code: EVENTS[code].name)
+def test_rows_are_what_they_were(code: int) -> None:
+    images = order(1) + order(2, b"y" * 200)
+    plain, body = uncompressed_rows(code, HEADS[code] + packed(images), "f:4")
+    assert body == HEADS[code] + images
+    assert EVENTS[code].name == f"MARIADB_{EVENTS[plain].name}_COMPRESSED"
+
+
+def test_every_compressed_rows_event_has_a_plain_one() -> None:
+    assert PLAIN_ROWS.keys() == HEADS.keys()
+    assert {EVENTS[code].do for code in (*PLAIN_ROWS, *PLAIN_ROWS.values())} == {Do.ROWS}
+
+
+@pytest.mark.parametrize("code", [165, *HEADS])
+def test_every_cut_is_damage(code: int) -> None:
+    whole = query_head() + packed(b"x" * 50) if code == 165 else HEADS[code] + packed(order(1))
+    for size in range(len(whole)):
+        with pytest.raises(MalformedEvent):
+            _ = uncompressed_query(whole[:size], "f:4") if code == 165 else uncompressed_rows(code, whole[:size], "f:4")
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        packed(b"x" * 50, claimed=49),
+        packed(b"x" * 50, claimed=51),
+        packed(b"x" * 50, claimed=0),
+        packed(b"x" * 50, claimed=1 << 27),
+        packed(b"x" * 50, head=0x00),
+        packed(b"x" * 50, head=0x90),
+        packed(b"x" * 50, head=0x88),
+        b"\x80" + zlib.compress(b""),
+        b"\x85" + bytes(4) + b"\x32" + zlib.compress(b"x" * 50),
+        packed(b"x" * 50) + b"rest",
+        b"\x81\x32not zlib",
+    ],
+    ids=[
+        "one too few",
+        "one too many",
+        "none",
+        "far too many",
+        "not compressed",
+        "another algorithm",
+        "an unknown bit",
+        "no digits of the size",
+        "five digits of the size",
+        "something behind it",
+        "no zlib",
+    ],
+)
+def test_a_part_that_lies_is_damage(tail: bytes) -> None:
+    for code, head in HEADS.items():
+        with pytest.raises(MalformedEvent) as raised:
+            uncompressed_rows(code, head + tail, "f:4")
+        assert raised.value.at == "f:4"
+    with pytest.raises(MalformedEvent):
+        uncompressed_query(query_head() + tail, "f:4")
+
+
+def test_a_size_beyond_128_mib_is_refused_and_a_bomb_stops_at_its_claim() -> None:
+    with pytest.raises(EventTooLarge):
+        uncompressed_query(query_head() + packed(b"x", claimed=(128 << 20) + 1), "f:4")
+    bomb = packed(bytes(200 << 20), claimed=1000)
+    tracemalloc.start()
+    with pytest.raises(MalformedEvent):
+        uncompressed_query(query_head() + bomb, "f:4")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 << 20
+
+
+# In the log
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_rows_of_a_log_that_is_compressed(version: int, tmp_path: Path) -> None:
+    log = Log(server="mariadb-10.11")
+    start = log.begin()
+    for kind, images in (("insert", [order(1)]), ("update", [order(1), order(2)]), ("delete", [order(2, b"z" * 99)])):
+        log.table_map()
+        log.rows(kind, images, version=version, compressed=True)
+    log.xid()
+    planned = plan_epoch([log.file(tmp_path)], Location(log.name, start), goal=None, max_bytes=1 << 30, range_bytes=999)
+    assert isinstance(planned, Epoch)
+    changes = [one for part in planned.ranges for one in decode_range(part, [ORDERS], [""], {NAME: 0}.get)]
+    assert [(change.before, change.after) for change in changes] == [
+        (None, (b"1", b"x")),
+        ((b"1", b"x"), (b"2", b"x")),
+        ((b"2", b"z" * 99), None),
+    ]
+
+
+def test_a_compressed_statement_is_found_like_a_plain_one(tmp_path: Path) -> None:
+    log = Log(server="mariadb-11.8")
+    start = log.gtid(standalone=True)
+    log.query("ALTER TABLE t COMMENT 'é'", compressed=True)
+    ddl = plan_epoch([log.file(tmp_path)], Location(log.name, start), goal=None, max_bytes=1 << 30, range_bytes=1 << 20)
+    assert isinstance(ddl, DdlStatement)
+    assert ddl.sql == "ALTER TABLE t COMMENT 'é'"
+
+    change = Log("mariadb")
+    start = change.begin()
+    position = change.query("INSERT INTO t VALUES (1)", compressed=True)
+    with pytest.raises(StatementDml) as raised:
+        plan_epoch([change.file(tmp_path)], Location(change.name, start), goal=None, max_bytes=1, range_bytes=1)
+    assert raised.value.at == f"{change.name}:{position}"

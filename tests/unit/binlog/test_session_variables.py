@@ -1,0 +1,134 @@
+"""Every status variable that a server writes is read to its end, and none that is not known is."""
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.binlog.session_variables import NO_FOREIGN_KEY_CHECKS, Session, read_session
+
+EXAMPLES: dict[int, tuple[bytes, Session]] = {
+    0: (b"\0\0\0\x0c", Session(flags=0x0C000000)),
+    1: (b"\x20\0\xa0\x45\0\0\0\0", Session(sql_mode=0x45A00020)),
+    2: (b"\x03std\0", Session(catalog=b"std")),
+    3: (b"\3\0\2\0", Session(auto_increment=(3, 2))),
+    4: (b"\x1c\0\x00\x09\x2f\0", Session(charsets=(28, 2304, 47))),
+    5: (b"\x06+02:00", Session(time_zone=b"+02:00")),
+    6: (b"\x03std", Session(catalog=b"std")),
+    7: (b"\4\0", Session(time_names=4)),
+    8: (b"\x2f\0", Session(schema_charset=47)),
+    9: (b"\x01\0\0\0\0\0\0\0", Session(updated_tables=1)),
+    10: (b"\x10\0\0\0", Session(written_size=16)),
+    11: (b"\x04root\x09127.0.0.1", Session(invoker=(b"root", b"127.0.0.1"))),
+    12: (b"\x02shop\0e\0", Session(updated_schemas=(b"shop", b"e"))),
+    13: (b"\x40\xe2\x01", Session(microseconds=123456)),
+    16: (b"\x01", Session(explicit_timestamp_defaults=True)),
+    17: (b"\x5b\0\0\0\0\0\0\0", Session(xid=91)),
+    18: (b"\xff\0", Session(utf8mb4_collation=255)),
+    19: (b"\0", Session(require_primary_key=False)),
+    20: (b"\x01", Session(encrypt_tables=True)),
+    128: (b"\x40\xe2\x01", Session(microseconds=123456)),
+    129: (b"\x4a\0\0\0\0\0\0\0", Session(xid=74)),
+    130: (b"\x04\x19\0\0\0\0\0\0\0", Session(alter_phase=(4, 25))),
+    131: (b"\x02\x08\0\x2f\0\x2d\0\x2e\0", Session(default_collations=((8, 47), (45, 46)))),
+}
+IDS = [f"variable {code}" for code in EXAMPLES]
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=IDS)
+def test_a_variable_is_read_to_its_end(code: int) -> None:
+    value, expected = EXAMPLES[code]
+    assert read_session(bytes([code]) + value, "f:4") == expected
+    followed = bytes([code]) + value + b"\x03\x05\x00\x06\x00"
+    assert read_session(followed, "f:4") == replace(expected, auto_increment=(5, 6))
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=IDS)
+def test_a_variable_that_is_cut_short_is_damage(code: int) -> None:
+    value, _ = EXAMPLES[code]
+    for size in range(len(value)):
+        with pytest.raises(MalformedEvent, match=f"variable {code} "):
+            read_session(bytes([code]) + value[:size], "f:4")
+
+
+def test_all_of_them_at_once() -> None:
+    session = read_session(b"".join(bytes([code]) + value for code, (value, _) in EXAMPLES.items()), "f:4")
+    assert session.unknown is None
+    assert session.default_collations == ((8, 47), (45, 46))
+    assert session.flags is not None
+    assert session.flags & NO_FOREIGN_KEY_CHECKS
+
+
+@pytest.mark.parametrize("code", sorted({*range(256)} - EXAMPLES.keys()))
+def test_an_unknown_variable_ends_the_reading_and_is_named(code: int) -> None:
+    session = read_session(b"\x03\x05\x00\x06\x00" + bytes([code]) + b"\x04\x1c\x00\x1c\x00\x1c\x00", "f:4")
+    assert session == Session(auto_increment=(5, 6), unknown=code)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b"\x0c\x00", ()),
+        (b"\x0c\xfe", None),  # more than 16: only that is said
+        (b"\x0c\x11", None),
+        (b"\x82\x02", (2, 0)),  # the first phase names no other
+        (b"\x82\x08\x07\0\0\0\0\0\0\0", (8, 7)),
+        (b"\x83\x00", ()),
+    ],
+)
+def test_lengths_that_depend_on_the_value(value: bytes, expected: object) -> None:
+    session = read_session(value + b"\x03\x05\x00\x06\x00", "f:4")
+    assert session.auto_increment == (5, 6)
+    assert expected in (session.updated_schemas, session.alter_phase, session.default_collations)
+
+
+# As the servers wrote them
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        pytest.param(
+            "000000000c 01 2000a04500000000 06 03737464 03 03000200 04 ff00ff00ff00 07 0400 0c 016500 10 01"
+            "11 5b00000000000000 12 ff00 13 00",
+            Session(
+                flags=0x0C000000,
+                sql_mode=0x45A00020,
+                catalog=b"std",
+                auto_increment=(3, 2),
+                charsets=(255, 255, 255),
+                time_names=4,
+                updated_schemas=(b"e",),
+                explicit_timestamp_defaults=True,
+                xid=91,
+                utf8mb4_collation=255,
+                require_primary_key=False,
+            ),
+            id="MySQL 9.7, CREATE TABLE",
+        ),
+        pytest.param(
+            "0000000001 01 0000205400000000 06 03737464 83 02 08002f00 2d002e00 04 000900092d00 81 2900000000000000",
+            Session(
+                flags=0x01000000,
+                sql_mode=0x54200000,
+                catalog=b"std",
+                default_collations=((8, 47), (45, 46)),
+                charsets=(2304, 2304, 45),
+                xid=41,
+            ),
+            id="MariaDB 11.8, with 131 before 4",
+        ),
+        pytest.param(
+            "0000000001 01 0000205400000000 06 03737464 04 2d002d002d00 81 5800000000000000 82 04 1900000000000000",
+            Session(
+                flags=0x01000000,
+                sql_mode=0x54200000,
+                catalog=b"std",
+                charsets=(45, 45, 45),
+                xid=88,
+                alter_phase=(4, 25),
+            ),
+            id="MariaDB 10.11, second phase of an ALTER",
+        ),
+    ],
+)
+def test_what_real_servers_wrote(variables: str, expected: Session) -> None:
+    assert read_session(bytes.fromhex(variables.replace(" ", "")), "f:4") == expected
