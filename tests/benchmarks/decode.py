@@ -1,21 +1,24 @@
-"""Rows out of a binlog: `engine.binlog.decode_range` beside mysql-replication's BinLogStreamReader. One core each.
+"""Rows out of a binlog: the engine beside mysql-replication's BinLogStreamReader. One core each.
 
 Both read the same file of the same server in the same run and look at every row.
-- bulk: multi-row inserts into sysbench's table, 42 rows in an event.
+- bulk: multi-row inserts into sysbench's table, 42 rows in an event, and multi-row updates of a quarter of them.
 - single_row: transactions of one row, inserts and updates in turn.
-- mixed: 27 columns of 24 types, a sixth of the cells NULL; the server writes all optional metadata.
+- mixed: 30 columns of 26 types, a sixth of the cells NULL; the server writes all optional metadata.
 - header_scan: `plan_epoch` over the single-row file, which cuts it into transactions and ranges. No peer.
+- kernel_load_seconds: what a fresh process waits for its kernels when they were compiled before.
+
+The engine's side is from file to SQL text: every checksum verified, every row image, those before updates too, written
+as a tuple of literals that an INSERT could take as it is.
 
 What is not comparable:
 - The engine reads the file as a relay has left it on the disk. mysql-replication reads it from the server over
   loopback: it has no other way. So its wall clock contains the transfer (the relay's work on our side), and the server
   has a core for it; its CPU seconds do not contain the server's.
-- The engine verifies every CRC32, also that of events it does not decode; mysql-replication none by default.
+- mysql-replication ends with Python objects and writes no SQL; it verifies no checksum by default.
 - MariaDB writes an ANNOTATE_ROWS event before every statement. The file has them; the server leaves them out when
   mysql-replication reads.
-- The engine gives the bytes of the server's text protocol (exact for every type it takes), mysql-replication Python
-  objects. Without row metadata it cannot name columns or know UNSIGNED; with it, it is slower.
-- The engine's decoder is compiled at the first row of a table; the first pass over the file contains that, and passes
+- Without row metadata mysql-replication cannot name columns or know UNSIGNED; with it, it is slower.
+- The engine's first pass over the file, which loads the kernels and compiles the table's layout, is not timed; passes
   are repeated for half a second. The peer makes one pass.
 """
 
@@ -25,20 +28,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from airflow_provider_dm.engine.binlog.changes import Batch
+from airflow_provider_dm.engine.binlog.images import tuples_of
+from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.planner import Epoch, LogFile, plan_epoch
-from airflow_provider_dm.engine.binlog.rows import decode_range
+from airflow_provider_dm.engine.binlog.rows import split_range
+from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server, ServerSpec, running_servers
 from tests.benchmarks import workload
 from tests.benchmarks.harness import MEGA, Case, Run, Side, arguments, in_child, measure, note, publish, timed
 from tests.benchmarks.workload import BinlogFile
 
-BULK_ROWS: Final = 100_000
-SINGLE_ROWS: Final = 40_000
-MIXED_ROWS: Final = 20_000
+BULK_ROWS: Final = 200_000
+SINGLE_ROWS: Final = 60_000
+MIXED_ROWS: Final = 30_000
 RANGE_BYTES: Final = 8 << 20
 SUBJECT_SECONDS: Final = 0.5
 
@@ -59,17 +68,41 @@ class WrongCount(Exception):
 
 
 def engine_rows(file: BinlogFile) -> Run:
-    """File to rows, range by range as a Spark task does it."""
+    """File to SQL text, range by range as a Spark task does it."""
     ranges = planned(file).ranges
 
     def decode() -> int:
         rows = 0
         for byte_range in ranges:
-            for _change in decode_range(byte_range, [file.table], [""], lambda _name: 0):
-                rows += 1
-        return checked("decode_range", rows, file)
+            for batch in split_range(byte_range, [file.table], [""], lambda _name: 0, compiled=True):
+                rows += len(batch)
+                sql_text(batch)
+        return checked("the engine", rows, file)
 
+    decode()
     return timed(decode, at_least_seconds=SUBJECT_SECONDS)
+
+
+def sql_text(batch: Batch) -> None:
+    """Every image of the batch as a tuple of literals."""
+    for number, one in enumerate(batch.layouts):
+        for place in (BEFORE, AFTER):
+            _, images = batch.images(number, place)
+            if len(images):
+                tuples_of(one.layout, batch.data, images, one.layout.everything, Flavour.MYSQL, compiled=True)
+
+
+def load_kernels() -> Run:
+    """Importing the kernels in a process that has nothing of them."""
+    if not build.ready():
+        raise RuntimeError("the kernels are not compiled: docker/local setup compiles them")
+
+    def load() -> float:
+        for name in build.ENTRIES:
+            import_module(f"{build.__package__}.{name}")
+        return 1.0
+
+    return timed(load)
 
 
 def engine_scan(file: BinlogFile) -> Run:
@@ -78,6 +111,7 @@ def engine_scan(file: BinlogFile) -> Run:
     def scan() -> float:
         return planned(file).bytes / MEGA
 
+    scan()
     return timed(scan, at_least_seconds=SUBJECT_SECONDS)
 
 
@@ -152,13 +186,14 @@ def cases(server: Server) -> list[Case]:
         Case(
             name,
             "rows",
-            Side("decode_range", partial(in_child, engine_rows, file)),
+            Side("split_range + tuples_of", partial(in_child, engine_rows, file)),
             Side("mysql-replication", peers[name]),
         )
         for name, file in files.items()
     ]
     scan = Side("plan_epoch", partial(in_child, engine_scan, files["single_row"]))
-    return [*found, Case("header_scan", "MB", scan)]
+    load = Side("kernels", partial(in_child, load_kernels))
+    return [*found, Case("header_scan", "MB", scan), Case("kernel_load", "loads", load)]
 
 
 @contextmanager
@@ -171,9 +206,12 @@ def main() -> None:
     options = arguments(__doc__, repeats=5)
     with one_server() as servers:
         outcomes = measure(cases(servers[0]), options.repeats, servers)
-        scan = outcomes[-1]
-        rate = scan.rate(scan.case.subject)
-        publish("decode", outcomes, options, servers, header_scan_mb_per_second=rate)
+        scan, load = outcomes[-2:]
+        figures = {
+            "header_scan_mb_per_second": scan.rate(scan.case.subject),
+            "kernel_load_seconds": 1 / load.rate(load.case.subject),
+        }
+        publish("decode", outcomes, options, servers, **figures)
 
 
 if __name__ == "__main__":

@@ -28,10 +28,12 @@ MIXED: Final = """CREATE TABLE {name} (
     id BIGINT NOT NULL PRIMARY KEY, t TINYINT, tu TINYINT UNSIGNED, s SMALLINT, su SMALLINT UNSIGNED, m MEDIUMINT,
     i INT, iu INT UNSIGNED, b BIGINT, bu BIGINT UNSIGNED, price DECIMAL(10,2), exact DECIMAL(30,10), f FLOAT, d DOUBLE,
     y YEAR, day DATE, at TIME(3), made DATETIME, changed DATETIME(6), seen TIMESTAMP(3) NULL, code CHAR(12),
-    name VARCHAR(80), note TEXT, raw VARBINARY(40), file BLOB, kind ENUM('new','open','closed'), flags SET('a','b','c'))
+    name VARCHAR(80), note TEXT, raw VARBINARY(40), file BLOB, kind ENUM('new','open','closed'), flags SET('a','b','c'),
+    mu MEDIUMINT UNSIGNED, tag TINYTEXT, memo MEDIUMTEXT)
     DEFAULT CHARSET utf8mb4"""
 
 _STATEMENT_BYTES: Final = 1 << 20
+_ROWS_AT_ONCE: Final = 2520
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def mixed_row(chance: random.Random, number: int) -> str:
         *(f"'Ünïcode {big} näme'", f"'{'a longer text, ' * chance.randrange(1, 8)}'"),
         *(f"X'{chance.randbytes(chance.randrange(1, 40)).hex()}'", f"X'{chance.randbytes(100).hex()}'"),
         *(chance.choice(["'new'", "'open'", "'closed'"]), chance.choice(["''", "'a'", "'a,c'", "'a,b,c'"])),
+        *((small + 128) * 60000, "'it\\'s a tag'", f"'{'memo ' * chance.randrange(1, 30)}'"),
     ]
     return ",".join([str(number), *("NULL" if chance.randrange(6) == 0 else str(cell) for cell in cells)])
 
@@ -131,11 +134,17 @@ def end_file(server: Server, name: str, table: str, rows: int) -> BinlogFile:
 
 
 def bulk_file(server: Server, rows: int) -> BinlogFile:
-    """`sbtest` rows in events of about 42: what the default of binlog_row_event_max_size makes of 190-byte rows."""
+    """`sbtest` rows in events of about 42: what the default of binlog_row_event_max_size makes of 190-byte rows.
+
+    A fifth of them are updates, 2520 at once, the others inserts.
+    """
     table = create(server, "bulk", SBTEST)
     name, chance = begin_file(server), random.Random(1)
-    source = (sbtest_row(chance) for _ in range(rows))
-    insert_in_bulk(server, table, "(k, c, pad)", source, rows_of_a_statement=2520)
+    updated = rows // 5 // _ROWS_AT_ONCE * _ROWS_AT_ONCE
+    source = (sbtest_row(chance) for _ in range(rows - updated))
+    insert_in_bulk(server, table, "(k, c, pad)", source, rows_of_a_statement=_ROWS_AT_ONCE)
+    for first in range(0, updated, _ROWS_AT_ONCE):
+        server.sql(f"UPDATE {table} SET k = k + 1 WHERE id > {first} ORDER BY id LIMIT {_ROWS_AT_ONCE}")
     return end_file(server, name, "bulk", rows)
 
 

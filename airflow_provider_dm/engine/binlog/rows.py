@@ -1,43 +1,71 @@
 """The row changes of a byte range, in the order of the log.
 
-A range holds whole transactions and is decoded without anything that lies before it: every statement repeats the table
-maps of its rows. Every event's checksum is verified. A table map is parsed and compiled once for each of its texts;
-rows of tables that nobody wants are not looked at. What a row event can be wrong about (its table, its columns, its
-length) stops at its location.
+A range holds whole transactions, or whole statements of one, and is decoded without anything that lies before it: every
+statement repeats the table maps of its rows. Every event's checksum is verified. A table map is parsed and compiled
+once for each of its texts; rows of tables that nobody wants are not looked at. What a rows event can be wrong about
+(its table, its columns, its length) stops at its location.
+
+Events are cut into row images (`split_range`), and images are made values by whoever needs them (`images`). Ordinary
+events are cut by a kernel; the code here takes every event in front of which the kernel stops, and all of them where
+there is no kernel.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from itertools import accumulate, chain, islice, pairwise
+from typing import ClassVar, Final, TypeVar
+
+import numpy as np
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.boundary import scan
-from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, MalformedEvent
+from airflow_provider_dm.engine.binlog.cells import Cell
+from airflow_provider_dm.engine.binlog.changes import Batch, RowChange
+from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_rows
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import DO, Do, UnknownEvent
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
-from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, START
+from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum, without_in_use
+from airflow_provider_dm.engine.binlog.images import MalformedImage
+from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.binlog.maps import Maps, Wanted
+from airflow_provider_dm.engine.binlog.partial_json import row_pairs
+from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planner import ByteRange
-from airflow_provider_dm.engine.binlog.row_decoder import Decoder, MalformedCells, compile_decoder
-from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS, cells_of, map_name, parse_map
+from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, Place, image_end
+from airflow_provider_dm.engine.binlog.splitting import (
+    END_OF_STATEMENT,
+    FIELDS,
+    FULL,
+    HAS_EXTRA,
+    INSERTS,
+    LOOK,
+    NO_ROW,
+    OPERATION,
+    OPERATIONS,
+    PARTIAL_UPDATES,
+    UNWANTED,
+    UPDATES,
+    WHAT,
+)
+from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
 from airflow_provider_dm.engine.errors import DmError, Scope
-from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
 
-Wanted = Callable[[TableName], int | None]
+__all__ = ["MalformedRows", "PartialRowImage", "RowChange", "Wanted", "decode_range", "split_range"]
 
-_MAP, _ROWS, _STOP = int(Do.MAP), int(Do.ROWS), int(Do.STOP)
-_INSERTS: Final = frozenset({codes.WRITE_ROWS_V1, codes.WRITE_ROWS})
-_UPDATES: Final = frozenset({codes.UPDATE_ROWS_V1, codes.UPDATE_ROWS})
-_WITH_EXTRA: Final = frozenset({codes.WRITE_ROWS, codes.UPDATE_ROWS, codes.DELETE_ROWS})
+T = TypeVar("T")
+
 _LENGTH_SIZES: Final = {0xFC: 2, 0xFD: 3, 0xFE: 8}
-_STORED_CHECKSUM: Final = struct.Struct("<I")
+_FIRST_CHANGES, _MOST_CHANGES = 1 << 12, 1 << 16
+"""Of one batch: what it takes to make values of them has to fit into memory, however many an event has."""
+_WHAT: Final = np.frombuffer(WHAT, np.uint8)
+_NO_TABLE: Final = frozenset({0xFFFFFFFFFFFF, 0xFFFFFF, 0xFFFFFFFF})
+_NOWHERE: Final = (NO_ROW, NO_ROW)
 
 
 @dataclass(eq=False)
@@ -67,211 +95,336 @@ class MalformedRows(DmError):
     hint: ClassVar[str] = "The relay's copy is damaged, or the table's definition is not the one of this location."
 
 
-class RowChange(NamedTuple):
-    """What happened to one row: before None is an insert, after None a delete. `table`: index into the tables."""
-
-    table: int
-    before: Row | None
-    after: Row | None
-
-
-class _Mapped(NamedTuple):
-    """A table map that is in force. `decode` None: nobody wants its rows.
-
-    `headers`: by event code, what stood between flags and rows when it was last read and found complete.
-    """
-
-    name: TableName
-    headers: dict[int, bytes]
-    decode: Decoder | None = None
-    table: int = -1
-    columns: int = 0
-    skip_before: int = 0
-    """Rows at positions before this are skipped."""
-
-
 def decode_range(
-    byte_range: ByteRange, tables: Sequence[Table], skip_until: Sequence[str], wanted: Wanted
+    byte_range: ByteRange,
+    tables: Sequence[Table],
+    skip_until: Sequence[str],
+    wanted: Wanted,
+    *,
+    compiled: bool | None = None,
 ) -> Iterator[RowChange]:
-    """Every change of a wanted table in `byte_range`.
+    """Every change of a wanted table in `byte_range`, as canonical values.
 
     `wanted(name)`: the table's index in `tables`, or None. `skip_until[i]`: a location's sort key; changes of table i
-    in transactions that end at or before it are left out ("" leaves out none).
+    in transactions that end at or before it are left out ("" leaves out none). `compiled`: by kernels; None: if they
+    are ready.
     Raises ChecksumMismatch, MalformedEvent, UnknownEvent, SchemaMismatch, UnsupportedColumnType, PartialRowImage,
     MalformedRows, and what `wanted` raises. A file that ends before its range does raises MalformedEvent.
     """
+    for batch in split_range(byte_range, tables, skip_until, wanted, compiled=compiled):
+        yield from changes_of(batch, byte_range.file)
+
+
+def changes_of(batch: Batch, file: str) -> list[RowChange]:
+    """The changes of a batch from `file`. Raises MalformedRows."""
+    try:
+        return batch.rows()
+    except MalformedImage as error:
+        raise malformed(batch, file, error) from error
+
+
+def malformed(batch: Batch, file: str, error: MalformedImage) -> MalformedRows:
+    """The error for people: `error.index` is a change of this batch."""
+    layout, position = batch.changes[error.index, :2].tolist()
+    return MalformedRows(f"{file}:{position}", str(batch.layouts[layout].layout.table.name), str(error))
+
+
+def split_range(
+    byte_range: ByteRange,
+    tables: Sequence[Table],
+    skip_until: Sequence[str],
+    wanted: Wanted,
+    *,
+    compiled: bool | None = None,
+) -> Iterator[Batch]:
+    """The same as `decode_range`, with rows still encoded. Raises the same, but MalformedRows only for lengths."""
     if byte_range.data is not None:
         memory = MemoryWindow(byte_range.data, byte_range.start)
-        yield from _Decoding(byte_range, memory, tables, skip_until, wanted).changes()
+        yield from _Range(byte_range, memory, tables, skip_until, wanted, compiled).batches()
         return
     with Window(byte_range.path, byte_range.end) as window:
-        yield from _Decoding(byte_range, window, tables, skip_until, wanted).changes()
+        yield from _Range(byte_range, window, tables, skip_until, wanted, compiled).batches()
 
 
-class _Decoding:
+class _Range:
     """One pass over a range."""
 
     def __init__(
-        self, byte_range: ByteRange, window: Bytes, tables: Sequence[Table], skip_until: Sequence[str], wanted: Wanted
+        self,
+        byte_range: ByteRange,
+        window: Bytes,
+        tables: Sequence[Table],
+        skip_until: Sequence[str],
+        wanted: Wanted,
+        compiled: bool | None,
     ) -> None:
         self.range = byte_range
         self.window = window
-        self.tables = tables
-        self.wanted = wanted
-        self.format: BinlogFormat = byte_range.format
-        self.skip_before = {key: self._skip_before(key) for key in set(skip_until)}
-        self.skip_until = skip_until
-        self.by_text: dict[bytes, _Mapped] = {}
-        self.by_id: dict[bytes, _Mapped] = {}
-
-    def at(self, position: int) -> str:
-        return f"{self.range.file}:{position}"
+        if compiled is None:
+            build.warm_in_background()
+        self.compiled = build.ready() if compiled is None else compiled
+        skip_before = {key: self._skip_before(key) for key in set(skip_until)}
+        self.maps = Maps(tables, [skip_before[key] for key in skip_until], wanted)
+        self.room = np.empty((_FIRST_CHANGES, FIELDS), np.int64)
 
     def _skip_before(self, key: str) -> int:
         """The last boundary of the range at or before the location `key`: transactions before it are skipped."""
         if key <= self._sort_key(self.range.start):
             return 0
-        if key >= self._sort_key(self.range.end):
+        if key >= self._sort_key(self.range.last_boundary):
             return self.range.end
         window = self.window.up_to(int(key.rsplit(".", 1)[1]))
         walked = scan(
-            window, self.range.start, cut=self.range.end, log_format=self.format, name=self.range.file, apply=False
+            window,
+            self.range.start,
+            cut=self.range.end,
+            log_format=self.range.format,
+            name=self.range.file,
+            apply=False,
+            inside=self.range.inside,
         )
         return walked.end
 
     def _sort_key(self, position: int) -> str:
         return Location(self.range.file, position, "", self.range.suffix).sort_key
 
-    def changes(self) -> Iterator[RowChange]:
-        """The loop over events."""
-        trailer, checksum = self.format.trailer_size, self.format.checksum
-        smallest = HEADER_SIZE + trailer
-        position = base = limit = self.range.start
-        buffer, view = b"", memoryview(b"")
-        while position < self.range.end:
-            if position + HEADER_SIZE > limit:
-                buffer, view, base, limit = self._load(position, HEADER_SIZE)
-            offset = position - base
-            _timestamp, code, _server, size = START.unpack_from(buffer, offset)
-            behind = position + size
-            if size < smallest or behind > self.range.end:
-                raise MalformedEvent(self.at(position), f"a size of {size} bytes")
-            if behind > limit:
-                buffer, view, base, limit = self._load(position, size)
-                offset = 0
-            end = offset + size
-            if checksum:
-                (stored,) = _STORED_CHECKSUM.unpack_from(buffer, end - CHECKSUM_SIZE)
-                computed = zlib.crc32(view[offset : end - CHECKSUM_SIZE])
-                if computed != stored:
-                    raise ChecksumMismatch(self.at(position), stored, computed)
-            do = DO[code]
-            if do == _ROWS:
-                yield from self._rows(position, code, buffer, offset + HEADER_SIZE, end - trailer)
-            elif do == _MAP:
-                self._map(position, buffer[offset + HEADER_SIZE : end - trailer])
-            elif do == _STOP:
-                raise UnknownEvent.of(self.at(position), code)
-            position = behind
+    def batches(self) -> Iterator[Batch]:
+        stream = _Stream(self.window, self.range.start, self.range.end, self.range.format, self.range.file)
+        yield from _Splitter(self, stream).batches()
 
-    def _load(self, position: int, needed: int) -> tuple[bytes, memoryview, int, int]:
-        buffer = self.window.read(position, max(CHUNK_SIZE, needed))
-        if len(buffer) < needed:
-            raise MalformedEvent(self.at(position), f"{self.range.file} ends inside of it")
-        return buffer, memoryview(buffer), position, position + len(buffer)
 
-    def _map(self, position: int, body: bytes) -> None:
-        if len(body) < ID_AND_FLAGS:
-            raise MalformedEvent(self.at(position), "a TABLE_MAP without its number")
-        text = body[ID_AND_FLAGS:]
-        mapped = self.by_text.get(text)
-        if mapped is None:
-            mapped = self.by_text[text] = self._compiled(text, self.at(position))
-        self.by_id[body[:6]] = mapped
+@dataclass(frozen=True)
+class _Stream:
+    """Events one behind the other: of the file, or of an envelope that lies at `envelope` in it."""
 
-    def _compiled(self, text: bytes, at: str) -> _Mapped:
-        name = map_name(text, at)
-        index = self.wanted(name)
-        if index is None:
-            return _Mapped(name, {})
-        columns, decode = compiled(text, self.tables[index], at)
-        return _Mapped(name, {}, decode, index, columns, self.skip_before[self.skip_until[index]])
+    window: Bytes
+    start: int
+    end: int
+    format: BinlogFormat
+    file: str
+    envelope: int | None = None
 
-    def _rows(self, position: int, code: int, data: bytes, start: int, end: int) -> Sequence[RowChange]:
-        mapped = self.by_id.get(data[start : start + 6])
-        if mapped is None:
-            if self._is_end_of_statement_only(code, data, start, end):
-                return ()
-            raise MalformedEvent(self.at(position), "rows of a table that was not named before")
-        index, decode = mapped.table, mapped.decode
-        if decode is None or position < mapped.skip_before:
-            return ()
-        header = mapped.headers.get(code)
-        if header is not None and data.startswith(header, start + ID_AND_FLAGS):
-            start += ID_AND_FLAGS + len(header)
+    def at(self, position: int) -> str:
+        if self.envelope is None:
+            return f"{self.file}:{position}"
+        return inner_place(f"{self.file}:{self.envelope}", position)
+
+    def file_position(self, position: int) -> int:
+        return position if self.envelope is None else self.envelope
+
+    def inside(self, position: int, window: Bytes) -> _Stream:
+        """What the event at `position` contains."""
+        inner = self.format.without_checksum()
+        return _Stream(window, 0, window.size, inner, self.file, self.file_position(position))
+
+
+class _Splitter:
+    """The loop over the events of one stream."""
+
+    def __init__(self, of: _Range, stream: _Stream) -> None:
+        self.range = of
+        self.maps = of.maps
+        self.stream = stream
+
+    def batches(self) -> Iterator[Batch]:
+        """Everything that changed, in order."""
+        position, needed = self.stream.start, HEADER_SIZE
+        while position < self.stream.end:
+            data = self.stream.window.read(position, max(CHUNK_SIZE, needed))[: self.stream.end - position]
+            if len(data) < needed:
+                raise MalformedEvent(self.stream.at(position), f"{self.stream.file} ends inside of it")
+            offset = yield from self._buffer(position, data)
+            position += offset
+            if position < self.stream.end:
+                needed = self._size_of_next(position, data, offset)
+
+    def _size_of_next(self, position: int, data: bytes, offset: int) -> int:
+        """What has to be read for the event at `position`, which lies at `offset` in a buffer too short for it."""
+        if offset + HEADER_SIZE > len(data):
+            return HEADER_SIZE
+        size: int = START.unpack_from(data, offset)[3]
+        if position + size > self.stream.end:
+            raise MalformedEvent(self.stream.at(position), f"a size of {size} bytes")
+        return size
+
+    def _buffer(self, base: int, data: bytes) -> Generator[Batch, None, int]:
+        """The whole events of `data`, which lies at `base`; returns where they end in it."""
+        offset = 0
+        while True:
+            offset, why = yield from self._ordinary(base, data, offset)
+            if why != LOOK:
+                return offset
+            size = self._checked_size(base, data, offset)
+            if size is None:
+                return offset
+            yield from self._event(base + offset, data, offset, offset + size)
+            offset += size
+
+    def _ordinary(self, base: int, data: bytes, offset: int) -> Generator[Batch, None, tuple[int, int]]:
+        """Events that the kernel takes; returns (where it stopped, why)."""
+        if not self.range.compiled:
+            return offset, LOOK
+        from airflow_provider_dm.engine.binlog.kernels.split import split
+
+        maps, stream = self.maps, self.stream
+        base, step = (base, 1) if stream.envelope is None else (stream.envelope, 0)
+        readable = np.frombuffer(data, np.uint8)
+        while True:
+            offset, count, why = split(
+                *(readable, offset, len(data), base, step, int(stream.format.checksum), _WHAT),
+                *(maps.texts, maps.known, maps.hints, maps.numbers, maps.in_force, maps.count),
+                *(maps.of_layouts, maps.cells, self.range.room, 0),
+            )
+            if count:
+                yield self._batch(data, self.range.room[:count].copy())
+            if why != FULL:
+                return offset, why
+            if not count:  # one event has more changes than there is room for
+                if len(self.range.room) >= _MOST_CHANGES:
+                    return offset, LOOK
+                self.range.room = np.empty((2 * len(self.range.room), FIELDS), np.int64)
+
+    def _batch(self, data: bytes, changes: np.ndarray) -> Batch:
+        return Batch(data, changes, self.maps.layouts, self.range.compiled)
+
+    # One event, plainly
+
+    def _checked_size(self, base: int, data: bytes, offset: int) -> int | None:
+        """The size of the event at `offset`, whose checksum is right; None: it is not there whole."""
+        if offset + HEADER_SIZE > len(data):
+            return None
+        position, trailer = base + offset, self.stream.format.trailer_size
+        size: int = START.unpack_from(data, offset)[3]
+        if size < HEADER_SIZE + trailer or position + size > self.stream.end:
+            raise MalformedEvent(self.stream.at(position), f"a size of {size} bytes")
+        if offset + size > len(data):
+            return None
+        if trailer:
+            event = memoryview(data)[offset : offset + size]
+            is_format = event[4] == codes.FORMAT_DESCRIPTION
+            verify_checksum(without_in_use(bytes(event)) if is_format else event, self.stream.at(position))
+        return size
+
+    def _event(self, position: int, data: bytes, start: int, end: int) -> Iterator[Batch]:
+        """The event data[start:end], whatever it is."""
+        code, body = data[start + 4], start + HEADER_SIZE
+        end -= self.stream.format.trailer_size
+        at = self.stream.at(position)
+        match DO[code]:
+            case Do.ROWS if code in PLAIN_ROWS:
+                plain_code, plain_body = uncompressed_rows(code, data[body:end], at)
+                yield from self._rows(position, plain_code, plain_body, 0, len(plain_body))
+            case Do.ROWS:
+                yield from self._rows(position, code, data, body, end)
+            case Do.MAP:
+                self.maps.name(data[body:end], at)
+            case Do.BOUNDARY:
+                self.maps.forget()
+            case Do.PAYLOAD:
+                yield from self._payload(position, data[body:end])
+            case Do.STOP:
+                raise UnknownEvent.of(at, code)
+
+    def _payload(self, position: int, body: bytes) -> Iterator[Batch]:
+        window = open_payload(body, self.stream.at(position))
+        yield from _Splitter(self.range, self.stream.inside(position, window)).batches()
+        self.maps.forget()
+
+    def _rows(self, position: int, code: int, data: bytes, start: int, end: int) -> Iterator[Batch]:
+        at = self.stream.at(position)
+        if start + ID_AND_FLAGS > end:
+            raise MalformedEvent(at, "a rows event without a header")
+        number = int.from_bytes(data[start : start + 6], "little")
+        found = self.maps.find(number)
+        if found is None:
+            if not _is_end_of_statement_only(number, code, data[start:end]):
+                raise MalformedEvent(at, "rows of a table that was not named before")
         else:
-            first = start + ID_AND_FLAGS
-            start = self._row_images(position, mapped, code, data, start, end)
-            mapped.headers[code] = data[first:start]
-        try:
-            rows = decode(data, start, end)
-        except MalformedCells as error:
-            raise MalformedRows(self.at(position), str(mapped.name), str(error)) from error
-        if code in _INSERTS:
-            return [RowChange(index, None, row) for row in rows]
-        if code in _UPDATES:
-            if len(rows) % 2:
-                raise MalformedRows(self.at(position), str(mapped.name), "an update without its new row")
-            pairs = iter(rows)
-            return [RowChange(index, before, after) for before, after in zip(pairs, pairs, strict=True)]
-        return [RowChange(index, row, None) for row in rows]
+            name, layout = found
+            if layout != UNWANTED and self.stream.file_position(position) >= self.maps.layouts[layout].skip_before:
+                try:
+                    yield from self._images(position, str(name), layout, code, data, start, end)
+                except MalformedCells as error:
+                    raise MalformedRows(at, str(name), str(error)) from error
+        if int.from_bytes(data[start + 6 : start + ID_AND_FLAGS], "little") & END_OF_STATEMENT:
+            self.maps.forget()
 
-    @staticmethod
-    def _is_end_of_statement_only(code: int, data: bytes, start: int, end: int) -> bool:
-        """MySQL ends some statements with a rows event of no table (number ~0), no column and no row."""
-        return data[start : start + 6] in _NO_TABLE and end - start <= _DUMMY_SIZE + (code in _WITH_EXTRA) * 2
+    def _images(
+        self, position: int, table: str, layout: int, code: int, data: bytes, start: int, end: int
+    ) -> Iterator[Batch]:
+        """The changes of one rows event. Raises MalformedCells, before the first batch."""
+        at, of = self.stream.at(position), self.maps.layouts[layout].layout
+        operation = OPERATIONS.get(code, PARTIAL_UPDATES)
+        start = _first_image(at, table, len(of.cells), operation, data, start + ID_AND_FLAGS, end)
+        event = self.stream.file_position(position)
+        if code == codes.PARTIAL_UPDATE_ROWS:
+            for _ in row_pairs(of, data, start, end, at):
+                pass
+            number = self.maps.with_texts(layout)
+            for pairs in _pieces(row_pairs(of, data, start, end, at)):
+                ends = accumulate((len(image) for pair in pairs for image in pair), initial=0)
+                yield self._piece(b"".join(chain.from_iterable(pairs)), number, event, UPDATES, pairwise(ends))
+            return
+        rows = sum(1 for _ in _places(of.cells, data, start, end))
+        if operation & OPERATION == UPDATES and rows % 2:
+            raise MalformedCells("an update without its new row")
+        for places in _pieces(_places(of.cells, data, start, end)):
+            yield self._piece(data, layout, event, operation & OPERATION, places)
 
-    def _row_images(self, position: int, mapped: _Mapped, code: int, data: bytes, start: int, end: int) -> int:
-        """Where the row images begin, once the event is seen to have all columns."""
-        start += ID_AND_FLAGS
-        if code in _WITH_EXTRA:
-            start += max(2, int.from_bytes(data[start : start + 2], "little"))
-        if start >= end:
-            raise MalformedEvent(self.at(position), "a rows event without a header")
-        columns = data[start]
-        start += 1
-        if columns in _LENGTH_SIZES:
-            size = _LENGTH_SIZES[columns]
-            columns, start = int.from_bytes(data[start : start + size], "little"), start + size
-        if columns != mapped.columns:
-            reason = f"{columns} columns where its table map has {mapped.columns}"
-            raise MalformedRows(self.at(position), str(mapped.name), reason)
-        bitmap, everything = (columns + 7) // 8, (1 << columns) - 1
-        for _ in range(2 if code in _UPDATES else 1):
-            present = int.from_bytes(data[start : start + bitmap], "little")
-            if present & everything != everything:
-                raise PartialRowImage(self.at(position), str(mapped.name))
-            start += bitmap
-        if start > end:
-            raise MalformedEvent(self.at(position), "a rows event that ends in its header")
-        return start
+    def _piece(self, data: bytes, layout: int, event: int, operation: int, places: Iterable[Place]) -> Batch:
+        changes: Iterable[tuple[Place, Place]]
+        if operation == UPDATES:
+            pairs = iter(places)
+            changes = zip(pairs, pairs, strict=True)
+        elif operation == INSERTS:
+            changes = ((_NOWHERE, place) for place in places)
+        else:
+            changes = ((place, _NOWHERE) for place in places)
+        rows = [(layout, event, *before, *after) for before, after in changes]
+        return self._batch(data, np.array(rows, np.int64).reshape(len(rows), FIELDS))
 
 
-_NO_TABLE: Final = frozenset({b"\xff" * 6, b"\xff\xff\xff\0\0\0", b"\xff\xff\xff\xff\0\0"})
-_DUMMY_SIZE: Final = 6 + 2 + 1  # number, flags, no columns
+def _places(cells: Sequence[Cell], data: bytes, start: int, end: int) -> Iterator[Place]:
+    """Where each image of data[start:end] lies. Raises MalformedCells."""
+    while start < end:
+        stop = image_end(cells, data, start, end)
+        yield start, stop
+        start = stop
 
 
-_CACHED_DECODERS: Final = 1024
-_decoders: dict[tuple[bytes, Table], tuple[int, Decoder]] = {}
+def _pieces(items: Iterator[T]) -> Iterator[list[T]]:
+    """An even number of them at a time, so that an update's two rows stay together."""
+    while piece := list(islice(items, _FIRST_CHANGES)):
+        yield piece
 
 
-def compiled(text: bytes, table: Table, at: str) -> tuple[int, Decoder]:
-    """(columns, decoder) for a table map's text and a definition; kept for the next range in this process."""
-    found = _decoders.get((text, table))
-    if found is None:
-        cells = cells_of(parse_map(text, at), table, at)
-        found = len(cells), compile_decoder(cells)
-        if len(_decoders) >= _CACHED_DECODERS:
-            _decoders.clear()
-        _decoders[text, table] = found
-    return found
+def _is_end_of_statement_only(number: int, code: int, body: bytes) -> bool:
+    """MySQL ends some statements with a rows event of no table (number ~0), no column and no row."""
+    extra = b"\2\0" if OPERATIONS.get(code, PARTIAL_UPDATES) & HAS_EXTRA else b""
+    return number in _NO_TABLE and body[ID_AND_FLAGS:] == extra + b"\0"
+
+
+def _first_image(at: str, table: str, columns: int, operation: int, data: bytes, start: int, end: int) -> int:
+    """Where the row images begin, once the event is seen to have all columns. `start`: behind the flags."""
+    if operation & HAS_EXTRA:
+        extra = int.from_bytes(data[start : start + 2], "little")
+        if extra < 2:
+            raise MalformedEvent(at, f"extra data of {extra} bytes, its own length included")
+        start += extra
+    if start >= end:
+        raise MalformedEvent(at, "a rows event without a header")
+    found = data[start]
+    start += 1
+    if found in _LENGTH_SIZES:
+        size = _LENGTH_SIZES[found]
+        found, start = int.from_bytes(data[start : start + size], "little"), start + size
+    if found != columns:
+        raise MalformedRows(at, table, f"{found} columns where its table map has {columns}")
+    bitmap, everything = (columns + 7) // 8, (1 << columns) - 1
+    for _ in range(2 if operation & OPERATION == UPDATES else 1):
+        if start + bitmap > end:
+            raise MalformedEvent(at, "a rows event that ends in its header")
+        if int.from_bytes(data[start : start + bitmap], "little") & everything != everything:
+            raise PartialRowImage(at, table)
+        start += bitmap
+    return start

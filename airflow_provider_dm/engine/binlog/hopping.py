@@ -1,0 +1,57 @@
+"""The scan's short cut over ordinary transactions: `kernels.headers` behind the words of `transaction`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from airflow_provider_dm.engine.binlog.events import DO
+from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.binlog.transaction import Stretch
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+
+_IDS: Final = 256  # runs of ids in one hop
+
+
+class Hopper:
+    """Hops over the transactions of one scan."""
+
+    def __init__(self, flavour: Flavour, trailer: int) -> None:
+        import numpy as np  # here, as the relay scans too, and never hops
+
+        from airflow_provider_dm.engine.binlog.kernels.headers import hop
+
+        self._hop = hop
+        self._mariadb = flavour is Flavour.MARIADB
+        self._trailer = trailer
+        self._from_bytes = np.frombuffer
+        self._do = np.frombuffer(DO, np.uint8)
+        self._ids: Any = np.empty((_IDS, 4), np.uint64)
+
+    def hop(self, found: Stretch, position: int, buffer: bytes, base: int, *, cut: int, before: int) -> int:
+        """Add the ordinary transactions from `position` on, a boundary in `buffer` (which lies at `base`), to `found`.
+
+        Stops with the one that ends at or behind `cut`, and in front of one that does not end before `before`. Gives
+        where the next transaction begins.
+        """
+        data = self._from_bytes(buffer, self._do.dtype)
+        limit = max(0, min(len(data), before - 1 - base))
+        end, transactions, newest, count = self._hop(
+            data, position - base, limit, cut - base, self._trailer, self._mariadb, self._do, self._ids
+        )
+        if not transactions:
+            return position
+        found.end = base + end
+        found.transactions += transactions
+        found.newest_timestamp = max(found.newest_timestamp, newest)
+        for first, second, low, high in self._ids[:count].tolist():
+            if self._mariadb:
+                found.trail.add_mariadb(first, second, high)
+            else:
+                uuid = first.to_bytes(8, "little") + second.to_bytes(8, "little")
+                found.trail.add_run(uuid, low, high)
+        return found.end
+
+
+def hopper_for(flavour: Flavour, trailer: int, *, compiled: bool | None = None) -> Hopper | None:
+    """A hopper, if the kernels are there (`compiled`: whether to use them; None: if they are ready)."""
+    return Hopper(flavour, trailer) if (build.ready() if compiled is None else compiled) else None

@@ -1,0 +1,197 @@
+"""Row images to values: canonical rows, cells side by side, tuples of literals. By kernels where they are ready.
+
+Two ways, one result: where a layout has columns that kernels do not write, or where the kernels are not compiled yet,
+the plain decoder and the codecs do it. `images` is int64[rows, 2]: where each image begins and ends in `data`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from airflow_provider_dm.engine.binlog.layout import Layout
+from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, decoder_of
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.literals import NULL
+from airflow_provider_dm.engine.schema.codec import Row, Value
+
+Buffer = bytes | memoryview
+
+_SPARE_ROWS: Final = 64  # for how many rows there is room at first whose text is longer than usual
+
+
+class MalformedImage(ValueError):
+    """Image number `index` is not what its layout says."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells one behind the other: cell i ends at ends[i] in `text`, or at ~ends[i] if it is NULL and takes no room."""
+
+    text: Buffer
+    ends: Any
+    columns: int
+
+    def rows(self) -> list[Row]:
+        """The cells of each image as a tuple."""
+        text = bytes(self.text)
+        values: list[Value] = []
+        start = 0
+        for end in self.ends.tolist():
+            if end < 0:
+                values.append(None)
+            else:
+                values.append(text[start:end])
+                start = end
+        width = self.columns
+        return [tuple(values[at : at + width]) for at in range(0, len(values), width)]
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """`(1,'a',NULL),` one behind the other: tuple i ends, with its comma, at ends[i] in `text`."""
+
+    text: Buffer
+    ends: Any
+
+    def __getitem__(self, index: int) -> bytes:
+        start = int(self.ends[index - 1]) if index else 0
+        return bytes(self.text[start : int(self.ends[index]) - 1])
+
+
+def rows_of(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list[Row]:
+    """Canonical values. `compiled`: by the kernels, if they know all columns. Raises MalformedImage."""
+    everything = layout.everything
+    if not compiled:
+        return list(_plain_rows(layout, data, images, everything))
+    plain = layout.for_kernels.plain_only.intersection(everything)
+    fast = [index for index in everything if index not in plain]
+    rows: list[Row] = [()] * len(images)
+    if fast:
+        rows = _kernel_cells(layout, data, images, fast, literal=False).rows()
+    return _with_columns(rows, sorted(plain), _plain_rows(layout, data, images, sorted(plain))) if plain else rows
+
+
+def cells_of(
+    layout: Layout, data: bytes, images: Any, picked: Sequence[int], target: Flavour | None, *, compiled: bool
+) -> Cells:
+    """The columns `picked`, in that order: literals for a target of this flavour, or (None) canonical values.
+
+    Raises MalformedImage.
+    """
+    if _by_kernel(layout, picked, compiled):
+        return _kernel_cells(layout, data, images, picked, literal=target is not None)
+    writers = [None if target is None else layout.codecs[index].literal(target) for index in picked]
+    parts: list[bytes] = []
+    ends: list[int] = []
+    end = 0
+    for row in _plain_rows(layout, data, images, picked):
+        for value, write in zip(row, writers, strict=True):
+            if value is None:
+                ends.append(~end)
+                continue
+            parts.append(value if write is None else write(value))
+            end += len(parts[-1])
+            ends.append(end)
+    return Cells(b"".join(parts), np.array(ends, np.int64), len(picked))
+
+
+def tuples_of(
+    layout: Layout, data: bytes, images: Any, picked: Sequence[int], target: Flavour, *, compiled: bool
+) -> Tuples:
+    """The literals of the columns `picked`, in that order, for a target of this flavour. Raises MalformedImage."""
+    if _by_kernel(layout, picked, compiled):
+        return _kernel_tuples(layout, data, images, picked)
+    writers = [layout.codecs[index].literal(target) for index in picked]
+    parts = []
+    for row in _plain_rows(layout, data, images, picked):
+        written = [NULL if value is None else write(value) for write, value in zip(writers, row, strict=True)]
+        parts.append(b"(" + b",".join(written) + b"),")
+    return Tuples(b"".join(parts), np.cumsum([len(part) for part in parts], dtype=np.int64))
+
+
+def _with_columns(rows: list[Row], columns: Sequence[int], values: Iterator[Row]) -> list[Row]:
+    """The rows with these columns' values put in."""
+    merged = []
+    for row, more in zip(rows, values, strict=True):
+        whole = list(row)
+        for column, value in zip(columns, more, strict=True):  # ascending: what is before a column is there already
+            whole.insert(column, value)
+        merged.append(tuple(whole))
+    return merged
+
+
+def _by_kernel(layout: Layout, picked: Sequence[int], compiled: bool) -> bool:
+    return compiled and layout.for_kernels.plain_only.isdisjoint(picked)
+
+
+def _plain_rows(layout: Layout, data: bytes, images: Any, picked: Sequence[int]) -> Iterator[Row]:
+    decode = decoder_of(layout.cells, tuple(picked))
+    for index, (start, end) in enumerate(images.tolist()):
+        try:
+            yield decode(data, start, end)
+        except MalformedCells as error:
+            raise MalformedImage(index, str(error)) from error
+
+
+def _kernel_cells(layout: Layout, data: bytes, images: Any, picked: Sequence[int], *, literal: bool) -> Cells:
+    from airflow_provider_dm.engine.binlog.kernels.rows import write_cells
+
+    of, columns = layout.for_kernels, np.array(picked, np.int64)
+    source, ends = np.frombuffer(data, np.uint8), np.empty(len(images) * len(picked), np.int64)
+
+    def write(first: int, out: Any, at: int, status: Any) -> int:
+        described = (of.columns, of.constants, of.members, columns)
+        return int(write_cells(source, images, first, *described, literal, of.literal_room, out, at, ends, status))
+
+    return Cells(_written(layout, data, images, picked, write), ends, len(picked))
+
+
+def _kernel_tuples(layout: Layout, data: bytes, images: Any, picked: Sequence[int]) -> Tuples:
+    from airflow_provider_dm.engine.binlog.kernels.rows import write_tuples
+
+    of, columns = layout.for_kernels, np.array(picked, np.int64)
+    source, ends = np.frombuffer(data, np.uint8), np.empty(len(images), np.int64)
+
+    def write(first: int, out: Any, at: int, status: Any) -> int:
+        described = (of.columns, of.constants, of.members, columns)
+        return int(write_tuples(source, images, first, *described, of.literal_room, out, at, ends, status))
+
+    return Tuples(_written(layout, data, images, picked, write), ends)
+
+
+def _written(
+    layout: Layout, data: bytes, images: Any, picked: Sequence[int], write: Callable[[int, Any, int, Any], int]
+) -> memoryview:
+    """Let a kernel write all images into one buffer, which grows when it is full."""
+    from airflow_provider_dm.engine.binlog.kernels.rows import MALFORMED
+
+    room = layout.for_kernels.literal_room
+    sizes = images[:, 1] - images[:, 0]
+    out = np.empty(2 * int(sizes.sum()) + min(len(images), _SPARE_ROWS) * room, np.uint8)
+    done, status = 0, np.zeros(2, np.int64)
+    while True:
+        done = write(done, out, int(status[1]), status)
+        if status[0] == MALFORMED:
+            _raise_malformed(layout, data, images, done, picked)
+        if done == len(images):
+            return out[: int(status[1])].data
+        larger = np.empty(2 * len(out) + 2 * int(sizes[done]) + room, np.uint8)
+        larger[: status[1]] = out[: status[1]]
+        out = larger
+
+
+def _raise_malformed(layout: Layout, data: bytes, images: Any, index: int, picked: Sequence[int]) -> None:
+    """The plain decoder says why."""
+    try:
+        decoder_of(layout.cells, tuple(picked))(data, int(images[index, 0]), int(images[index, 1]))
+    except MalformedCells as error:
+        raise MalformedImage(index, str(error)) from error
+    raise MalformedImage(index, "the compiled decoder refuses what the plain one reads; please report this")

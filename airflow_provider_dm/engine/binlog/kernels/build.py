@@ -1,0 +1,186 @@
+"""How kernels are compiled, kept on disk and found again.
+
+Compiling takes tens of seconds, loading what was compiled before a fraction of one. So no process that has work to do
+compiles: it loads what is ready, or goes on with the plain twins and lets a process of its own compile meanwhile.
+
+The cache is a directory named after everything that the machine code depends on: the sources of this package and of the
+modules whose numbers it takes over, the versions of Python, numba and llvmlite, and the processor. numba's own cache
+looks only at the file of the function itself and would go on with a stale helper. Machine code is only loaded from a
+directory that nobody else can write.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import importlib
+import logging
+import os
+import platform
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+log = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENTRIES: Final = ("headers", "split", "rows")
+"""Modules with entry points: importing all of them compiles or loads everything."""
+
+SWITCH: Final = "DM_KERNELS"
+"""Environment: `off` uses the plain twins, whatever is ready."""
+DIRECTORY: Final = "DM_KERNEL_CACHE"
+"""Environment: where the compiled code is kept, instead of the user's cache directory."""
+
+CONSTANTS: Final = (
+    "binlog.cells",
+    "binlog.events",
+    "binlog.gtid_events",
+    "binlog.header",
+    "binlog.layout",
+    "binlog.splitting",
+    "schema.codec",
+    "schema.numbers",
+)
+"""Rooms' modules whose numbers are compiled into the kernels."""
+
+_MARKER: Final = "ready"
+_PACKAGE: Final = __name__.rpartition(".")[0]
+_ENGINE: Final = _PACKAGE.rpartition(".binlog")[0]
+
+
+def entry(signature: str) -> Callable[[F], F]:
+    """Compile a function that Python calls, for exactly this signature, or load it from the cache.
+
+    Functions that only kernels call are decorated with numba's own `njit` and compiled as part of their callers.
+    """
+    import numba
+
+    from airflow_provider_dm.engine.binlog.kernels.cache import cache_of
+
+    def decorate(function: F) -> F:
+        compiled = numba.njit(nogil=True, error_model="numpy")(function)
+        compiled._cache = cache_of(function, directory())
+        compiled.compile(signature)
+        compiled.disable_compile()
+        return compiled
+
+    return decorate
+
+
+@functools.cache
+def directory() -> Path:
+    """The cache of exactly this code on exactly this machine; it need not exist. Nobody else can write into it."""
+    return _root() / _fingerprint()
+
+
+def ready() -> bool:
+    """Whether importing the kernels loads them instead of compiling them."""
+    return _allowed() and (directory() / _MARKER).exists() and _is_ours_alone(directory())
+
+
+def warm(*, wait: bool = True) -> None:
+    """Compile what is not in the cache yet; if another process is at it, wait for it, or (`wait=False`) leave it alone.
+
+    Raises ImportError without numba, and PermissionError where others could write into the cache.
+    """
+    target = directory()
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _is_ours_alone(target):
+        raise PermissionError(f"{target} belongs to somebody else, or others can write into it")
+    with open(target / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        for name in ENTRIES:
+            importlib.import_module(f"{_PACKAGE}.{name}")
+        (target / _MARKER).touch()
+
+
+@functools.cache
+def warm_in_background() -> None:
+    """Once for this process: if the kernels are not ready, let a process of its own compile them, with low priority."""
+    if not _allowed() or ready():
+        return
+    code = f"import os; os.nice(10); from {_PACKAGE} import build; build.warm(wait=False)"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+    subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    log.info("compiling the binlog kernels in the background; rows are decoded by plain Python until then")
+
+
+def _allowed() -> bool:
+    return os.environ.get(SWITCH, "").lower() != "off" and _installed()
+
+
+@functools.cache
+def _installed() -> bool:
+    try:
+        version("numba")
+    except PackageNotFoundError:
+        log.warning("numba is not installed: binlogs are decoded by plain Python, which is many times slower")
+        return False
+    return True
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256()
+    # Not the file system: on a cluster the engine may lie in a zip archive.
+    kernels = [source for source in resources.files(_PACKAGE).iterdir() if source.name.endswith(".py")]
+    rooms = [resources.files(f"{_ENGINE}.{room}") / f"{name}.py" for room, name in (c.split(".") for c in CONSTANTS)]
+    for source in (*sorted(kernels, key=lambda source: source.name), *rooms):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    parts = (sys.version, version("numba"), version("llvmlite"), platform.machine(), _processor())
+    digest.update("\0".join(parts).encode())
+    return digest.hexdigest()[:16]
+
+
+def _processor() -> str:
+    import llvmlite.binding as llvm
+
+    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+def _root() -> Path:
+    given = os.environ.get(DIRECTORY)
+    if given:
+        return _ours(Path(given)) or _REFUSED
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "airflow-provider-dm" / "kernels"
+    shared = Path(tempfile.gettempdir()) / f"airflow-provider-dm-kernels-{os.getuid()}"
+    return _ours(home) or _ours(shared) or _REFUSED
+
+
+_REFUSED: Final = Path("/nonexistent/airflow-provider-dm-kernels")
+"""Where no directory will do: nothing is ever ready there."""
+
+
+def _ours(path: Path) -> Path | None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None
+    if _is_ours_alone(path):
+        return path
+    log.warning("%s belongs to somebody else, or others can write into it: no machine code is kept there", path)
+    return None
+
+
+def _is_ours_alone(path: Path) -> bool:
+    """A directory, no link to one, that is ours and that nobody else can write into."""
+    found = path.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022

@@ -1,0 +1,44 @@
+"""numba's cache on disk, in a directory that is given, and for sources that may lie in a zip archive.
+
+numba asks a *locator* where a function's machine code is kept and whether its source has changed. Ours answers with the
+directory, whose name is made from the sources (`build`), so nothing in it is ever out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+
+def cache_of(function: Callable[..., Any], directory: Path) -> FunctionCache:
+    """The cache of one function."""
+
+    class Locator:
+        """What numba asks."""
+
+        @classmethod
+        def from_function(cls, _function: Callable[..., Any], _file: str) -> Locator:
+            return cls()
+
+        def ensure_cache_path(self) -> None:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+        def get_cache_path(self) -> str:
+            return str(directory)
+
+        def get_source_stamp(self) -> str:
+            return directory.name
+
+        def get_disambiguator(self) -> str:
+            return ""
+
+    class Implementation(CompileResultCacheImpl):
+        _locator_classes = (Locator,)
+
+    class Cache(FunctionCache):
+        _impl_class = Implementation
+
+    return Cache(function)

@@ -1,0 +1,70 @@
+"""Integers as decimal digits. Each function writes to the address `out` and gives the place behind what it wrote."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit, uint64
+
+from airflow_provider_dm.engine.binlog.kernels.machine import bit_length, store1, store2
+
+_ZERO, _MINUS = uint64(ord("0")), uint64(ord("-"))
+_POWERS: Final = np.array([10**exponent for exponent in range(20)], np.uint64)
+_LOG10_OF_2: Final = 1233  # times 4096
+_PAIRS: Final = np.array([ord(str(n // 10)) | ord(str(n % 10)) << 8 for n in range(100)], np.uint64)
+
+
+@njit(forceinline=True)
+def count_digits(value: Any) -> int:
+    """How many digits a number has; one for zero."""
+    estimate = (bit_length(value | uint64(1)) * _LOG10_OF_2) >> 12  # at most one too few
+    return estimate + (1 if value >= _POWERS[estimate] or estimate == 0 else 0)
+
+
+@njit
+def write_padded(value: Any, digits: int, out: int) -> int:
+    """The last `digits` digits of a number, with leading zeros."""
+    end = out + digits
+    place = end - 4
+    while place >= out:
+        rest = value // uint64(10000)
+        four = value - rest * uint64(10000)
+        upper = four // uint64(100)
+        store2(place, _PAIRS[upper])
+        store2(place + 2, _PAIRS[four - upper * uint64(100)])
+        value = rest
+        place -= 4
+    place += 2
+    if place >= out:
+        rest = value // uint64(100)
+        store2(place, _PAIRS[value - rest * uint64(100)])
+        value = rest
+        place -= 2
+    if place + 1 == out:
+        store1(out, _ZERO + value % uint64(10))
+    return end
+
+
+@njit(forceinline=True)
+def write_two(value: int, out: int) -> int:
+    """A number below 100, as two digits."""
+    store2(out, _PAIRS[value])
+    return out + 2
+
+
+@njit
+def write_unsigned(value: Any, out: int) -> int:
+    """A number of 64 bits."""
+    return write_padded(value, count_digits(value), out)
+
+
+@njit(forceinline=True)
+def write_signed(bits: Any, size: int, out: int) -> int:
+    """`size` bytes in two's complement, given as an unsigned number."""
+    top = uint64(1) << uint64(8 * size - 1)
+    if bits & top:
+        store1(out, _MINUS)
+        out += 1
+        bits = (top << uint64(1)) - bits  # of 64 bits: 0 - bits
+    return write_unsigned(bits, out)

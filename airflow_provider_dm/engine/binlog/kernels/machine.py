@@ -1,0 +1,140 @@
+"""What numba has no word for: memory by its address, carry-less multiplication, the upper half of a product.
+
+Inside the kernels a buffer is the address of its first byte. Arrays would be passed as seven numbers each and counted
+as references: measured, that costs more than the work on a cell. The functions that Python calls take arrays, so that
+buffers live as long as the call, and nothing but addresses goes further.
+
+Nothing here checks bounds: that is the caller's business, always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import njit, types, uint64
+from numba.extending import intrinsic
+
+HAS_CLMUL: Final = bool(llvm.get_host_cpu_features().get("pclmul", False))
+"""x86-64 with PCLMULQDQ, which is all of them since 2010."""
+
+_I8, _I32, _I64, _I128 = (ir.IntType(bits) for bits in (8, 32, 64, 128))
+_PAIR: Final = ir.VectorType(_I64, 2)
+
+
+def _loader(bits: int) -> Callable[..., Any]:
+    def load(_context: Any, address: types.Integer) -> Any:
+        def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            kind = ir.IntType(bits)
+            loaded = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
+            loaded.align = 1
+            return loaded if bits == _I64.width else builder.zext(loaded, _I64)
+
+        return types.uint64(types.int64), generate
+
+    load.__doc__ = f"{bits} bits at an address, as a little-endian number without sign."
+    return intrinsic(load)
+
+
+def _storer(bits: int) -> Callable[..., Any]:
+    def store(_context: Any, address: types.Integer, value: types.Integer) -> Any:
+        def generate(target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            kind = ir.IntType(bits)
+            value = arguments[1] if bits == _I64.width else builder.trunc(arguments[1], kind)
+            stored = builder.store(value, builder.inttoptr(arguments[0], kind.as_pointer()))
+            stored.align = 1
+            return target.get_dummy_value()
+
+        return types.void(types.int64, types.uint64), generate
+
+    store.__doc__ = f"Write the lower {bits} bits of a number to an address, little-endian."
+    return intrinsic(store)
+
+
+load1, load2, load4, load8 = (_loader(bits) for bits in (8, 16, 32, 64))
+store1, store2, store8 = (_storer(bits) for bits in (8, 16, 64))
+
+
+@intrinsic
+def bit_length(_context: Any, value: types.Integer) -> Any:
+    """How many bits a number has, leading zeros not counted; zero has none."""
+
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        leading = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+        return builder.sub(ir.Constant(_I64, _I64.width), leading)
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def carryless_product(_context: Any, left: types.Integer, right: types.Integer) -> Any:
+    """(lower, upper) half of the product of two polynomials over GF(2). Only where HAS_CLMUL."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(_PAIR, [_PAIR, _PAIR, _I8])
+        multiply = builder.module.declare_intrinsic("llvm.x86.pclmulqdq", (), kind)
+        first, second = ir.Constant(_I32, 0), ir.Constant(_I32, 1)
+        empty = ir.Constant(_PAIR, [0, 0])
+        factors = [builder.insert_element(empty, argument, first) for argument in arguments]
+        product = builder.call(multiply, [*factors, ir.Constant(_I8, 0)])
+        halves = [builder.extract_element(product, half) for half in (first, second)]
+        return context.make_tuple(builder, signature.return_type, halves)
+
+    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def wide_product(_context: Any, left: types.Integer, right: types.Integer) -> Any:
+    """(lower, upper) 64 bits of the product of two 64-bit numbers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        left, right = (builder.zext(argument, _I128) for argument in arguments)
+        product = builder.mul(left, right)
+        upper = builder.lshr(product, ir.Constant(_I128, 64))
+        halves = [builder.trunc(half, _I64) for half in (product, upper)]
+        return context.make_tuple(builder, signature.return_type, halves)
+
+    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), generate
+
+
+@njit(forceinline=True)
+def little(source: int, size: int) -> Any:
+    """`size` bytes (1 to 8) as a little-endian number."""
+    if size == 4:
+        return load4(source)
+    if size == 8:
+        return load8(source)
+    if size == 1:
+        return load1(source)
+    if size == 2:
+        return load2(source)
+    number = uint64(0)
+    for index in range(size):
+        number |= load1(source + index) << uint64(8 * index)
+    return number
+
+
+@njit(forceinline=True)
+def big(source: int, size: int) -> Any:
+    """`size` bytes (0 to 8) as a big-endian number."""
+    number = uint64(0)
+    for index in range(size):
+        number = (number << uint64(8)) | load1(source + index)
+    return number
+
+
+@njit(forceinline=True)
+def copy(source: int, size: int, out: int) -> int:
+    """`size` bytes; gives the place behind them in `out`."""
+    end = source + size
+    while source + 8 <= end:
+        store8(out, load8(source))
+        source += 8
+        out += 8
+    while source < end:
+        store1(out, load1(source))
+        source += 1
+        out += 1
+    return out

@@ -1,0 +1,93 @@
+"""Strings as SQL literals, under the pinned session. The plain twin is `mysql.literals`.
+
+`source` and `out` are addresses; each function gives the place behind what it wrote.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit, uint64
+
+from airflow_provider_dm.engine.binlog.kernels.machine import load1, load8, store1, store2, store8
+
+_QUOTE, _BACKSLASH, _X = (uint64(ord(char)) for char in "'\\x")
+_HEX: Final = np.array([int.from_bytes(b"%02x" % byte, "little") for byte in range(256)], np.uint64)
+_ONES, _TOPS = uint64(0x0101010101010101), uint64(0x8080808080808080)
+_QUOTES, _BACKSLASHES = uint64(0x0101010101010101 * ord("'")), uint64(0x0101010101010101 * ord("\\"))
+
+
+@njit(forceinline=True)
+def _zero_bytes(word: Any) -> Any:
+    """Not zero if one of the eight bytes is zero (A. Mycroft, 1987)."""
+    return (word - _ONES) & ~word & _TOPS
+
+
+@njit(forceinline=True)
+def write_escaped(source: int, size: int, out: int) -> int:
+    """With a backslash before each quote and backslash."""
+    end, begin, place = source + size, source, out
+    found = uint64(0)
+    while source + 8 <= end:
+        word = load8(source)
+        found |= _zero_bytes(word ^ _QUOTES) | _zero_bytes(word ^ _BACKSLASHES)
+        store8(place, word)
+        source += 8
+        place += 8
+    while source < end:
+        byte = load1(source)
+        if byte == _QUOTE or byte == _BACKSLASH:
+            found = uint64(1)
+        store1(place, byte)
+        source += 1
+        place += 1
+    return place if found == uint64(0) else _escaped_slowly(begin, end, out)
+
+
+@njit
+def _escaped_slowly(source: int, end: int, out: int) -> int:
+    while source < end:
+        byte = load1(source)
+        if byte == _QUOTE or byte == _BACKSLASH:
+            store1(out, _BACKSLASH)
+            out += 1
+        store1(out, byte)
+        source += 1
+        out += 1
+    return out
+
+
+@njit(forceinline=True)
+def write_text_literal(source: int, size: int, out: int) -> int:
+    r"""'it\'s'"""
+    store1(out, _QUOTE)
+    out = write_escaped(source, size, out + 1)
+    store1(out, _QUOTE)
+    return out + 1
+
+
+@njit
+def write_hexadecimal(source: int, size: int, out: int) -> int:
+    """x'00ff'"""
+    store1(out, _X)
+    store1(out + 1, _QUOTE)
+    out += 2
+    for place in range(source, source + size):
+        store2(out, _HEX[load1(place)])
+        out += 2
+    store1(out, _QUOTE)
+    return out + 1
+
+
+@njit
+def is_ascii(source: int, size: int) -> bool:
+    """Whether no byte has its top bit."""
+    end, found = source + size, uint64(0)
+    while source + 8 <= end:
+        found |= load8(source)
+        source += 8
+    while source < end:
+        found |= load1(source)
+        source += 1
+    return found & _TOPS == uint64(0)

@@ -1,0 +1,167 @@
+"""How the row images of one table map are read as rows of one table: compiled once, as arrays for the kernels.
+
+A layout is made from a table map's text and a definition (`layout_of`). The plain decoder reads its `cells`; kernels
+read `columns`, one row of numbers for each cell, and `constants`, the texts that a literal may need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from airflow_provider_dm.engine.binlog.cells import Cell, Kind
+from airflow_provider_dm.engine.binlog.table_map import cells_of, parse_map
+from airflow_provider_dm.engine.mysql.literals import escaped
+from airflow_provider_dm.engine.schema.codec import Codec, Style, codec_for
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
+
+PLAIN_ONLY: Final = frozenset({Kind.JSON, Kind.UUID, Kind.INET4, Kind.INET6, Kind.COMPRESSED, Kind.HIDDEN})
+"""Kinds whose values only the plain decoder makes, or nobody (HIDDEN); kernels still know how long they are."""
+
+_LONGEST_FIXED: Final = 128
+"""More than the text of any number or time, with quotes."""
+_SLACK: Final = 16
+"""For the parentheses of a row, and for words of which only the first bytes count."""
+
+
+class Field(IntEnum):
+    """What stands in a row of `Layout.columns`."""
+
+    KIND = 0
+    SIZE = 1
+    PREFIX = 2
+    PRECISION = 3
+    SCALE = 4
+    STYLE = 5
+    FIRST_MEMBER = 6
+    MEMBERS = 7
+    NAME_AT = 8  # of the charset's introducer, in the constants
+    NAME_SIZE = 9
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """`cells[i]` reads column i of `table`; `codecs[i]` writes it. Hidden columns have cells only, at the end."""
+
+    table: Table
+    cells: tuple[Cell, ...]
+    codecs: tuple[Codec, ...]
+
+    @cached_property
+    def for_kernels(self) -> LayoutArrays:
+        hidden = len(self.cells) - len(self.codecs)
+        return LayoutArrays.of(self.cells, (*self.codecs, *[Codec(Style.PLAIN, None)] * hidden))
+
+    @property
+    def bitmap_size(self) -> int:
+        """Bytes of NULL bits before the cells of an image."""
+        return (len(self.cells) + 7) // 8
+
+    @property
+    def everything(self) -> range:
+        """All columns of the table."""
+        return range(len(self.codecs))
+
+
+@dataclass(frozen=True, eq=False)
+class LayoutArrays:
+    """A layout in numbers.
+
+    `columns`: int64[cells, Field]. `constants`: uint8, all texts. `members`: int64[members, 4], where the canonical
+    text and the literal of each ENUM or SET member lie in the constants (start, size, start, size). `literal_room`:
+    bytes that one row's literals take at most, beside twice the bytes of its image. `plain_only`: columns that kernels
+    cannot write.
+    """
+
+    columns: Any
+    constants: Any
+    members: Any
+    literal_room: int
+    plain_only: frozenset[int]
+
+    @classmethod
+    def of(cls, cells: Sequence[Cell], codecs: Sequence[Codec]) -> LayoutArrays:
+        texts, room = _Texts(), _SLACK
+        columns: list[tuple[int, ...]] = []
+        members: list[tuple[int, ...]] = []
+        for cell, codec in zip(cells, codecs, strict=True):
+            first, described = len(members), _members(cell, codec)
+            room += _room(cell, codec, described)
+            members += [(*texts.add(text), *texts.add(literal)) for text, literal in described]
+            name = b"_" + codec.introducer + b" " if codec.introducer else b""
+            columns.append(
+                (
+                    *(cell.kind, cell.size, cell.prefix, cell.precision, cell.scale, codec.style),
+                    *(first, len(described), *texts.add(name)),
+                )
+            )
+        return cls(
+            np.array(columns, np.int64).reshape(len(cells), len(Field)),
+            np.frombuffer(texts.joined(), np.uint8),
+            np.array(members, np.int64).reshape(len(members), 4),
+            room,
+            frozenset(
+                index
+                for index, (cell, codec) in enumerate(zip(cells, codecs, strict=True))
+                if cell.kind in PLAIN_ONLY or codec.style is Style.JSON
+            ),
+        )
+
+
+def _members(cell: Cell, codec: Codec) -> list[tuple[bytes, bytes]]:
+    """(canonical text, literal) by the index of an ENUM; (text, its part of a literal) by the bit of a SET."""
+    if cell.kind is Kind.ENUM:
+        write = codec.literal()
+        return [(text, write(text)) for text in (INVALID_MEMBER, *cell.members)]
+    return [(text, escaped(text)) for text in cell.members]
+
+
+class _Texts:
+    """Texts one behind the other."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, text: bytes) -> tuple[int, int]:
+        """(start, size) of the text."""
+        self._parts.append(text)
+        self._size += len(text)
+        return self._size - len(text), len(text)
+
+    def joined(self) -> bytes:
+        return b"".join(self._parts) + bytes(8)  # so that there is always something to point at
+
+
+def _room(cell: Cell, codec: Codec, described: Sequence[tuple[bytes, bytes]]) -> int:
+    """Bytes of a cell's literal, with what separates it, that are not its own bytes doubled."""
+    members = sum(max(len(text), len(literal)) + 1 for text, literal in described)
+    padding = 2 * cell.precision if cell.kind is Kind.PADDED else 0
+    return _LONGEST_FIXED + len(codec.introducer) + members + padding
+
+
+def layout_of(map_text: bytes, table: Table, at: str) -> Layout:
+    """The layout of a table map (its bytes behind id and flags) for a definition; kept in this process.
+
+    Raises MalformedEvent, SchemaMismatch, UnsupportedColumnType.
+    """
+    key = (map_text, table)
+    found = _layouts.get(key)
+    if found is None:
+        cells = cells_of(parse_map(map_text, at), table, at)
+        codecs = tuple(codec_for(table.name, column) for column in table.columns)
+        found = Layout(table, cells, codecs)
+        if len(_layouts) >= _KEPT_LAYOUTS:
+            _layouts.clear()
+        _layouts[key] = found
+    return found
+
+
+_KEPT_LAYOUTS: Final = 1024
+_layouts: dict[tuple[bytes, Table], Layout] = {}

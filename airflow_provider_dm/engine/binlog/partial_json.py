@@ -1,0 +1,93 @@
+"""PARTIAL_UPDATE_ROWS: updates whose new rows say of JSON columns only what changed (binlog_row_value_options).
+
+    row pair = image before, value options, [differences, one bit per JSON column of the table], image after
+
+(MySQL `libs/mysql/binlog/event/rows_event.h`, "Partial_update_rows_event".) A JSON cell with its bit set holds changes
+to the document before instead of a document. A document with changes cannot be made binary again by anybody but the
+server, and its text is all that is needed: both images of a pair are written anew with texts in place of documents, for
+a layout that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.cells import Cell, Kind
+from airflow_provider_dm.engine.binlog.layout import Layout
+from airflow_provider_dm.engine.binlog.lengths import Lengths
+from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, Place, image_end, locate
+from airflow_provider_dm.engine.schema.json_binary import MalformedJson, apply_diffs, text_of
+
+_DIFFERENCES: Final = 1
+"""The only value option that is known."""
+_TEXT: Final = Cell(Kind.BYTES, prefix=4)
+
+
+def with_texts(layout: Layout) -> Layout:
+    """The layout of the images that `row_pairs` writes."""
+    cells = tuple(_TEXT if cell.kind is Kind.JSON else cell for cell in layout.cells)
+    return replace(layout, cells=cells)
+
+
+def row_pairs(layout: Layout, data: bytes, start: int, end: int, at: str) -> Iterator[tuple[bytes, bytes]]:
+    """(image before, image after) of each update in data[start:end], for `with_texts(layout)`.
+
+    Raises MalformedCells, and MalformedEvent where a length is cut short; `at` is the event's place.
+    """
+    documents = [index for index, cell in enumerate(layout.cells) if cell.kind is Kind.JSON]
+    while start < end:
+        before = locate(layout.cells, data, start, end)
+        options_at = image_end(layout.cells, data, start, end)
+        reader = Lengths(data[options_at:end], at, "an update with JSON differences")
+        options, partial = reader.number(), 0
+        if options & ~_DIFFERENCES:
+            raise MalformedCells(f"value options {options:#x}")
+        if options:
+            partial = int.from_bytes(reader.take((len(documents) + 7) // 8), "little")
+        after_at = options_at + reader.position
+        after = locate(layout.cells, data, after_at, end)
+        changed = {index for bit, index in enumerate(documents) if partial >> bit & 1}
+        yield _before(layout, data, start, before), _after(layout, data, after_at, before, after, changed)
+        start = image_end(layout.cells, data, after_at, end)
+
+
+def _before(layout: Layout, data: bytes, start: int, places: list[Place | None]) -> bytes:
+    return _image(layout, data, start, places, {})
+
+
+def _after(
+    layout: Layout, data: bytes, start: int, before: list[Place | None], after: list[Place | None], changed: set[int]
+) -> bytes:
+    texts = {}
+    for index in changed:
+        old, new = before[index], after[index]
+        if old is None or new is None:
+            raise MalformedCells(f"column {index + 1} has differences to or from NULL")
+        try:
+            texts[index] = apply_diffs(data[slice(*old)], data[slice(*new)])
+        except MalformedJson as error:
+            raise MalformedCells(f"column {index + 1}: {error}") from error
+    return _image(layout, data, start, after, texts)
+
+
+def _image(layout: Layout, data: bytes, start: int, places: list[Place | None], texts: dict[int, bytes]) -> bytes:
+    """An image with the texts of its documents; `texts` are those that are known."""
+    parts = [data[start : start + layout.bitmap_size]]
+    for index, (cell, place) in enumerate(zip(layout.cells, places, strict=True)):
+        if place is None:
+            continue
+        if cell.kind is not Kind.JSON:
+            parts.append(data[place[0] - cell.prefix : place[1]])
+            continue
+        text = texts[index] if index in texts else _text(data[slice(*place)], index)
+        parts.append(len(text).to_bytes(_TEXT.prefix, "little") + text)
+    return b"".join(parts)
+
+
+def _text(document: bytes, index: int) -> bytes:
+    try:
+        return text_of(document)
+    except MalformedJson as error:
+        raise MalformedCells(f"column {index + 1}: {error}") from error

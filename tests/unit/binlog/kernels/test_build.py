@@ -1,0 +1,68 @@
+"""Machine code is found again only for the same sources, and only where nobody else could have put it."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.kernels import build
+
+PACKAGE = "airflow_provider_dm.engine.binlog.kernels"
+ENGINE = "airflow_provider_dm.engine."
+REPOSITORY = Path(build.__file__).parents[4]
+
+
+def imported(path: Path) -> set[str]:
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+    found = {node.module for node in nodes if node.module}
+    found |= {f"{node.module}.{alias.name}" for node in nodes for alias in node.names if node.module}
+    modules = {name for name in found if name.startswith(ENGINE) and not name.startswith(PACKAGE)}
+    return {name for name in modules if (REPOSITORY / (name.replace(".", "/") + ".py")).exists()}
+
+
+def test_every_module_whose_numbers_are_compiled_in_is_part_of_the_name() -> None:
+    needed = set[str]()
+    for path in Path(build.__file__).parent.glob("*.py"):
+        needed |= imported(path)
+    assert {name.removeprefix(ENGINE) for name in needed} == set(build.CONSTANTS)
+
+
+def fingerprint(root: Path) -> str:
+    code = f"from {PACKAGE} import build; print(build._fingerprint())"
+    environment = os.environ | {"PYTHONPATH": str(root), "PYTHONSAFEPATH": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("module", ["binlog/kernels/digits.py", "binlog/cells.py", "schema/codec.py"])
+def test_a_changed_source_has_another_name(module: str, tmp_path: Path) -> None:
+    shutil.copytree(REPOSITORY / "airflow_provider_dm", tmp_path / "airflow_provider_dm")
+    before = fingerprint(tmp_path)
+    with open(tmp_path / "airflow_provider_dm/engine" / module, "a") as file:
+        file.write("\n# changed\n")
+    assert fingerprint(tmp_path) != before
+    assert before == build.directory().name
+
+
+def test_a_directory_that_others_can_write_into_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    theirs.chmod(0o777)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    for refused in (theirs, link):
+        monkeypatch.setenv(build.DIRECTORY, str(refused))
+        assert build._root() == build._REFUSED
+    monkeypatch.setenv(build.DIRECTORY, str(tmp_path / "mine"))
+    assert build._root() == tmp_path / "mine"
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o700
+
+
+def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert build.ready()
+    monkeypatch.setenv(build.SWITCH, "off")
+    assert not build.ready()

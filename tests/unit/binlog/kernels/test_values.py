@@ -1,0 +1,233 @@
+"""What a kernel makes of a cell is what the plain decoder and the codec make of it, or both refuse it."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.binlog.cells import Cell, Kind
+from airflow_provider_dm.engine.binlog.images import MalformedImage, cells_of, rows_of, tuples_of
+from airflow_provider_dm.engine.binlog.layout import PLAIN_ONLY, Layout
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.schema import numbers
+from airflow_provider_dm.engine.schema.codec import Codec, Row, Style
+from tests.unit.binlog.building import ORDERS
+
+
+@dataclass(frozen=True)
+class Way:
+    """A cell and how its values are written."""
+
+    cell: Cell
+    codec: Codec
+
+    def __str__(self) -> str:
+        cell = self.cell
+        return f"{cell.kind.name}-{cell.size or cell.prefix}-{cell.precision}-{cell.scale}-{self.codec.style.name}"
+
+
+def way(cell: Cell, style: Style, introducer: bytes = b"") -> Way:
+    return Way(cell, Codec(style, None, introducer=introducer))
+
+
+def _decimals() -> list[Way]:
+    sizes = [(1, 0), (1, 1), (5, 0), (9, 9), (10, 2), (18, 9), (19, 10), (30, 30), (38, 38), (65, 0), (65, 30)]
+    return [way(Cell(Kind.DECIMAL, numbers.decimal_size(p, s), precision=p, scale=s), Style.PLAIN) for p, s in sizes]
+
+
+_MEMBERS = (b"a", b"it's", b"back\\slash", b"", "é".encode())
+_FRACTION = (0, 1, 1, 2, 2, 3, 3)
+WAYS = [
+    *(way(Cell(kind, size), Style.PLAIN) for kind in (Kind.SIGNED, Kind.UNSIGNED) for size in (1, 2, 3, 4, 8)),
+    way(Cell(Kind.FLOAT, 4), Style.FLOAT),
+    way(Cell(Kind.DOUBLE, 8), Style.FLOAT),
+    *_decimals(),
+    *(way(Cell(Kind.BITS, size), Style.BITS) for size in range(1, 9)),
+    way(Cell(Kind.YEAR, 1), Style.QUOTED),
+    way(Cell(Kind.DATE, 3), Style.QUOTED),
+    *(
+        way(Cell(kind, size + _FRACTION[fsp], precision=fsp), Style.QUOTED)
+        for kind, size in ((Kind.TIME2, 3), (Kind.DATETIME2, 5), (Kind.TIMESTAMP2, 4))
+        for fsp in range(7)
+    ),
+    way(Cell(Kind.OLD_TIME, 3), Style.QUOTED),
+    way(Cell(Kind.OLD_DATETIME, 8), Style.QUOTED),
+    way(Cell(Kind.OLD_TIMESTAMP, 4), Style.QUOTED),
+    *(way(Cell(Kind.BYTES, prefix=prefix), Style.TEXT) for prefix in (1, 2, 3, 4)),
+    way(Cell(Kind.BYTES, prefix=2), Style.HEX),
+    way(Cell(Kind.BYTES, prefix=2), Style.CHARSET, b"latin1"),
+    way(Cell(Kind.BYTES, prefix=2), Style.CHARSET_HEX, b"utf16"),
+    way(Cell(Kind.PADDED, prefix=1, precision=20), Style.HEX),
+    way(Cell(Kind.PADDED, prefix=2, precision=300), Style.HEX),
+    *(way(Cell(Kind.ENUM, size, members=_MEMBERS), Style.ENUM) for size in (1, 2)),
+    *(way(Cell(Kind.SET, size, members=_MEMBERS), Style.TEXT) for size in (1, 2, 3, 4, 8)),
+    way(Cell(Kind.SET, 8, members=tuple(b"m%d" % number for number in range(64))), Style.TEXT),
+]
+Places = list[tuple[int, int]]
+_ESCAPES = st.binary(max_size=40) | st.text("a'\\é€😀", max_size=40).map(str.encode)
+
+
+def layout_of(ways: list[Way]) -> Layout:
+    return Layout(ORDERS, tuple(one.cell for one in ways), tuple(one.codec for one in ways))
+
+
+@st.composite
+def stored(draw: st.DrawFn, cell: Cell) -> bytes:
+    """A cell's bytes: anything of its length, which for half of the kinds is nothing that a server writes."""
+    if cell.prefix:
+        value = draw(_ESCAPES)
+        return len(value).to_bytes(cell.prefix, "little") + value
+    if cell.kind in (Kind.ENUM, Kind.SET) and draw(st.booleans()):
+        return draw(st.integers(0, 2 ** len(cell.members))).to_bytes(9, "little")[: cell.size]
+    return draw(st.binary(min_size=cell.size, max_size=cell.size) | st.just(bytes(cell.size)))
+
+
+@st.composite
+def images(draw: st.DrawFn, ways: st.SearchStrategy[list[Way]]) -> tuple[Layout, bytes, Places]:
+    """A layout, and a few images of it between other bytes."""
+    chosen = draw(ways)
+    around = draw(st.binary(max_size=9))
+    data, places = around, []
+    bitmap = (len(chosen) + 7) // 8
+    for _ in range(draw(st.integers(0, 3))):
+        nulls = draw(st.integers(0, (1 << len(chosen)) - 1)) if draw(st.booleans()) else 0
+        unused = ((1 << 8 * bitmap) - 1) ^ ((1 << len(chosen)) - 1)
+        image = (nulls | unused).to_bytes(bitmap, "little")
+        for index, one in enumerate(chosen):
+            if not nulls >> index & 1:
+                image += draw(stored(one.cell))
+        places.append((len(data), len(data) + len(image)))
+        data += image
+    return layout_of(chosen), data + around, places
+
+
+def array(places: Places) -> np.ndarray:
+    return np.array(places, np.int64).reshape(len(places), 2)
+
+
+def outcome(make: Callable[[], object]) -> object:
+    try:
+        return make()
+    except MalformedImage as error:
+        return "malformed", error.index
+
+
+def cells(layout: Layout, data: bytes, places: Places, picked: list[int], target: Flavour | None) -> list[object]:
+    """By Python, and by kernels."""
+    return [
+        outcome(partial(_rows, layout, data, places, picked, target, compiled=compiled)) for compiled in (False, True)
+    ]
+
+
+def _rows(
+    layout: Layout, data: bytes, places: Places, picked: list[int], target: Flavour | None, *, compiled: bool
+) -> list[Row]:
+    return cells_of(layout, data, array(places), picked, target, compiled=compiled).rows()
+
+
+def tuples(layout: Layout, data: bytes, places: Places, picked: list[int]) -> list[object]:
+    """By Python, and by kernels."""
+    return [outcome(partial(_tuples, layout, data, places, picked, compiled=compiled)) for compiled in (False, True)]
+
+
+def _tuples(layout: Layout, data: bytes, places: Places, picked: list[int], *, compiled: bool) -> list[bytes]:
+    made = tuples_of(layout, data, array(places), picked, Flavour.MYSQL, compiled=compiled)
+    return [made[index] for index in range(len(places))]
+
+
+def assert_one_truth(layout: Layout, data: bytes, places: Places) -> None:
+    """Canonical rows, literals and tuples by kernels are those by Python."""
+    everything = list(layout.everything)
+    for picked in (everything, everything[::-1][:3]):
+        for target in (None, Flavour.MYSQL):
+            plain, compiled = cells(layout, data, places, picked, target)
+            assert compiled == plain
+        plain, compiled = tuples(layout, data, places, picked)
+        assert compiled == plain
+    plain = outcome(partial(rows_of, layout, data, array(places), compiled=False))
+    assert outcome(partial(rows_of, layout, data, array(places), compiled=True)) == plain
+
+
+@pytest.mark.parametrize("one", WAYS, ids=str)
+@given(st.data())
+@settings(max_examples=60)
+def test_every_kind_alone(one: Way, choose: st.DataObject) -> None:
+    assert_one_truth(*choose.draw(images(st.just([one]))))
+
+
+@given(images(st.lists(st.sampled_from(WAYS), min_size=1, max_size=20)))
+@settings(max_examples=150)
+def test_kinds_together(made: tuple[Layout, bytes, Places]) -> None:
+    assert_one_truth(*made)
+
+
+@given(images(st.lists(st.sampled_from(WAYS), min_size=1, max_size=6)), st.data())
+@settings(max_examples=150)
+def test_damage_is_refused_by_both_or_read_alike(made: tuple[Layout, bytes, Places], choose: st.DataObject) -> None:
+    layout, data, places = made
+    if not places:
+        return
+    damaged = bytearray(data)
+    for _ in range(choose.draw(st.integers(1, 3))):
+        damaged[choose.draw(st.integers(0, len(data) - 1))] = choose.draw(st.integers(0, 255))
+    start, end = places[-1]
+    places[-1] = start, choose.draw(st.integers(start, end))
+    assert_one_truth(layout, bytes(damaged), places)
+
+
+@given(st.floats(allow_nan=True) | st.floats(width=32) | st.integers(-(2**70), 2**70).map(float))
+@example(5e-324)
+@example(2.2250738585072014e-308)
+@example(1.7976931348623157e308)
+@example(9007199254740993.0)
+@example(1e22)
+@example(1e23)
+@example(-0.0)
+@settings(max_examples=2000)
+def test_a_double_is_written_as_python_writes_it(value: float) -> None:
+    layout = layout_of([way(Cell(Kind.DOUBLE, 8), Style.FLOAT)])
+    data = b"\xfe" + struct.pack("<d", value)
+    assert_one_truth(layout, data, [(0, len(data))])
+
+
+@pytest.mark.parametrize("exponent", [*range(-1074, 1024, 7), -1022, 52, 53, 1023])
+def test_powers_of_two_and_their_neighbours(exponent: int) -> None:
+    bits = struct.unpack("<Q", struct.pack("<d", 2.0**exponent))[0]
+    layout = layout_of([way(Cell(Kind.DOUBLE, 8), Style.FLOAT)])
+    for near in (bits - 1, bits, bits + 1):
+        assert_one_truth(layout, b"\xfe" + struct.pack("<Q", near), [(0, 9)])
+
+
+def test_every_day_of_a_timestamp_and_the_end_of_its_time() -> None:
+    layout = layout_of([way(Cell(Kind.TIMESTAMP2, 4), Style.QUOTED)])
+    seconds = [*range(0, 2**32, 86400 * 3 + 1), 2**31 - 1, 2**31, 2**32 - 1]
+    data = b"".join(b"\xfe" + one.to_bytes(4, "big") for one in seconds)
+    assert_one_truth(layout, data, list(pairwise(range(0, len(data) + 1, 5))))
+
+
+def test_columns_that_only_python_reads_among_others() -> None:
+    ways = [way(Cell(Kind.SIGNED, 1), Style.PLAIN), way(Cell(Kind.INET4, prefix=1), Style.QUOTED)]
+    layout = layout_of([ways[1], *ways, *ways])
+    image = b"\xe4" + b"\x04\x7f\0\0\1" + b"\x05" + b"\x07" + b"\x01\x0a"
+    assert_one_truth(layout, image, [(0, len(image))])
+    assert rows_of(layout, image, array([(0, len(image))]), compiled=True) == [
+        (b"127.0.0.1", b"5", None, b"7", b"10.0.0.0")
+    ]
+
+
+def test_a_buffer_that_is_too_small_grows() -> None:
+    layout = layout_of([way(Cell(Kind.SET, 8, members=(b"'" * 200,) * 64), Style.TEXT)] * 20)
+    image = b"\0" * 3 + b"\xff" * 160
+    assert_one_truth(layout, image * 300, list(pairwise(range(0, 300 * 163 + 1, 163))))
+
+
+def test_kinds_that_only_python_writes_are_named() -> None:
+    kinds = {one.cell.kind for one in WAYS}
+    assert kinds | PLAIN_ONLY == set(Kind)
+    assert not kinds & PLAIN_ONLY
