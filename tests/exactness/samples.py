@@ -1,0 +1,14 @@
+"""All samples."""
+
+from typing import Final
+
+from tests.exactness.characters import charset_samples
+from tests.exactness.documents import JSON
+from tests.exactness.numbers import NUMBERS, TIMES
+from tests.exactness.others import ADDRESSES, COMPRESSED, COMPUTED, GEOMETRY, HIDDEN, VECTOR
+from tests.exactness.strings import LOBS, MEMBERS, STRINGS
+
+SAMPLES: Final = (
+    *(NUMBERS, TIMES, STRINGS, LOBS, MEMBERS, *charset_samples()),
+    *(JSON, GEOMETRY, VECTOR, ADDRESSES, COMPRESSED, COMPUTED, HIDDEN),
+)

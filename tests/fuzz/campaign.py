@@ -1,0 +1,125 @@
+"""Many cases in a few processes, and what was found.
+
+A process that dies is a finding, and the next one goes on behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.kernels import build as kernels
+from tests.fuzz.worker import MOST_FAILURES, STATE, Failure, Work
+
+ROOT: Final = Path(__file__).parents[2]
+SEED: Final = 20_260_101
+"""What a run begins with if nobody says otherwise."""
+WORKERS: Final = 2
+
+
+@dataclass
+class Report:
+    """What a campaign found."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"{count:8} {what}" for what, count in sorted(self.counts.items()) if count]
+        for failure in self.failures:
+            lines += ["", f"again: python -m tests.fuzz --case {failure.case}", failure.described, failure.problem]
+            if failure.saved:
+                lines.append(f"saved: {failure.saved}")
+        return "\n".join(lines)
+
+
+def run(
+    cases: int,
+    *,
+    seed: int = SEED,
+    workers: int = WORKERS,
+    save: Path | None = None,
+    bug: str = "",
+    checked: bool = False,
+) -> Report:
+    """`cases` mutated logs, the cases SEED:0 to SEED:cases-1.
+
+    `checked`: with kernels that look whether an index is within its array, and raise IndexError; the usual ones would
+    read what lies behind it.
+    """
+    environment = _environment(checked=checked)
+    compiling = [sys.executable, "-m", str(kernels.__package__)]
+    subprocess.run(compiling, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
+    report, lock = Report(), threading.Lock()
+    folder = save or Path(tempfile.mkdtemp(prefix="dm-fuzz-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    shares = [(cases - index + workers - 1) // workers for index in range(workers)]
+    wanted = [Work(seed, index, workers, share, str(folder), "", bug) for index, share in enumerate(shares)]
+    threads = [threading.Thread(target=_follow, args=(work, environment, report, lock)) for work in wanted]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if not report.failures and save is None:
+        folder.rmdir()
+    return report
+
+
+def _environment(*, checked: bool) -> dict[str, str]:
+    path = os.pathsep.join([str(ROOT), str(ROOT / "docker"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    if checked:  # the machine code is another one, and numba's own cache would not know
+        environment |= {"NUMBA_BOUNDSCHECK": "1", kernels.DIRECTORY: str(kernels.directory().parent / "checked")}
+    return environment
+
+
+def _follow(work: Work, environment: dict[str, str], report: Report, lock: threading.Lock) -> None:
+    """One worker and, where it dies, those that go on behind it."""
+    while work.count > 0:
+        with tempfile.NamedTemporaryFile() as state:
+            state.write(STATE.pack(-1))
+            state.flush()
+            counts, failures, ended = _run(replace(work, state=state.name), environment)
+            at: int = STATE.unpack(Path(state.name).read_bytes())[0]
+        with lock:
+            report.counts += counts
+            report.failures += failures
+            if ended is not None:
+                problem = f"the process ended: {ended}"
+                report.counts["failures"] += 1
+                report.failures.append(Failure(f"{work.seed}:{at}", "", problem))
+            if ended is None or at < 0 or len(report.failures) >= MOST_FAILURES:
+                return
+        done = (at - work.first) // work.step + 1
+        work = replace(work, first=at + work.step, count=work.count - done)
+
+
+def _run(work: Work, environment: dict[str, str]) -> tuple[Counter[str], list[Failure], str | None]:
+    """(counts, failures, how it ended if not well) of one process."""
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", "--worker", json.dumps(asdict(work))],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    counts: Counter[str] = Counter()
+    failures = []
+    for line in process.stdout.splitlines():
+        said = json.loads(line)
+        counts.update(said.get("counts", {}))
+        failures += [Failure(**said["failure"])] if "failure" in said else []
+    if process.returncode == 0:
+        return counts, failures, None
+    how = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit code {process.returncode}"
+    return counts, failures, f"{how}\n{process.stderr[-3000:]}".strip()

@@ -1,0 +1,62 @@
+"""Reading a log may take a second of CPU time and 512 MiB; what takes more is a failure, not a slow test.
+
+CPU time of this process, user and system, is counted and not the clock's: on a busy machine a case may wait as long as
+it must. `ITIMER_PROF` raises TooSlow in Python code. Code that never comes back to Python (a kernel's endless loop) is
+ended by the system with SIGXCPU some seconds later (`RLIMIT_CPU`), and who started the process sees how it ended.
+
+Memory is bounded as address space (`RLIMIT_AS`) over what the process has when the limit is set, so that modules,
+compiled code and caches that are there by then do not count. An allocation beyond it is refused at once, as
+MemoryError, whether or not its pages would ever be touched.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+CPU_SECONDS: Final = 1.0
+CPU_SECONDS_OF_COMPILED_CODE: Final = 5
+MEMORY: Final = 512 << 20
+
+
+class TooSlow(BaseException):
+    """More than a second of CPU time. Not an Exception: nothing may swallow it."""
+
+
+def _raise(signum: int, frame: FrameType | None) -> None:
+    raise TooSlow(f"more than {CPU_SECONDS:g} s of CPU time")
+
+
+def bound_memory(size: int = MEMORY) -> None:
+    """From now on this process gets `size` bytes more and not a byte beyond."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + size, resource.RLIM_INFINITY))
+
+
+@contextmanager
+def cpu_bound() -> Iterator[Callable[[], None]]:
+    """Raises TooSlow in the body when it takes too long; ends the process where that finds no Python code to stop.
+
+    Gives a function that starts the clock anew: a case reads its log in several ways, and each has its second.
+    """
+    handler = signal.signal(signal.SIGPROF, _raise)
+    before = resource.getrlimit(resource.RLIMIT_CPU)
+
+    def start() -> None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        soft = int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS_OF_COMPILED_CODE
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, before[1]))
+        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+
+    start()
+    try:
+        yield start
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_CPU, before)
+        signal.signal(signal.SIGPROF, handler)

@@ -1,0 +1,255 @@
+"""What is tested: planning a log to its end and decoding every planned range, in every way there is, as sync would.
+
+`follow` goes on from plan to plan until nothing complete is left or a DmError ends it. Only DmErrors are caught: what
+else the engine raises is a failure, and reaches the caller.
+
+A way decodes one range. All ways see the same ranges and must tell the same: equal rows, and an error each or none.
+Where they end in errors, one may have given more rows than the other before (they give them in pieces).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from airflow_provider_dm.engine.binlog.images import MalformedImage, tuples_of
+from airflow_provider_dm.engine.binlog.planner import (
+    ByteRange,
+    DdlStatement,
+    Epoch,
+    LogFile,
+    Planned,
+    UpToDate,
+    plan_epoch,
+)
+from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range, malformed, split_range
+from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, LAYOUT
+from airflow_provider_dm.engine.errors import DmError, describe
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.model import Table
+
+Wanted: TypeAlias = Callable[[TableName], int | None]
+Way: TypeAlias = Callable[[ByteRange, Sequence[Table], Wanted], Iterable[RowChange]]
+
+FIRST, SECOND = "mysql-bin.000001", "mysql-bin.000002"
+
+
+def own_way(
+    byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted, compiled: bool = False
+) -> Iterable[RowChange]:
+    """The engine's own way, plain or by kernels."""
+    return decode_range(byte_range, tables, [""] * len(tables), wanted, compiled=compiled)
+
+
+def _as_text(
+    byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted, compiled: bool, target: Flavour
+) -> Iterator[RowChange]:
+    """Each row as one cell: the tuple of its literals."""
+    for batch in split_range(byte_range, tables, [""] * len(tables), wanted, compiled=compiled):
+        rows: dict[tuple[int, int], Row] = {}
+        for number in sorted(set(batch.changes[:, LAYOUT].tolist())):
+            layout = batch.layouts[number].layout
+            for side in (BEFORE, AFTER):
+                chosen, images = batch.images(number, side)
+                picked = range(len(layout.cells))
+                try:
+                    texts = tuples_of(layout, batch.data, images, picked, target, compiled=compiled)
+                except MalformedImage as error:
+                    raise malformed(
+                        batch, byte_range.file, MalformedImage(int(chosen[error.index]), str(error))
+                    ) from error
+                rows |= {(which, side): (texts[index],) for index, which in enumerate(chosen.tolist())}
+        for which, number in enumerate(batch.changes[:, LAYOUT].tolist()):
+            yield RowChange(batch.layouts[number].table, rows.get((which, BEFORE)), rows.get((which, AFTER)))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is tested: ways to decode, and the plan.
+
+    Ways are in groups: all of one group must tell the same. The first way of all is the one that is judged.
+    """
+
+    ways: Mapping[str, Mapping[str, Way]]
+    plan: Callable[..., Planned] = plan_epoch
+
+
+def _plainly_and_by_kernels(way: Callable[..., Iterable[RowChange]], **fixed: object) -> Mapping[str, Way]:
+    return {
+        "plain": partial(way, compiled=False, **fixed),
+        "kernels": partial(way, compiled=True, **fixed),
+    }
+
+
+ENGINE: Final = Subject(
+    {
+        "rows": _plainly_and_by_kernels(own_way),
+        "text for MySQL": _plainly_and_by_kernels(_as_text, target=Flavour.MYSQL),
+        "text for MariaDB": _plainly_and_by_kernels(_as_text, target=Flavour.MARIADB),
+    }
+)
+
+
+class Disagreement(AssertionError):
+    """Two ways do not tell the same."""
+
+
+class Stuck(AssertionError):
+    """A plan that does not get on."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a log is read: what a task's settings and the cluster decide."""
+
+    range_bytes: int = 1 << 20
+    max_bytes: int = 1 << 20
+    carried: bool = False
+    """The bytes travel with their range, as they do on a cluster."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A planned range and what came out of it."""
+
+    range: ByteRange
+    rows: list[RowChange]
+    error: DmError | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One plan. `ddl`: it is a statement (with the rows of its transaction)."""
+
+    lo: Location
+    hi: Location
+    ranges: list[Decoded]
+    ddl: DdlStatement | None = None
+
+
+@dataclass
+class Outcome:
+    """All of it: plans until `error`, or until nothing complete lies behind `at`."""
+
+    steps: list[Step] = field(default_factory=list)
+    error: DmError | None = None
+    at: Location | None = None
+
+    @property
+    def rows(self) -> list[RowChange]:
+        return [row for step in self.steps for decoded in step.ranges for row in decoded.rows]
+
+
+def log_files(folder: Path, files: Sequence[bytes]) -> list[LogFile]:
+    """One or two files; the last one still grows."""
+    found = []
+    for name, data in zip((FIRST, SECOND), files, strict=False):
+        path = folder / name
+        path.write_bytes(data)
+        found.append(LogFile(str(path), 1, name, len(data), False))
+    found[-1] = replace(found[-1], last=True)
+    return found
+
+
+def follow(
+    files: Sequence[LogFile],
+    tables: Sequence[Table],
+    reading: Reading,
+    subject: Subject = ENGINE,
+    start: int = 4,
+    clock: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Read a log to its end; `clock` is called before each plan and each way. Raises Disagreement, Stuck, and whatever
+    the engine should not."""
+    outcome, here = Outcome(), Location(FIRST, start)
+    wanted: Wanted = {table.name: index for index, table in enumerate(tables)}.get
+    while True:
+        clock()
+        try:
+            planned = subject.plan(files, here, goal=None, max_bytes=reading.max_bytes, range_bytes=reading.range_bytes)
+        except DmError as error:
+            outcome.error = _presentable(error)
+            return outcome
+        if isinstance(planned, UpToDate):
+            outcome.at = planned.at
+            return outcome
+        if isinstance(planned, DdlStatement):
+            epoch, behind = planned.rows_epoch(), planned.end
+            step = Step(here, behind, [], planned)
+        else:
+            epoch, behind = planned, planned.hi
+            step = Step(here, behind, [])
+        if (behind.file, behind.position) <= (here.file, here.position):
+            raise Stuck(f"from {here} to {behind}")
+        outcome.steps.append(step)
+        outcome.error = _decode(epoch, tables, wanted, reading, subject.ways, step.ranges, clock)
+        if outcome.error is not None:
+            return outcome
+        here = behind
+
+
+def _decode(
+    epoch: Epoch | None,
+    tables: Sequence[Table],
+    wanted: Wanted,
+    reading: Reading,
+    groups: Mapping[str, Mapping[str, Way]],
+    found: list[Decoded],
+    clock: Callable[[], None],
+) -> DmError | None:
+    for byte_range in epoch.ranges if epoch else ():
+        if reading.carried:
+            data = Path(byte_range.path).read_bytes()[byte_range.start : byte_range.end]
+            byte_range = replace(byte_range, path="/nowhere", data=data)
+        judged: Decoded | None = None
+        for group, ways in groups.items():
+            (first, reference), *others = (
+                (name, _taken(way, byte_range, tables, wanted, clock)) for name, way in ways.items()
+            )
+            judged = judged or reference
+            for name, result in others:
+                problem = _disagreement(reference, result)
+                if problem:
+                    place = f"{byte_range.file}:{byte_range.start}"
+                    raise Disagreement(f"{group}: {first} and {name} do not tell the same at {place}: {problem}")
+        assert judged is not None
+        found.append(judged)
+        if judged.error is not None:
+            return judged.error
+    return None
+
+
+def _taken(
+    way: Way, byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted, clock: Callable[[], None]
+) -> Decoded:
+    rows: list[RowChange] = []
+    clock()
+    try:
+        rows.extend(way(byte_range, tables, wanted))  # keeps what came before an error
+    except DmError as error:
+        return Decoded(byte_range, rows, _presentable(error))
+    return Decoded(byte_range, rows)
+
+
+def _disagreement(one: Decoded, other: Decoded) -> str | None:
+    if (one.error is None) != (other.error is None):
+        return f"{one.error or 'no error'} against {other.error or 'no error'}"
+    if one.error is None and len(one.rows) != len(other.rows):
+        return f"{len(one.rows)} rows against {len(other.rows)}"
+    for number, (a, b) in enumerate(zip(one.rows, other.rows, strict=False)):
+        if a != b:
+            return f"row {number} is {a!r:.300} against {b!r:.300}"
+    return None
+
+
+def _presentable(error: DmError) -> DmError:
+    """An error is for people: making its text must not fail, whatever bytes are in it."""
+    if not str(error).startswith(f"[{error.code} ") or not describe(error)["Message"]:
+        raise AssertionError(f"an error without its text: {type(error)}")
+    return error
