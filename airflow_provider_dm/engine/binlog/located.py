@@ -1,0 +1,119 @@
+"""Which event a change comes from: where it is, when and by whom it was written, in which transaction.
+
+What the sync does not need and an audit does. A batch of changes says at which position each one's event lies; the rest
+is in the headers, which are walked beside the decoder, forwards. Checksums are the decoder's business: it has passed
+whatever is asked for here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import NamedTuple
+from uuid import UUID
+
+from airflow_provider_dm.engine.binlog import events as codes
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.binlog.events import DO, Do
+from airflow_provider_dm.engine.binlog.gtid_events import MARIADB_GTID, MYSQL_GTID, tagged_gtid
+from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
+from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
+
+
+class Event(NamedTuple):
+    """`timestamp`: seconds since 1970; `gtid`: of the transaction that it belongs to, None where that has none."""
+
+    position: int
+    end: int
+    timestamp: int
+    server_id: int
+    gtid: str | None
+
+
+class Events:
+    """The events of a range. `gtid`: of the transaction in which the range begins, if it begins inside of one."""
+
+    def __init__(self, byte_range: ByteRange, gtid: str | None = None) -> None:
+        self._range = byte_range
+        self._stack = ExitStack()
+        window: Bytes
+        if byte_range.data is not None:
+            window = MemoryWindow(byte_range.data, byte_range.start)
+        else:
+            window = self._stack.enter_context(Window(byte_range.path, byte_range.end))
+        self._walk = _walk(byte_range, window, gtid)
+        self._last: Event | None = None
+
+    def at(self, position: int) -> Event:
+        """The event at a position, which is not before the last one asked for. Raises MalformedEvent."""
+        if self._last is not None and self._last.position == position:
+            return self._last
+        for event in self._walk:
+            if event.position == position:
+                self._last = event
+                return event
+        raise MalformedEvent(_at(self._range, position), "no event begins here")
+
+    def last_gtid(self) -> str | None:
+        """Of the transaction that is open, or was the last, where the range ends."""
+        for event in self._walk:
+            self._last = event
+        return None if self._last is None else self._last.gtid
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+
+def _walk(byte_range: ByteRange, window: Bytes, gtid: str | None) -> Iterator[Event]:
+    """Bodies are read of those events only that open a transaction."""
+    position = base = byte_range.start
+    buffer = b""
+    while position < byte_range.end:
+        if position + HEADER_SIZE > base + len(buffer):
+            base, buffer = position, _load(byte_range, window, position, HEADER_SIZE)
+        timestamp, code, server_id, size = START.unpack_from(buffer, position - base)
+        if size < HEADER_SIZE + byte_range.format.trailer_size or position + size > byte_range.end:
+            raise MalformedEvent(_at(byte_range, position), f"a size of {size} bytes")
+        if DO[code] == Do.BOUNDARY:
+            if position + size > base + len(buffer):
+                base, buffer = position, _load(byte_range, window, position, size)
+            start = position - base
+            body = buffer[start + HEADER_SIZE : start + size - byte_range.format.trailer_size]
+            gtid = _gtid(code, server_id, body, gtid, _at(byte_range, position))
+        yield Event(position, position + size, timestamp, server_id, gtid)
+        position += size
+
+
+def _load(byte_range: ByteRange, window: Bytes, position: int, needed: int) -> bytes:
+    buffer = window.read(position, max(CHUNK_SIZE, needed))
+    if len(buffer) < needed:
+        raise MalformedEvent(_at(byte_range, position), f"{byte_range.file} ends inside of it")
+    return buffer
+
+
+def _gtid(code: int, server_id: int, body: bytes, known: str | None, at: str) -> str | None:
+    """The id of the transaction that an event opens; `known` where it opens none."""
+    match code:
+        case codes.GTID if len(body) >= MYSQL_GTID.size:
+            _flags, uuid, number = MYSQL_GTID.unpack_from(body)
+            return f"{UUID(bytes=uuid)}:{number}"
+        case codes.GTID_TAGGED:
+            tagged = tagged_gtid(body, at)
+            return ":".join([str(UUID(bytes=tagged.uuid)), *([tagged.tag] if tagged.tag else []), str(tagged.number)])
+        case codes.MARIADB_GTID if len(body) >= MARIADB_GTID.size:
+            sequence, domain, _flags = MARIADB_GTID.unpack_from(body)
+            return f"{domain}-{server_id}-{sequence}"
+        case codes.ANONYMOUS_GTID:
+            return None
+    return known
+
+
+def _at(byte_range: ByteRange, position: int) -> str:
+    return f"{byte_range.file}:{position}"

@@ -1,0 +1,152 @@
+"""What an audit of a relay directory reads: which stretch of the log, in which pieces.
+
+Everything that lies between two locations, DDL passed over, as byte ranges that can be decoded apart. An audit asks for
+what happened: a stretch that the directory does not hold whole is an error, never a shorter answer. Nothing is locked
+and nothing changed; the relay may go on meanwhile, and what it writes later belongs to the next audit.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.binlog.located import Events
+from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, Epoch, LogFile, UpToDate, plan_epoch
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location, reached
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayDirectoryUnusable, RelayFile, SubDir
+from airflow_provider_dm.engine.relay.reader import RelayReader
+
+PIECE_BYTES: Final = 16 << 20
+
+
+@dataclass(eq=False)
+class RelayEndsTooEarly(DmError):
+    """The relay log ends before what is asked for."""
+
+    needed: str
+    last: str
+    directory: str
+
+    code: ClassVar[str] = "DM-4042"
+    what: ClassVar[str] = "the log up to {needed} is needed, but the relay log in {directory} ends with {last}."
+    hint: ClassVar[str] = "Wait for the relay, or ask for an earlier end."
+
+
+@dataclass(eq=False)
+class AmbiguousFile(DmError):
+    """A binlog name that several sub-directories have, or none."""
+
+    file: str
+    found: tuple[str, ...]
+
+    code: ClassVar[str] = "DM-4043"
+    what: ClassVar[str] = "the relay directory has {file} in these sub-directories: {found}."
+    hint: ClassVar[str] = "Write the location as SUB-DIRECTORY/FILE:POSITION; sub-directories are in server-uuid.index."
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A range with what it does not say itself. `gtid`: of the transaction that it begins in, if it begins in one."""
+
+    range: ByteRange
+    sub_dir: str
+    gtid: str | None = None
+
+
+def audit_pieces(
+    root: Path, *, start: str | None = None, end: str | None = None, piece_bytes: int = PIECE_BYTES
+) -> list[Piece]:
+    """The row changes from `start` (the first file there is) to `end` (the last complete transaction), in order.
+
+    Locations are `FILE:POSITION` or `SUB-DIRECTORY/FILE:POSITION`; `start` lies between two transactions.
+    Raises InvalidLocation, AmbiguousFile, RelayDirectoryUnusable, RelayStartsTooLate, RelayFileGone,
+    RelayEndsTooEarly, and what the planner raises.
+    """
+    directory = RelayDirectory(root)
+    lo = _first(directory) if start is None else _located(directory, start)
+    hi = None if end is None else _located(directory, end)
+    names = {sub_dir.suffix: str(sub_dir) for sub_dir in directory.sub_dirs()}
+    ranges = _ranges(root, RelayReader(root).files(lo), lo, hi, piece_bytes)
+    gtids = _gtids_of_seams(ranges)
+    return [Piece(one, names[one.suffix], gtid) for one, gtid in zip(ranges, gtids, strict=True)]
+
+
+def _first(directory: RelayDirectory) -> Location:
+    for sub_dir in directory.sub_dirs():
+        for file in directory.files(sub_dir):
+            return Location(str(file.file), BINLOG_HEADER_SIZE, "", sub_dir.suffix)
+    raise RelayDirectoryUnusable(str(directory.root), "it holds no binlog file")
+
+
+def _located(directory: RelayDirectory, text: str) -> Location:
+    """The location that a person has written."""
+    named, slash, rest = text.rpartition("/")
+    location = Location.parse(rest)
+    if slash:
+        sub_dir = directory.by_suffix(SubDir.parse(named).suffix)
+        if sub_dir is None or str(sub_dir) != named:
+            raise InvalidLocation(text)
+        return replace(location, suffix=sub_dir.suffix)
+    file = BinlogFile.parse(location.file)
+    holding = [sub_dir for sub_dir in directory.sub_dirs() if _holds(directory.files(sub_dir), file)]
+    if len(holding) != 1:
+        raise AmbiguousFile(location.file, tuple(map(str, holding)) or ("none",))
+    return replace(location, suffix=holding[0].suffix)
+
+
+def _holds(files: Sequence[RelayFile], file: BinlogFile) -> bool:
+    return any(one.file == file for one in files)
+
+
+def _ranges(
+    root: Path, files: Sequence[LogFile], lo: Location, hi: Location | None, piece_bytes: int
+) -> list[ByteRange]:
+    """Of the whole stretch; what only a DDL statement divides, and is small, is one range."""
+    ranges: list[ByteRange] = []
+    here, passed = lo, None
+    while True:
+        planned = plan_epoch(files, here, goal=hi, max_bytes=sys.maxsize, range_bytes=piece_bytes)
+        match planned:
+            case UpToDate(at):
+                if hi is not None and not reached(at, hi):
+                    raise RelayEndsTooEarly(str(hi), str(at), str(root))
+                return ranges
+            case Epoch():
+                _append(ranges, planned.ranges, passed, piece_bytes)
+                here, passed = planned.hi, None
+            case DdlStatement():
+                rows = planned.rows_epoch()
+                if rows is not None:
+                    ranges += rows.ranges
+                passed = (planned.at.position, planned.end.position) if rows is None else None
+                here = planned.end
+
+
+def _append(
+    ranges: list[ByteRange], found: Sequence[ByteRange], passed: tuple[int, int] | None, piece_bytes: int
+) -> None:
+    """Add ranges; `passed`: where a statement begins and ends that lies between the last ones and these."""
+    first, *others = found
+    last = ranges[-1] if ranges else None
+    if last is not None and passed == (last.end, first.start) and not (last.closes or first.inside):
+        if last.path == first.path and first.end - last.start <= piece_bytes:
+            ranges[-1] = replace(first, start=last.start, inside=last.inside)
+            ranges += others
+            return
+    ranges += found
+
+
+def _gtids_of_seams(ranges: Sequence[ByteRange]) -> list[str | None]:
+    """For each range that begins inside a transaction, that transaction's id: it stands in an earlier range."""
+    found: list[str | None] = []
+    for index, one in enumerate(ranges):
+        if not one.inside:
+            found.append(None)
+            continue
+        with Events(ranges[index - 1], found[-1]) as before:
+            found.append(before.last_gtid())
+    return found

@@ -1,0 +1,240 @@
+"""`spark.read.format("dm_relay")`: what happened to which row, from a relay directory. For audits; nothing is written.
+
+    from spark_apps.relay_source import RelaySource
+    spark.dataSource.register(RelaySource)
+    changes = spark.read.format("dm_relay").option("source", "source.yaml").load("/relay/mysql-01")
+
+One line for each changed row, with the columns of `engine.binlog.arrow.schema_of`. The driver plans (headers only), the
+executors read the files and decode, so the directory must be visible to all of them under one path. Definitions of
+tables come from the live source or from a file; where they do not fit the log the read stops at that place.
+docs/how-to/audit.md has the options and examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from airflow_provider_dm.engine.binlog.arrow import AnyTable, OneTable, Shape, record_batches, schema_of
+from airflow_provider_dm.engine.config.yaml_file import load_source
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.relay.audit import PIECE_BYTES, Piece, audit_pieces
+from airflow_provider_dm.engine.relay.reader import RelayFileGone
+from airflow_provider_dm.engine.schema.catalogue import SYSTEM_SCHEMAS
+from airflow_provider_dm.engine.schema.definitions import current_definitions, read_definitions
+from airflow_provider_dm.engine.schema.model import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME: Final = "dm_relay"
+KNOWN: Final = frozenset(
+    {"path", "source", "definitions", "table", "schema", "start", "end", "text", "undefined", "piece-bytes"}
+)
+
+
+@dataclass(eq=False)
+class OptionRefused(DmError):
+    """An option of the read that is not there, or not understood."""
+
+    option: str
+    reason: str
+
+    code: ClassVar[str] = "DM-1320"
+    what: ClassVar[str] = 'the option "{option}" of dm_relay {reason}.'
+    hint: ClassVar[str] = "docs/how-to/audit.md lists the options."
+
+
+@dataclass(eq=False)
+class TableUndefined(DmError):
+    """Rows of a table that nobody has defined."""
+
+    table: str
+    at: str
+
+    code: ClassVar[str] = "DM-3050"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "there is no definition of {table}, which has rows in {at}."
+    hint: ClassVar[str] = (
+        "It was dropped or renamed since? Give a definitions file that has it, choose by table or schema, or leave "
+        "such tables out with undefined=skip."
+    )
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a read asks for."""
+
+    path: Path
+    source: Path | None
+    definitions: Path | None
+    table: TableName | None
+    schema: str | None
+    start: str | None
+    end: str | None
+    text_as_bytes: bool
+    skip_undefined: bool
+    piece_bytes: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Options:
+        """Raises OptionRefused. Names are compared without case, as Spark does."""
+        options = {name.lower(): value for name, value in given.items()}
+        unknown = sorted(options.keys() - KNOWN)
+        if unknown:
+            raise OptionRefused(unknown[0], "is not known")
+        if "path" not in options:
+            raise OptionRefused("path", "is missing: the relay directory of one source")
+        if ("source" in options) == ("definitions" in options):
+            raise OptionRefused("source", 'or else "definitions" must be given, and not both')
+        return cls(
+            path=Path(options["path"]),
+            source=Path(options["source"]) if "source" in options else None,
+            definitions=Path(options["definitions"]) if "definitions" in options else None,
+            table=_table_name(options["table"], options.get("schema")) if "table" in options else None,
+            schema=options.get("schema"),
+            start=options.get("start"),
+            end=options.get("end"),
+            text_as_bytes=_choice(options, "text", "string", "binary"),
+            skip_undefined=_choice(options, "undefined", "stop", "skip"),
+            piece_bytes=_size(options.get("piece-bytes", str(PIECE_BYTES))),
+        )
+
+    def wants(self, name: TableName) -> bool:
+        """Whether rows of this table are asked for, defined or not."""
+        if self.table is not None:
+            return name == self.table
+        if self.schema is not None:
+            return name.schema == self.schema
+        return name.schema.lower() not in SYSTEM_SCHEMAS
+
+
+def _table_name(text: str, schema: str | None) -> TableName:
+    """`SCHEMA.TABLE`, or with a schema the table's own name, dots and all."""
+    if schema is not None:
+        return TableName(schema, text)
+    schema, dot, table = text.partition(".")
+    if not (schema and dot and table):
+        raise OptionRefused("table", f"is {text!r}, and should be SCHEMA.TABLE")
+    return TableName(schema, table)
+
+
+def _choice(options: Mapping[str, str], name: str, usual: str, other: str) -> bool:
+    """Whether it is the other."""
+    value = options.get(name, usual).lower()
+    if value not in (usual, other):
+        raise OptionRefused(name, f"is {value!r}, and should be {usual} or {other}")
+    return value == other
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise OptionRefused("piece-bytes", f"is {text!r}, and should be a number of bytes")
+    return int(text)
+
+
+class RelaySource(DataSource):
+    """The format `dm_relay`, batch reads only."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    @cached_property
+    def asked(self) -> Options:
+        """Raises OptionRefused."""
+        return Options.of(self.options)
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The definitions that are wanted. Read once, on the driver: this object travels with them, without a login."""
+        asked = self.asked
+        found = [table for table in _definitions(asked) if asked.wants(table.name)]
+        if asked.table is not None and not found:
+            raise OptionRefused("table", f"is {asked.table}, of which there is no definition")
+        return tuple(found)
+
+    def schema(self) -> StructType:
+        """Raises UnsupportedColumnType, with the option `table`."""
+        return from_arrow_schema(schema_of(_shape(self.asked, self.tables)))
+
+    def reader(self, schema: StructType) -> RelaySourceReader:
+        return RelaySourceReader(self.asked, self.tables)
+
+
+def _shape(asked: Options, tables: tuple[Table, ...]) -> Shape:
+    """What `before` and `after` are."""
+    if asked.table is not None:
+        return OneTable(tables[0], text_as_bytes=asked.text_as_bytes)
+    return AnyTable(tables, text_as_bytes=asked.text_as_bytes)
+
+
+def _definitions(asked: Options) -> tuple[Table, ...]:
+    """Raises DefinitionsUnreadable, or what configuration, login and catalogue raise."""
+    if asked.definitions is not None:
+        return read_definitions(asked.definitions)
+    assert asked.source is not None
+    config = load_source(asked.source)
+    if config.from_ is None:
+        raise OptionRefused("source", f"is {asked.source}, which has no `from` to log in with")
+    with connected(config.from_.endpoint(config.source_id)) as connection:
+        return current_definitions(connection)
+
+
+@dataclass(frozen=True)
+class PiecePartition(InputPartition):
+    """One piece of the log."""
+
+    piece: Piece
+
+
+class RelaySourceReader(DataSourceReader):
+    """Plans on the driver, reads on executors."""
+
+    def __init__(self, asked: Options, tables: tuple[Table, ...]) -> None:
+        self.asked = asked
+        self.tables = tables
+
+    def partitions(self) -> list[InputPartition]:
+        """Raises what `audit_pieces` raises."""
+        asked = self.asked
+        pieces = audit_pieces(asked.path, start=asked.start, end=asked.end, piece_bytes=asked.piece_bytes)
+        return [PiecePartition(piece) for piece in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raises what decoding raises, TableUndefined and UndecodableText: each names its place."""
+        if not isinstance(partition, PiecePartition):  # Spark's own, for a log without a change
+            return
+        piece = partition.piece
+        try:
+            yield from record_batches(
+                piece.range,
+                self.tables,
+                self._wanted(piece),
+                _shape(self.asked, self.tables),
+                sub_dir=piece.sub_dir,
+                gtid=piece.gtid,
+            )
+        except FileNotFoundError as error:
+            raise RelayFileGone(piece.range.file, str(Path(piece.range.path).parent)) from error
+
+    def _wanted(self, piece: Piece) -> Callable[[TableName], int | None]:
+        asked, byte_range = self.asked, piece.range
+        indices = {table.name: index for index, table in enumerate(self.tables)}
+
+        def wanted(name: TableName) -> int | None:
+            found = indices.get(name)
+            if found is None and asked.wants(name) and not asked.skip_undefined:
+                raise TableUndefined(str(name), f"{byte_range.file}:{byte_range.start} to {byte_range.end}")
+            return found
+
+        return wanted

@@ -1,0 +1,18 @@
+"""Which charsets are decoded here. That it is as servers do is asked of servers (tests/integration/binlog)."""
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.charsets import decoder
+
+
+@pytest.mark.parametrize("charset", ["big5", "sjis", "cp932", "ujis", "euckr", "greek", "cp866", "koi8u", "x"])
+def test_where_they_differ_nothing_is_guessed(charset: str) -> None:
+    assert decoder(charset) is None
+
+
+@pytest.mark.parametrize("value", [b"\xd8\x3d", b"\xd8\x3d\xde\x00"])
+def test_ucs2_has_no_surrogates(value: bytes) -> None:
+    read = decoder("ucs2")
+    assert read is not None
+    with pytest.raises(UnicodeDecodeError):
+        read(value)
