@@ -15,6 +15,7 @@ from random import Random
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.kernels import build as kernels
+from airflow_provider_dm.engine.schema.model import Table
 from tests.fuzz import anatomy, mutate
 from tests.fuzz.corpus import TABLES, Seed, follower, seeds
 from tests.fuzz.fields import Tables
@@ -23,7 +24,13 @@ from tests.fuzz.limits import TooSlow, cpu_bound
 from tests.fuzz.subject import ENGINE, Outcome, Reading, Subject, follow, log_files
 from tests.fuzz.writer import Log
 
-BY_NAME: Final[Tables] = {(t.name.schema.encode(), t.name.table.encode()): t for t in TABLES}
+
+def by_name(tables: Sequence[Table]) -> Tables:
+    """As logs name them."""
+    return {(table.name.schema.encode(), table.name.table.encode()): table for table in tables}
+
+
+BY_NAME: Final = by_name(TABLES)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Case:
     files: tuple[bytes, ...]
     reading: Reading
     start: int = 4
+    tables: Sequence[Table] = TABLES
 
     def __str__(self) -> str:
         kind = "finished" if len(self.files) > 1 else "growing"
@@ -52,18 +60,18 @@ class Verdict:
     """Rows came out that the seed does not have, and they are what the damaged bytes say."""
 
 
-def make_case(seed: int, number: int, corpus: Sequence[Seed] | None = None) -> Case:
-    """The case SEED:NUMBER."""
+def make_case(seed: int, number: int, corpus: Sequence[Seed] | None = None, tables: Sequence[Table] = TABLES) -> Case:
+    """The case SEED:NUMBER, of our own corpus or of another one and its tables."""
     dice = Random(f"{seed}:{number}")
     its = dice.choice(seeds() if corpus is None else corpus)
-    damage, data = _damaged(dice, its)
+    damage, data = _damaged(dice, its, BY_NAME if tables is TABLES else by_name(tables))
     files = (data, follower(its.flavour).data) if dice.random() < 0.75 else (data,)
     reading = Reading(dice.choice((1, 300, 1 << 20)), dice.choice((1, 500, 1 << 20)), dice.random() < 0.3)
     start = dice.choice(its.boundaries) if dice.random() < 0.15 else 4
-    return Case(f"{seed}:{number}", its, damage, files, reading, start)
+    return Case(f"{seed}:{number}", its, damage, files, reading, start, tables)
 
 
-def _damaged(dice: Random, its: Seed) -> tuple[tuple[str, ...], bytes]:
+def _damaged(dice: Random, its: Seed, tables: Tables) -> tuple[tuple[str, ...], bytes]:
     """Raw or repaired; now and then both."""
     names, whole = [], its.data
     raw = dice.random() < 0.4
@@ -86,7 +94,7 @@ def _damaged(dice: Random, its: Seed) -> tuple[tuple[str, ...], bytes]:
                 if with_events is mutate.inside and not any(e.code in mutate.PACKED for e in events):
                     with_events = mutate.lying_field
                 names.append(with_events.__name__)
-                events = with_events(dice, events, BY_NAME)
+                events = with_events(dice, events, tables)
             data = Log(tuple(events), its.log.checksum).data()
         if data != whole:
             break
@@ -97,7 +105,7 @@ def check(case: Case, folder: Path, subject: Subject = ENGINE, *, timed: bool = 
     """Run a case. Never raises. `timed`: within its second of CPU time."""
     try:
         with cpu_bound() if timed else nullcontext(lambda: None) as clock:
-            outcome = follow(log_files(folder, case.files), TABLES, case.reading, subject, case.start, clock)
+            outcome = follow(log_files(folder, case.files), case.tables, case.reading, subject, case.start, clock)
     except TooSlow as slow:
         return Verdict("too slow", f"{slow}\n{_innermost(slow)}")
     except AssertionError as wrong:
@@ -106,7 +114,7 @@ def check(case: Case, folder: Path, subject: Subject = ENGINE, *, timed: bool = 
         if isinstance(crash, KeyboardInterrupt):
             raise
         return Verdict("crash", "".join(traceback.format_exception(crash)[-12:]))
-    problem = judge(case.files, outcome, TABLES, case.start)
+    problem = judge(case.files, outcome, case.tables, case.start)
     return Verdict(_kind(outcome), problem, not case.seed.rows.issuperset(outcome.rows))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from airflow_provider_dm.engine.schema.codec import Row, Value
 
 Buffer = bytes | memoryview
 
+_LARGE: Final = 4 << 20  # bytes of a buffer of which the images may be a small part
 _SPARE_ROWS: Final = 64  # for how many rows there is room at first whose text is longer than usual
 
 
@@ -141,10 +143,15 @@ def _plain_rows(layout: Layout, data: bytes, images: Any, picked: Sequence[int])
             raise MalformedImage(index, str(error)) from error
 
 
+@lru_cache(maxsize=1024)
+def _numbers(picked: tuple[int, ...]) -> Any:
+    return np.array(picked, np.int64)
+
+
 def _kernel_cells(layout: Layout, data: bytes, images: Any, picked: Sequence[int], *, literal: bool) -> Cells:
     from airflow_provider_dm.engine.binlog.kernels.rows import write_cells
 
-    of, columns = layout.for_kernels, np.array(picked, np.int64)
+    of, columns = layout.for_kernels, _numbers(tuple(picked))
     source, ends = np.frombuffer(data, np.uint8), np.empty(len(images) * len(picked), np.int64)
 
     def write(first: int, out: Any, at: int, status: Any) -> int:
@@ -157,7 +164,7 @@ def _kernel_cells(layout: Layout, data: bytes, images: Any, picked: Sequence[int
 def _kernel_tuples(layout: Layout, data: bytes, images: Any, picked: Sequence[int]) -> Tuples:
     from airflow_provider_dm.engine.binlog.kernels.rows import write_tuples
 
-    of, columns = layout.for_kernels, np.array(picked, np.int64)
+    of, columns = layout.for_kernels, _numbers(tuple(picked))
     source, ends = np.frombuffer(data, np.uint8), np.empty(len(images), np.int64)
 
     def write(first: int, out: Any, at: int, status: Any) -> int:
@@ -174,8 +181,8 @@ def _written(
     from airflow_provider_dm.engine.binlog.kernels.rows import MALFORMED
 
     room = layout.for_kernels.literal_room
-    sizes = images[:, 1] - images[:, 0]
-    out = np.empty(2 * int(sizes.sum()) + min(len(images), _SPARE_ROWS) * room, np.uint8)
+    encoded = len(data) if len(data) <= _LARGE else int((images[:, 1] - images[:, 0]).sum())
+    out = np.empty(2 * encoded + min(len(images), _SPARE_ROWS) * room, np.uint8)
     done, status = 0, np.zeros(2, np.int64)
     while True:
         done = write(done, out, int(status[1]), status)
@@ -183,7 +190,7 @@ def _written(
             _raise_malformed(layout, data, images, done, picked)
         if done == len(images):
             return out[: int(status[1])].data
-        larger = np.empty(2 * len(out) + 2 * int(sizes[done]) + room, np.uint8)
+        larger = np.empty(2 * len(out) + 2 * int(images[done, 1] - images[done, 0]) + room, np.uint8)
         larger[: status[1]] = out[: status[1]]
         out = larger
 

@@ -15,7 +15,7 @@ import numpy as np
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.layout import Layout, layout_of
 from airflow_provider_dm.engine.binlog.partial_json import with_texts
-from airflow_provider_dm.engine.binlog.splitting import UNWANTED
+from airflow_provider_dm.engine.binlog.splitting import HASH, UNWANTED
 from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS, map_name
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
@@ -26,6 +26,7 @@ HINTS: Final = 4096
 """Size of the table that guesses a map's text from its number; a power of two."""
 _FIRST_IN_FORCE: Final = 64
 _ID_SIZE: Final = 6
+_64_BITS: Final = (1 << 64) - 1
 
 
 class TableLayout(NamedTuple):
@@ -48,16 +49,37 @@ class Maps:
         self._names: list[TableName] = []
         self._by_text: dict[bytes, int] = {}
         self._with_texts: dict[int, int] = {}
+        self._texts = _Growing(np.uint8)
+        self._known = _Growing(np.int64, 3)
+        self._of_layouts = _Growing(np.int64, 3)
+        self._cells = _Growing(np.int64, 2)
         # For the kernel
-        self.texts: Any = np.zeros(8, np.uint8)
-        self.known: Any = np.zeros((0, 3), np.int64)  # of each text: start, size, layout or UNWANTED
         self.hints: Any = np.full(HINTS, -1, np.int64)
         self.numbers: Any = np.zeros(_FIRST_IN_FORCE, np.int64)  # of the tables in force
         self.in_force: Any = np.zeros(_FIRST_IN_FORCE, np.int64)  # and which text each of them is
         self.count: Any = np.zeros(1, np.int64)  # how many they are
-        self.of_layouts: Any = np.zeros((0, 3), np.int64)  # first cell, columns, skip_before
-        self.cells: Any = np.zeros((0, 2), np.int64)  # size, prefix
-        self.texts.flags.writeable = False  # as those of bytes are
+
+    @property
+    def texts(self) -> Any:
+        """All texts, one behind the other; read-only."""
+        view = self._texts.filled
+        view.flags.writeable = False
+        return view
+
+    @property
+    def known(self) -> Any:
+        """Of each text: start, size, layout or UNWANTED."""
+        return self._known.filled
+
+    @property
+    def of_layouts(self) -> Any:
+        """Of each layout: first cell, columns, skip_before."""
+        return self._of_layouts.filled
+
+    @property
+    def cells(self) -> Any:
+        """Of each cell: size, prefix."""
+        return self._cells.filled
 
     def name(self, body: bytes, at: str) -> None:
         """A TABLE_MAP event, its bytes between header and checksum: from now on its number is this table.
@@ -71,6 +93,7 @@ class Maps:
         if known is None:
             known = self._learn(text, at)
         number, count = int.from_bytes(body[:_ID_SIZE], "little"), int(self.count[0])
+        self.hints[((number * HASH & _64_BITS) >> 32) % HINTS] = known
         for index in range(count):
             if self.numbers[index] == number:
                 self.in_force[index] = known
@@ -104,17 +127,36 @@ class Maps:
         name = map_name(text, at)
         index = self._wanted(name)
         layout = UNWANTED if index is None else self._add(layout_of(text, self._tables[index], at), index)
-        start = sum(map(len, self._by_text))
         self._by_text[text] = len(self._names)
         self._names.append(name)
-        self.texts = np.frombuffer(b"".join(self._by_text) + bytes(8), np.uint8)
-        self.known = np.vstack([self.known, np.array([(start, len(text), layout)], np.int64)])
+        self._known.append(np.array([(self._texts.count, len(text), layout)], np.int64))
+        self._texts.append(np.frombuffer(text, np.uint8))
         return len(self._names) - 1
 
     def _add(self, layout: Layout, table: int) -> int:
         self.layouts.append(TableLayout(layout, table, self._skip_before[table]))
-        shape = (len(self.cells), len(layout.cells), self._skip_before[table])
-        self.of_layouts = np.vstack([self.of_layouts, np.array([shape], np.int64)])
-        cells = np.array([(cell.size, cell.prefix) for cell in layout.cells], np.int64).reshape(-1, 2)
-        self.cells = np.vstack([self.cells, cells])
+        shape = (self._cells.count, len(layout.cells), self._skip_before[table])
+        self._of_layouts.append(np.array([shape], np.int64))
+        self._cells.append(np.array([(cell.size, cell.prefix) for cell in layout.cells], np.int64).reshape(-1, 2))
         return len(self.layouts) - 1
+
+
+class _Growing:
+    """An array that grows at its end."""
+
+    def __init__(self, kind: Any, *width: int) -> None:
+        self._array = np.zeros((_FIRST_IN_FORCE, *width), kind)
+        self.count = 0
+
+    def append(self, rows: Any) -> None:
+        needed = self.count + len(rows)
+        if needed > len(self._array):
+            larger = np.zeros((2 * needed, *self._array.shape[1:]), self._array.dtype)
+            larger[: self.count] = self._array[: self.count]
+            self._array = larger
+        self._array[self.count : needed] = rows
+        self.count = needed
+
+    @property
+    def filled(self) -> Any:
+        return self._array[: self.count]

@@ -29,6 +29,9 @@ MORE, FULL = 0, 2
 END_OF_STATEMENT: Final = 0x0001
 """Flag of a rows event: the tables that were named before it are forgotten behind it."""
 
+HASH: Final = 0x9E3779B97F4A7C15
+"""Of table numbers, by multiplication: 2**64 / golden ratio (Knuth, "Fibonacci hashing")."""
+
 UNWANTED: Final = -1
 """The layout of a table whose rows nobody wants."""
 

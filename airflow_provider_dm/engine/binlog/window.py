@@ -9,7 +9,7 @@ import os
 from types import TracebackType
 from typing import Final, Protocol
 
-CHUNK_SIZE: Final = 1 << 19
+CHUNK_SIZE: Final = 1 << 20
 """Small enough that the allocator keeps giving the same memory: fresh pages cost more than reading into them."""
 
 

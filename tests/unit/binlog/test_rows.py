@@ -238,6 +238,35 @@ def test_a_stopping_event_inside_a_range_stops_the_decoder_too(tmp_path: Path) -
     assert raised.value.at == f"{log.name}:{start}"
 
 
+def test_a_payload_inside_a_payload_is_refused(tmp_path: Path) -> None:
+    inner, middle = Log.inner(), Log.inner()
+    inner.table_map()
+    inner.rows("insert", [order(1)])
+    middle.payload(inner)
+    log = one_row(Log())
+    byte_range = range_of(log, tmp_path)
+    start = log.position
+    log.payload(middle)
+    grown = replace(byte_range, end=log.position, data=bytes(log.data[byte_range.start :]))
+    with pytest.raises(MalformedEvent, match="inside another one") as raised:
+        both_ways(lambda compiled: list(decode_range(grown, [ORDERS], [""], {NAME: 0}.get, compiled=compiled)))
+    assert raised.value.at == f"{log.name}:{start}+0"
+
+
+def test_many_tables_whose_numbers_change(tmp_path: Path) -> None:
+    log = Log()
+    log.begin()
+    for number in range(300):
+        log.table_map(TableName("shop", f"t{number % 150}"), number=number)
+        log.rows("insert", [order(number)], number=number)
+        if number % 3 == 0:
+            log.table_map(number=1000 + number)
+            log.rows("insert", [order(number)], number=1000 + number)
+    log.xid()
+    found = [change.after[0] for change in changes(log, tmp_path) if change.after]
+    assert found == [b"%d" % number for number in range(0, 300, 3)]
+
+
 def test_an_event_larger_than_the_reading_window(tmp_path: Path) -> None:
     lob = column(1, "note", "longtext", charset="utf8mb4", octet_length=(1 << 32) - 1)
     text = b"x" * (9 << 20)

@@ -15,9 +15,11 @@ import fcntl
 import functools
 import hashlib
 import importlib
+import json
 import logging
 import os
 import platform
+import shutil
 import stat
 import subprocess
 import sys
@@ -83,8 +85,8 @@ def directory() -> Path:
 
 
 def ready() -> bool:
-    """Whether importing the kernels loads them instead of compiling them."""
-    return _allowed() and (directory() / _MARKER).exists() and _is_ours_alone(directory())
+    """Whether the kernels are there to be called; loads them the first time, and never compiles."""
+    return _allowed() and _loaded()
 
 
 def warm(*, wait: bool = True) -> None:
@@ -101,9 +103,44 @@ def warm(*, wait: bool = True) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        for name in ENTRIES:
-            importlib.import_module(f"{_PACKAGE}.{name}")
-        (target / _MARKER).touch()
+        if not _is_whole(target):
+            _import_all()
+            (target / _MARKER).write_text(json.dumps(_sizes(target)))
+
+
+def _loaded() -> bool:
+    """What a damaged cache cannot give is made again; until then there are the plain twins."""
+    global _state  # noqa: PLW0603 (what this process has loaded)
+    if _state is None and _is_whole(directory()):
+        try:
+            _import_all()
+            _state = True
+        except Exception:
+            log.exception("the compiled kernels in %s cannot be loaded; they are thrown away", directory())
+            shutil.rmtree(directory(), ignore_errors=True)
+            _state = False
+    return bool(_state)
+
+
+_state: bool | None = None
+"""None: not tried yet. False: tried in vain, which importing modules again would not change."""
+
+
+def _import_all() -> None:
+    for name in ENTRIES:
+        importlib.import_module(f"{_PACKAGE}.{name}")
+
+
+def _is_whole(target: Path) -> bool:
+    """Whether every file is there that was there when all was compiled, with its size."""
+    try:
+        return _is_ours_alone(target) and json.loads((target / _MARKER).read_text()) == _sizes(target)
+    except (OSError, ValueError):
+        return False
+
+
+def _sizes(target: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in target.glob("*.nb?")}
 
 
 @functools.cache
@@ -125,7 +162,8 @@ def warm_in_background() -> None:
 
 
 def _allowed() -> bool:
-    return os.environ.get(SWITCH, "").lower() != "off" and _installed()
+    switched_off = os.environ.get(SWITCH, "").lower() == "off" or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
+    return not switched_off and _installed()
 
 
 @functools.cache

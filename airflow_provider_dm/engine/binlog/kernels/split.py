@@ -25,6 +25,7 @@ from airflow_provider_dm.engine.binlog.splitting import (
     FORGETS,
     FULL,
     HAS_EXTRA,
+    HASH,
     INSERTS,
     IS_MAP,
     LAYOUT,
@@ -43,7 +44,8 @@ _ID_AND_FLAGS: Final = 8
 _CELL: Final = 16  # bytes of a cell in `cells`: size and prefix
 _LONG_COUNT: Final = 0xFB
 _ID_BITS, _FLAGS_AT = uint64((1 << 48) - 1), uint64(48)
-_HASH = uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: 2**64 / golden ratio
+_HASH = uint64(HASH)
+_TRIED: Final = 32  # texts, where there is no hint: beyond that the twin has a dictionary
 
 _BYTES = "Array(uint8, 1, 'C', readonly=True)"
 _LIST, _TABLE = "int64[::1]", "int64[:, ::1]"
@@ -67,12 +69,12 @@ def _equal(left: int, right: int, size: int) -> bool:
 
 @njit(forceinline=True)
 def _known(text: int, size: int, number: int, texts: int, known: Any, hints: Any) -> int:
-    """Which of the known texts this is, first tried with the one that this number had before; -1: none."""
+    """Which of the known texts this is, first tried with the one that this number had before; -1: none, or unknown."""
     slot = int64((uint64(number) * _HASH) >> uint64(32)) & (len(hints) - 1)
     hint = hints[slot]
     if hint >= 0 and known[hint, 1] == size and _equal(text, texts + known[hint, 0], size):
         return hint
-    for index in range(len(known)):
+    for index in range(min(len(known), _TRIED)):
         if known[index, 1] == size and _equal(text, texts + known[index, 0], size):
             hints[slot] = index
             return index

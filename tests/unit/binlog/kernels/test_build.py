@@ -66,3 +66,27 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert build.ready()
     monkeypatch.setenv(build.SWITCH, "off")
     assert not build.ready()
+
+
+DECODE = f"""
+from {PACKAGE} import build
+print(build.ready(), build.directory().exists())
+"""
+
+
+@pytest.mark.parametrize("damage", ["emptied", "missing", "cut"])
+def test_a_damaged_cache_is_thrown_away_and_nobody_stops(damage: str, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    shutil.copytree(build.directory(), cache / build.directory().name)
+    cache.chmod(0o700)
+    index = next((cache / build.directory().name).glob("split.split*.nbi"))
+    match damage:
+        case "emptied":
+            index.write_bytes(b"")
+        case "missing":
+            index.unlink()
+        case "cut":  # of the same size, so that only loading it tells
+            index.write_bytes(index.read_bytes()[:100].ljust(index.stat().st_size, b"\0"))
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), build.DIRECTORY: str(cache)}
+    done = subprocess.run([sys.executable, "-c", DECODE], env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "False" if damage == "cut" else "True"]
