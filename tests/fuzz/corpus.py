@@ -77,7 +77,7 @@ THEMES: Final[dict[str, Table]] = {
     "squeezed": table(
         "squeezed",
         "int",
-        *("varchar(100) COMPRESSED", "varbinary(300) COMPRESSED", "text COMPRESSED", "mediumblob COMPRESSED"),
+        *("varchar(100) COMPRESSED", "varbinary(300) COMPRESSED", "text COMPRESSED", "longblob COMPRESSED"),
     ),
     "charsets": table(
         "charsets",

@@ -136,7 +136,7 @@ def mutated(data: bytes, seed: int, blind: Any) -> bytes:
             index = dice.randrange(len(events))
             events[index] = events[index]._replace(body=bytes(blind(events[index].body, _LARGEST)))
         else:
-            events = dice.choice(mutate.WITH_EVENTS)(dice, events, BY_NAME)
+            events = dice.choice((*mutate.WITH_EVENTS, mutate.inside))(dice, events, BY_NAME)
     return bytes([options]) + _file(events, checksum)
 
 

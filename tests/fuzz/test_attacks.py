@@ -80,7 +80,7 @@ def bombs() -> Iterator[tuple[str, Attack]]:
     yield "MariaDB's compressed rows of a GiB", Attack(partial(list, events), "mariadb")
     events = [writer.gtid("mariadb", 1), Event(codes.QUERY_COMPRESSED, writer.query(b"").body + tail)]
     yield "MariaDB's compressed statement of a GiB", Attack(partial(list, events), "mariadb")
-    image = b"\xee" + struct.pack("<I", 1) + len(tail).to_bytes(3, "little") + tail
+    image = b"\xee" + struct.pack("<I", 1) + len(tail).to_bytes(4, "little") + tail
     events = transaction(*insert(SQUEEZED, image), flavour="mariadb")
     yield "a compressed column's cell of a GiB", Attack(partial(list, events), "mariadb")
 

@@ -30,4 +30,6 @@ def test_damaged_logs_end_in_typed_errors_or_in_what_they_say() -> None:
     # The run was about something: damage that must be betrayed, rows that only the damage made, and every mutator.
     assert counts["with damage that a checksum or size betrays"] > 3_000
     assert counts["with rows that no seed has"] > 1_500
-    assert all(counts[f"damage: {one.__name__}"] > 100 for one in (*mutate.WITH_EVENTS, *mutate.WITH_BYTES))
+    assert all(
+        counts[f"damage: {one.__name__}"] > 100 for one in (*mutate.WITH_EVENTS, mutate.inside, *mutate.WITH_BYTES)
+    )

@@ -40,7 +40,10 @@ def column(position: int, name: str, column_type: str, charset: str | None = Non
         facts = {"octet_length": numbers[0] * _WIDTHS[charset]}
     elif data_type in ("binary", "varbinary") or (data_type == "vector" and arguments.endswith("bytes")):
         facts = {"octet_length": numbers[0]}
-    elif (data_type in LOBS and data_type.endswith("text")) or data_type in ("enum", "set"):
+    elif data_type in LOBS:
+        charset = charset or ("utf8mb4" if data_type.endswith("text") else None)
+        facts = {"octet_length": (1 << 8 * LOBS[data_type]) - 1}
+    elif data_type in ("enum", "set"):
         charset = charset or "utf8mb4"
     collation = f"{charset}_bin" if charset else None
     return Column(name, position, data_type, column_type, True, charset, collation, **facts)  # type: ignore[arg-type]
@@ -198,7 +201,7 @@ def _timestamp(column: Column, dice: Random) -> bytes:
 
 
 def _string(column: Column, dice: Random) -> bytes:
-    most = column.octet_length or 200
+    most = min(column.octet_length or 0, 300)
     text = dice.choice((*_WORDS, dice.randbytes(dice.randint(0, 30)), b"x" * dice.randint(0, 80)))[:most]
     if column.charset is not None:
         text = text.decode("utf-8", "ignore").encode()

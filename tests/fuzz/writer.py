@@ -176,12 +176,18 @@ def tagged_gtid(number: int, tag: bytes = b"audit") -> Event:
 
 
 def previous_gtids(last: int, tag: bytes | None = None) -> Event:
+    """The numbers 1 to `last` of our source; 0: none."""
+    if not last:
+        return Event(codes.PREVIOUS_GTIDS, bytes(8))
     one = SOURCE.bytes + (b"" if tag is None else _varint(len(tag)) + tag) + struct.pack("<QQQ", 1, 1, last + 1)
     count = struct.pack("<Q", 1) if tag is None else b"\1" + (1).to_bytes(6, "little") + b"\1"
     return Event(codes.PREVIOUS_GTIDS, count + one)
 
 
 def gtid_list(last: int) -> Event:
+    """`last` of domain 0; 0: none."""
+    if not last:
+        return Event(codes.GTID_LIST, bytes(4))
     return Event(codes.GTID_LIST, struct.pack("<IIIQ", 1, 0, 7, last))
 
 

@@ -472,7 +472,7 @@ class _Writer:
 def _columns(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list[pa.Array]:
     """The canonical values of all columns as binary arrays. Raises MalformedImage."""
     plain = layout.for_kernels.plain_only if compiled else frozenset()
-    every = range(len(layout.cells))
+    every = layout.everything
     found: dict[int, pa.Array] = {}
     for picked in ([one for one in every if one not in plain], [one for one in every if one in plain]):
         if picked:

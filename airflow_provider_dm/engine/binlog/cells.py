@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema import addresses, numbers, strings, temporal
 from airflow_provider_dm.engine.schema.codec import GEOMETRIES, Transform, UnsupportedColumnType, enum_members
-from airflow_provider_dm.engine.schema.compression import decompress_cell
+from airflow_provider_dm.engine.schema.compression import LARGEST_VALUE, decompress_cell
 from airflow_provider_dm.engine.schema.json_binary import text_of
 from airflow_provider_dm.engine.schema.model import Column
 
@@ -108,7 +108,7 @@ class Cell:
     size: int = 0
     prefix: int = 0
     precision: int = 0
-    """Of a DECIMAL; digits of a fraction; length of a BINARY."""
+    """Of a DECIMAL; digits of a fraction; length of a BINARY; bytes that a compressed value has at most."""
     scale: int = 0
     members: tuple[bytes, ...] = ()
 
@@ -223,12 +223,13 @@ def _address(column: Column, code: int, metadata: bytes) -> Cell:
 def _compressed(column: Column, code: int, metadata: bytes) -> Cell:
     """The metadata are those of the plain column, but that a VARCHAR's length counts the byte in front."""
     _expect("COMPRESSED" in column.column_type, f"type {code}, which is compressed")
+    most = min(column.octet_length or 0, LARGEST_VALUE)
     if code == MARIADB_BLOB_COMPRESSED:
         _expect(metadata[0] == _LOBS.get(column.data_type), f"a compressed LOB of {metadata[0]} bytes of length")
-        return Cell(Kind.COMPRESSED, prefix=metadata[0])
+        return Cell(Kind.COMPRESSED, prefix=metadata[0], precision=most)
     length = int.from_bytes(metadata, "little")
     _expect(length == (column.octet_length or 0) + 1, f"a compressed string of {length} bytes")
-    return Cell(Kind.COMPRESSED, prefix=1 if length < 256 else 2)
+    return Cell(Kind.COMPRESSED, prefix=1 if length < 256 else 2, precision=most)
 
 
 def _real_type(metadata: bytes) -> tuple[int, int]:
@@ -334,6 +335,6 @@ _READERS: Final[dict[Kind, Callable[[Cell], Transform | None]]] = {
     Kind.UUID: lambda _: addresses.uuid_text,
     Kind.INET4: lambda _: addresses.inet4_text,
     Kind.INET6: lambda _: addresses.inet6_text,
-    Kind.COMPRESSED: lambda _: decompress_cell,
+    Kind.COMPRESSED: lambda cell: partial(decompress_cell, most=cell.precision),
     Kind.HIDDEN: lambda _: None,
 }

@@ -94,10 +94,10 @@ class Maps:
             known = self._learn(text, at)
         number, count = int.from_bytes(body[:_ID_SIZE], "little"), int(self.count[0])
         self.hints[((number * HASH & _64_BITS) >> 32) % HINTS] = known
-        for index in range(count):
-            if self.numbers[index] == number:
-                self.in_force[index] = known
-                return
+        place = self._place_of(number)
+        if place is not None:
+            self.in_force[place] = known
+            return
         if count == len(self.numbers):
             self.numbers = np.concatenate([self.numbers, np.zeros_like(self.numbers)])
             self.in_force = np.concatenate([self.in_force, np.zeros_like(self.in_force)])
@@ -106,11 +106,15 @@ class Maps:
 
     def find(self, number: int) -> tuple[TableName, int] | None:
         """(table, layout or UNWANTED) of a number that is in force."""
-        for index in range(int(self.count[0])):
-            if self.numbers[index] == number:
-                known = int(self.in_force[index])
-                return self._names[known], int(self.known[known, 2])
-        return None
+        place = self._place_of(number)
+        if place is None:
+            return None
+        known = int(self.in_force[place])
+        return self._names[known], int(self.known[known, 2])
+
+    def _place_of(self, number: int) -> int | None:
+        places = np.flatnonzero(self.numbers[: int(self.count[0])] == number)
+        return int(places[0]) if len(places) else None
 
     def with_texts(self, number: int) -> int:
         """The number of the layout that is layout `number` with texts for JSON documents (`partial_json`)."""

@@ -334,7 +334,6 @@ class _Splitter:
             raise MalformedEvent(self.stream.at(position), "a compressed transaction inside another one")
         window = open_payload(body, self.stream.at(position))
         yield from _Splitter(self.range, self.stream.inside(position, window)).batches()
-        self.maps.forget()
 
     def _rows(self, position: int, code: int, data: bytes, start: int, end: int) -> Iterator[Batch]:
         at = self.stream.at(position)

@@ -13,16 +13,16 @@ _METHOD_SHIFT: Final = 4
 _PLAIN, _ZLIB = 0, 8
 _WITHOUT_HEADER: Final = 0x08
 _LENGTH_BITS: Final = 0x07
-_MOST: Final = (1 << 32) - 1
-"""A LONGTEXT."""
+LARGEST_VALUE: Final = 1 << 30
+"""No server sends or takes a bigger one (max_allowed_packet ends here)."""
 
 
 class MalformedCompression(ValueError):
     """Bytes that no server would have written; the caller knows where they lie and raises the error for people."""
 
 
-def decompress_cell(data: bytes) -> bytes:
-    r"""The value of a compressed column. Never makes more than the length that is given in front of it.
+def decompress_cell(data: bytes, most: int = LARGEST_VALUE) -> bytes:
+    r"""The value of a compressed column of at most `most` bytes. Never makes more than the length in front of it says.
 
     >>> decompress_cell(b"\x00abc"), decompress_cell(b""), decompress_cell(bytes.fromhex("89644b4ca43d0000"))[:3]
     (b'abc', b'', b'aaa')
@@ -36,13 +36,13 @@ def decompress_cell(data: bytes) -> bytes:
         raise MalformedCompression(f"compression method {method}")
     size = data[0] & _LENGTH_BITS
     length = int.from_bytes(data[1 : 1 + size], "big")
-    if len(data) < 1 + size or not 0 < length <= _MOST:
+    if len(data) < 1 + size or not 0 < length <= most:
         raise MalformedCompression(f"a compressed value with a length of {length} in {size} bytes")
     inflater = zlib.decompressobj(-zlib.MAX_WBITS if data[0] & _WITHOUT_HEADER else zlib.MAX_WBITS)
     try:
         value = inflater.decompress(data[1 + size :], length + 1)  # one more: so it sees the end of the input, too
     except zlib.error as error:
         raise MalformedCompression(str(error)) from error
-    if len(value) != length or not inflater.eof:
+    if len(value) != length or not inflater.eof or inflater.unused_data:
         raise MalformedCompression(f"a compressed value that does not give {length} bytes")
     return value

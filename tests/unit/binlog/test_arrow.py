@@ -22,11 +22,12 @@ from airflow_provider_dm.engine.binlog.arrow import (
     record_batches,
     schema_of,
 )
+from airflow_provider_dm.engine.binlog.cells import LONGLONG
 from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, plan_epoch
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Column, Table
-from tests.unit.binlog.building import NAME, ORDERS, UUID_OF_SOURCE, Log, column, order
+from tests.unit.binlog.building import NAME, ORDERS, ORDERS_MAP, UUID_OF_SOURCE, Log, column, order
 
 
 def table_of(*columns: Column, name: str = "things") -> Table:
@@ -248,6 +249,20 @@ def test_many_small_events_make_few_batches_and_a_large_one_is_cut(tmp_path: Pat
     assert [line["after"]["id"] for line in found[:300]] == list(range(300))
     assert [line["row"] for line in found] == [0] * 300 + list(range(2 * BATCH_ROWS))
     assert [line["before"]["id"] for line in found[300:]] == list(range(2 * BATCH_ROWS))
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_column_that_the_catalogue_hides_is_not_shown(tmp_path: Path) -> None:
+    table = replace(ORDERS, hidden=1)
+    types, metadata = ORDERS_MAP
+    log = Log()
+    log.begin()
+    log.table_map(types=(types + bytes([LONGLONG]), metadata))
+    log.rows("insert", [b"\xf8" + order(1)[1:] + bytes(8)], columns=3)
+    log.xid()
+    one = range_of(log, tmp_path)
+    assert [line["after"] for line in lines(one, OneTable(table), table)] == [{"id": 1, "note": "x"}]
+    assert [dict(line["after"]) for line in lines(one, AnyTable([table]), table)] == [{"id": "1", "note": "x"}]
 
 
 @pytest.mark.usefixtures("kernels")

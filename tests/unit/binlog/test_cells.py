@@ -46,11 +46,11 @@ FITTING = [
     (column(0, "c", "inet4"), cells.STRING, b"\xfe\x04", Cell(Kind.INET4, prefix=1)),
     (column(0, "c", "inet6"), cells.STRING, b"\xfe\x10", Cell(Kind.INET6, prefix=1)),
     (column(0, "c", f"varchar(63) {COMPRESSED}", octet_length=254), cells.MARIADB_VARCHAR_COMPRESSED, b"\xff\0",
-     Cell(Kind.COMPRESSED, prefix=1)),
+     Cell(Kind.COMPRESSED, prefix=1, precision=254)),
     (column(0, "c", f"varchar(255) {COMPRESSED}", octet_length=255), cells.MARIADB_VARCHAR_COMPRESSED, b"\0\1",
-     Cell(Kind.COMPRESSED, prefix=2)),
+     Cell(Kind.COMPRESSED, prefix=2, precision=255)),
     (column(0, "c", f"text {COMPRESSED}", octet_length=65535), cells.MARIADB_BLOB_COMPRESSED, b"\2",
-     Cell(Kind.COMPRESSED, prefix=2)),
+     Cell(Kind.COMPRESSED, prefix=2, precision=65535)),
 ]  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_a_json_column_of_another_type_in_the_log_is_refused() -> None:
         (Cell(Kind.SET, 1, members=(b"a", b"b")), b"\3", b"a,b"),
         (Cell(Kind.JSON, prefix=4), b"\x0b" + struct.pack("<d", 1e15), b"1e15"),
         (Cell(Kind.INET4, prefix=1), b"\x01", b"1.0.0.0"),
-        (Cell(Kind.COMPRESSED, prefix=1), b"\x00abc", b"abc"),
+        (Cell(Kind.COMPRESSED, prefix=1, precision=3), b"\x00abc", b"abc"),
     ],
     ids=lambda value: value.kind.name if isinstance(value, Cell) else "",
 )

@@ -238,6 +238,56 @@ def test_a_stopping_event_inside_a_range_stops_the_decoder_too(tmp_path: Path) -
     assert raised.value.at == f"{log.name}:{start}"
 
 
+@pytest.mark.parametrize("last", [True, False])
+def test_a_table_is_forgotten_where_its_statement_ends(last: bool, tmp_path: Path) -> None:
+    log = Log()
+    log.begin()
+    log.table_map()
+    log.rows("insert", [order(1)], last=last)
+    log.rows("insert", [order(2)])
+    log.xid()
+    if last:
+        with pytest.raises(MalformedEvent, match="named"):
+            changes(log, tmp_path)
+    else:
+        assert len(changes(log, tmp_path)) == 2
+
+
+def test_a_table_of_a_payload_is_unknown_behind_it(tmp_path: Path) -> None:
+    inner = Log.inner()
+    inner.query("BEGIN")
+    inner.table_map()
+    inner.rows("insert", [order(1)], last=False)
+    inner.xid()
+    log = Log()
+    log.gtid()
+    log.payload(inner)
+    log.begin()
+    log.rows("insert", [order(2)])
+    log.xid()
+    with pytest.raises(MalformedEvent, match="named"):
+        changes(log, tmp_path)
+
+
+def test_a_value_option_that_is_not_known_stops(tmp_path: Path) -> None:
+    document = column(1, "note", "json")
+    for options, stops in ((0, False), (1, False), (2, True), (3, True)):
+        log = Log()
+        log.begin()
+        log.table_map(types=(bytes([cells.LONG, cells.JSON]), b"\x04"))
+        image = b"\xfe" + struct.pack("<i", 1)  # the document is NULL
+        partial = b"\0" if options & 1 else b""
+        head = (9).to_bytes(6, "little") + b"\1\0" + b"\2\0" + b"\2" + b"\xff\xff"
+        log.add(39, head + image + bytes([options]) + partial + image)
+        log.xid()
+        if stops:
+            with pytest.raises(MalformedRows, match="options"):
+                changes(log, tmp_path, columns=(ORDERS.columns[0], document))
+        else:
+            found = changes(log, tmp_path, columns=(ORDERS.columns[0], document))
+            assert found == [RowChange(0, (b"1", None), (b"1", None))]
+
+
 def test_a_payload_inside_a_payload_is_refused(tmp_path: Path) -> None:
     inner, middle = Log.inner(), Log.inner()
     inner.table_map()

@@ -49,3 +49,16 @@ def test_no_more_is_made_than_the_length_in_front() -> None:
     bomb = b"\x82\x03\xe8" + zlib.compress(bytes(50_000_000))
     with pytest.raises(MalformedCompression):
         decompress_cell(bomb)
+
+
+def test_a_value_larger_than_its_column_is_refused_before_it_is_made() -> None:
+    packed = b"\x84" + (1 << 29).to_bytes(4, "big") + zlib.compress(b"x")
+    with pytest.raises(MalformedCompression, match="length"):
+        decompress_cell(packed, most=65535)
+
+
+def test_bytes_behind_the_value_are_refused() -> None:
+    packed = b"\x81\x01" + zlib.compress(b"x")
+    assert decompress_cell(packed) == b"x"
+    with pytest.raises(MalformedCompression):
+        decompress_cell(packed + b"garbage")
