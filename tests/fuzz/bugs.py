@@ -16,14 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, LogFile, Planned, plan_epoch
+from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, LogFile, Planned
 from airflow_provider_dm.engine.binlog.rows import MalformedRows, RowChange
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Table
 from tests.fuzz import anatomy, codes
-from tests.fuzz.subject import Subject, Wanted, own_way
+from tests.fuzz.subject import Reading, Subject, Wanted, own_plan, own_way
 
 BUGS: Final[dict[str, Subject]] = {}
 """By name."""
@@ -215,14 +215,12 @@ _on_malformed_rows("segmentation-fault", lambda: os.kill(os.getpid(), signal.SIG
 def _planning(change: Callable[[Epoch, Sequence[LogFile]], Epoch]) -> None:
     """Register a bug of planning; its name is the function's."""
 
-    def plan(
-        files: Sequence[LogFile], lo: Location, *, goal: Location | None, max_bytes: int, range_bytes: int
-    ) -> Planned:
-        planned = plan_epoch(files, lo, goal=goal, max_bytes=max_bytes, range_bytes=range_bytes)
+    def plan(files: Sequence[LogFile], lo: Location, reading: Reading) -> Planned:
+        planned = own_plan(files, lo, reading)
         return change(planned, files) if isinstance(planned, Epoch) else planned
 
     name = change.__name__.strip("_").replace("_", "-")
-    BUGS[name] = Subject({"rows": {name: own_way}}, plan)
+    BUGS[name] = Subject({"rows": {name: own_way}}, {name: plan})
 
 
 @_planning
@@ -237,3 +235,21 @@ def _unfinished_transaction_applied(epoch: Epoch, files: Sequence[LogFile]) -> E
         return epoch
     last = replace(epoch.ranges[-1], end=size)
     return replace(epoch, ranges=(*epoch.ranges[:-1], last), hi=replace(epoch.hi, position=size))
+
+
+# Two ways, two stories
+
+
+def _without_last_digit(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterator[RowChange]:
+    """A kernel that is wrong about one value in a thousand."""
+    for row in own_way(byte_range, tables, wanted):
+        yield row._replace(after=(b"0", *row.after[1:])) if row.after and (row.after[0] or b"").endswith(b"48") else row
+
+
+def _one_range(files: Sequence[LogFile], lo: Location, reading: Reading) -> Planned:
+    """A plan that never looks for seams."""
+    return own_plan(files, lo, replace(reading, range_bytes=1 << 30))
+
+
+BUGS["kernel-that-differs"] = Subject({"rows": {"plain": own_way, "kernels": _without_last_digit}})
+BUGS["plan-that-differs"] = Subject({"rows": {"plain": own_way}}, {"as it is": own_plan, "plain": _one_range})

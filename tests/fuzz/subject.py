@@ -9,6 +9,7 @@ Where they end in errors, one may have given more rows than the other before (th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.images import MalformedImage, tuples_of
+from airflow_provider_dm.engine.binlog.kernels import build as kernels
 from airflow_provider_dm.engine.binlog.planner import (
     ByteRange,
     DdlStatement,
@@ -36,6 +38,7 @@ from airflow_provider_dm.engine.schema.model import Table
 
 Wanted: TypeAlias = Callable[[TableName], int | None]
 Way: TypeAlias = Callable[[ByteRange, Sequence[Table], Wanted], Iterable[RowChange]]
+Plan: TypeAlias = "Callable[[Sequence[LogFile], Location, Reading], Planned]"
 
 FIRST, SECOND = "mysql-bin.000001", "mysql-bin.000002"
 
@@ -71,13 +74,32 @@ def _as_text(
 
 @dataclass(frozen=True)
 class Subject:
-    """What is tested: ways to decode, and the plan.
+    """What is tested: ways to decode, and ways to plan.
 
-    Ways are in groups: all of one group must tell the same. The first way of all is the one that is judged.
+    Ways are in groups: all of one group must tell the same. The first way of all is the one that is judged, and so is
+    the first plan.
     """
 
     ways: Mapping[str, Mapping[str, Way]]
-    plan: Callable[..., Planned] = plan_epoch
+    plans: Mapping[str, Plan] = field(default_factory=lambda: {"as it is": own_plan, "plain": _plain_plan})
+
+
+def own_plan(files: Sequence[LogFile], lo: Location, reading: Reading) -> Planned:
+    """The engine's own plan."""
+    return plan_epoch(files, lo, goal=None, max_bytes=reading.max_bytes, range_bytes=reading.range_bytes)
+
+
+def _plain_plan(files: Sequence[LogFile], lo: Location, reading: Reading) -> Planned:
+    """The same without kernels."""
+    before = os.environ.get(kernels.SWITCH)
+    os.environ[kernels.SWITCH] = "off"
+    try:
+        return own_plan(files, lo, reading)
+    finally:
+        if before is None:
+            del os.environ[kernels.SWITCH]
+        else:
+            os.environ[kernels.SWITCH] = before
 
 
 def _plainly_and_by_kernels(way: Callable[..., Iterable[RowChange]], **fixed: object) -> Mapping[str, Way]:
@@ -170,11 +192,9 @@ def follow(
     outcome, here = Outcome(), Location(FIRST, start)
     wanted: Wanted = {table.name: index for index, table in enumerate(tables)}.get
     while True:
-        clock()
-        try:
-            planned = subject.plan(files, here, goal=None, max_bytes=reading.max_bytes, range_bytes=reading.range_bytes)
-        except DmError as error:
-            outcome.error = _presentable(error)
+        planned = _planned(files, here, reading, subject.plans, clock)
+        if isinstance(planned, DmError):
+            outcome.error = planned
             return outcome
         if isinstance(planned, UpToDate):
             outcome.at = planned.at
@@ -192,6 +212,34 @@ def follow(
         if outcome.error is not None:
             return outcome
         here = behind
+
+
+def _planned(
+    files: Sequence[LogFile],
+    here: Location,
+    reading: Reading,
+    plans: Mapping[str, Plan],
+    clock: Callable[[], None],
+) -> Planned | DmError:
+    found: dict[str, Planned | DmError] = {}
+    for name, plan in plans.items():
+        clock()
+        try:
+            found[name] = plan(files, here, reading)
+        except DmError as error:
+            found[name] = _presentable(error)
+    (first, judged), *others = found.items()
+    for name, other in others:
+        same = (
+            (type(judged), str(judged)) == (type(other), str(other)) if isinstance(judged, DmError) else judged == other
+        )
+        if not same:
+            raise Disagreement(f"plans, {first} and {name}, from {here}:\n{judged}\n{other}")
+    return judged
+
+
+def _comparable(planned: Planned | DmError) -> object:
+    return (type(planned), str(planned)) if isinstance(planned, DmError) else planned
 
 
 def _decode(

@@ -199,7 +199,7 @@ def test_an_attack_is_refused_or_read_within_the_limits(name: str, tmp_path: Pat
         if attack.large and group != "rows":
             continue
         for way in ways:
-            subject = Subject({group: {way: drained(ways[way])}}, ENGINE.plan)
+            subject = Subject({group: {way: drained(ways[way])}}, ENGINE.plans)
             ended = in_a_child(lambda: read_within_limits(files, subject, large=attack.large))  # noqa: B023
             allowed = ("DmError",) if attack.refused else ("DmError", "the end")
             assert ended.startswith(allowed), f"{group}, {way}: {ended}"

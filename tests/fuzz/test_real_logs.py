@@ -21,7 +21,7 @@ from tests.integration.binlog.reading import FreshSchema, definition, session
 from tests.integration.binlog.reading import log_files as files_of
 
 SEED: Final = 20_260_102
-CASES: Final = 1500
+CASES: Final = 600
 
 COLUMNS: Final = {
     "id": "INT PRIMARY KEY AUTO_INCREMENT",

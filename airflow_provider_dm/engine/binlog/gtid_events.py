@@ -142,6 +142,8 @@ def _previous(body: bytes) -> list[tuple[Sid, Interval]]:
         if tagged:
             length, position = _varint(body, position)
             tag, position = body[position : position + length].decode("ascii"), position + length
+            if not _TAG.match(tag):
+                raise ValueError(f"the tag {tag!r}")
         (ranges,) = _COUNT.unpack_from(body, position)
         position += _COUNT.size
         for _ in range(ranges):

@@ -13,8 +13,8 @@ _METHOD_SHIFT: Final = 4
 _PLAIN, _ZLIB = 0, 8
 _WITHOUT_HEADER: Final = 0x08
 _LENGTH_BITS: Final = 0x07
-LARGEST_VALUE: Final = 1 << 30
-"""No server sends or takes a bigger one (max_allowed_packet ends here)."""
+LARGEST_VALUE: Final = 128 << 20
+"""What a few bytes may become at most, as with compressed events (`binlog.header.LARGEST_UNPACKED`)."""
 
 
 class MalformedCompression(ValueError):
@@ -37,7 +37,7 @@ def decompress_cell(data: bytes, most: int = LARGEST_VALUE) -> bytes:
     size = data[0] & _LENGTH_BITS
     length = int.from_bytes(data[1 : 1 + size], "big")
     if len(data) < 1 + size or not 0 < length <= most:
-        raise MalformedCompression(f"a compressed value with a length of {length} in {size} bytes")
+        raise MalformedCompression(f"a compressed value of {length} bytes, where {most} are the most that is read")
     inflater = zlib.decompressobj(-zlib.MAX_WBITS if data[0] & _WITHOUT_HEADER else zlib.MAX_WBITS)
     try:
         value = inflater.decompress(data[1 + size :], length + 1)  # one more: so it sees the end of the input, too
