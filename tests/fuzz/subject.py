@@ -230,10 +230,7 @@ def _planned(
             found[name] = _presentable(error)
     (first, judged), *others = found.items()
     for name, other in others:
-        same = (
-            (type(judged), str(judged)) == (type(other), str(other)) if isinstance(judged, DmError) else judged == other
-        )
-        if not same:
+        if _comparable(judged) != _comparable(other):
             raise Disagreement(f"plans, {first} and {name}, from {here}:\n{judged}\n{other}")
     return judged
 
