@@ -76,10 +76,14 @@ class Format:
 
 
 def format_of(data: bytes) -> Format:
-    """Raises Malformed where the file does not begin with a whole format description whose own checksum is right."""
+    """Raises Malformed where the file does not begin with a whole format description whose own checksum is right.
+
+    One that says that events have no checksums, and gives no position, need not have its own right: so a server sends
+    it to who starts behind it, with fields changed.
+    """
     if data[:4] != codes.MAGIC or len(data) < 23:
         raise Malformed("no binlog")
-    _, code, _, size, _, _ = _HEADER.unpack_from(data, 4)
+    _, code, _, size, log_position, _ = _HEADER.unpack_from(data, 4)
     event = data[4 : 4 + size]
     if code != codes.FORMAT or len(event) < size or size < 19 + 57 + 5:
         raise Malformed("no format description")
@@ -89,7 +93,7 @@ def format_of(data: bytes) -> Format:
         if len(event) > 19 + 57 + _CODES_BEFORE_CHECKSUMS:
             raise Malformed("more kinds of events than a server without checksums knows")
         return Format(False)
-    if not _sound(event):
+    if not _sound(event) and (event[-5] or log_position):
         raise Malformed("the format description's checksum")
     return Format(event[-5] == 1)
 

@@ -56,7 +56,7 @@ def run(
     `checked`: with kernels that look whether an index is within its array, and raise IndexError; the usual ones would
     read what lies behind it.
     """
-    environment = _environment(checked=checked)
+    environment = environment_of(checked=checked)
     compiling = [sys.executable, "-m", str(kernels.__package__)]
     subprocess.run(compiling, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
     report, lock = Report(), threading.Lock()
@@ -74,7 +74,8 @@ def run(
     return report
 
 
-def _environment(*, checked: bool) -> dict[str, str]:
+def environment_of(*, checked: bool) -> dict[str, str]:
+    """What a process of ours runs in."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "docker"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     if checked:  # the machine code is another one, and numba's own cache would not know

@@ -21,7 +21,7 @@ from tests.fuzz.corpus import TABLES, Seed, follower, seeds
 from tests.fuzz.fields import Tables
 from tests.fuzz.judge import judge
 from tests.fuzz.limits import TooSlow, cpu_bound
-from tests.fuzz.subject import ENGINE, Outcome, Reading, Subject, follow, log_files
+from tests.fuzz.subject import ENGINE, Outcome, Reading, Subject, follow, log_files, recover
 from tests.fuzz.writer import Log
 
 
@@ -104,7 +104,9 @@ def check(case: Case, folder: Path, subject: Subject = ENGINE, *, timed: bool = 
     """Run a case. Never raises. `timed`: within its second of CPU time."""
     try:
         with cpu_bound() if timed else nullcontext(lambda: None) as clock:
-            outcome = follow(log_files(folder, case.files), case.tables, case.reading, subject, case.start, clock)
+            files = log_files(folder, case.files)
+            outcome = follow(files, case.tables, case.reading, subject, case.start, clock)
+            recover(files, clock)
     except TooSlow as slow:
         return Verdict("too slow", f"{slow}\n{_innermost(slow)}")
     except AssertionError as wrong:

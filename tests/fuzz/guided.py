@@ -42,6 +42,7 @@ def run(seconds: int, corpus: Path | None, save: Path | None, workers: int) -> i
         print(MISSING.format(seconds=seconds), file=sys.stderr)
         return _blindly(seconds, save, workers)
     from airflow_provider_dm.engine.binlog.kernels import build
+    from tests.fuzz import campaign
 
     build.warm()
     corpus = corpus or Path(tempfile.mkdtemp(prefix="dm-fuzz-corpus-"))
@@ -54,7 +55,10 @@ def run(seconds: int, corpus: Path | None, save: Path | None, workers: int) -> i
         *("-rss_limit_mb=0", "-use_value_profile=1", "-print_final_stats=1", str(corpus)),
     ]
     children = [
-        subprocess.Popen([sys.executable, "-m", "tests.fuzz.guided", *arguments, f"-seed={secrets.randbits(31)}"])
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.fuzz.guided", *arguments, f"-seed={secrets.randbits(31)}"],
+            env=campaign.environment_of(checked=False),
+        )
         for _ in range(workers)
     ]
     codes = [child.wait() for child in children]

@@ -2,7 +2,9 @@
 
 CPU time of this process, user and system, is counted and not the clock's: on a busy machine a case may wait as long as
 it must. `ITIMER_PROF` raises TooSlow in Python code. Code that never comes back to Python (a kernel's endless loop) is
-ended by the system with SIGXCPU some seconds later (`RLIMIT_CPU`), and who started the process sees how it ended.
+ended by the system some seconds later: nobody handles the SIGVTALRM of `ITIMER_VIRTUAL`, and who started the process
+sees how it ended. (`RLIMIT_CPU` would not do: it counts from the process's start, and in ticks, of which a process can
+get seconds too many in a few minutes.)
 
 Memory is bounded as address space (`RLIMIT_AS`) over what the process has when the limit is set, so that modules,
 compiled code and caches that are there by then do not count. An allocation beyond it is refused at once, as
@@ -45,12 +47,10 @@ def cpu_bound() -> Iterator[Callable[[], None]]:
     Gives a function that starts the clock anew: a case reads its log in several ways, and each has its second.
     """
     handler = signal.signal(signal.SIGPROF, _raise)
-    before = resource.getrlimit(resource.RLIMIT_CPU)
+    ending = signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
 
     def start() -> None:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        soft = int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS_OF_COMPILED_CODE
-        resource.setrlimit(resource.RLIMIT_CPU, (soft, before[1]))
+        signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS_OF_COMPILED_CODE)
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
 
     start()
@@ -58,5 +58,6 @@ def cpu_bound() -> Iterator[Callable[[], None]]:
         yield start
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        resource.setrlimit(resource.RLIMIT_CPU, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, ending)
         signal.signal(signal.SIGPROF, handler)

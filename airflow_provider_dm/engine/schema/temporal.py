@@ -57,7 +57,7 @@ def date_text(packed: int) -> bytes:
 
 
 def _year_month_day(year: int, month: int, day: int) -> bytes:
-    if year > 9999 or month > 12:
+    if year > 9999 or month > 12 or day > 31:
         raise MalformedTime(f"the date {year}-{month}-{day}")
     return b"%04d-%02d-%02d" % (year, month, day)
 

@@ -26,7 +26,7 @@ _FRACTIONS: Final = np.array([1, 100, 100, 10**4, 10**4, 10**6, 10**6], np.uint6
 
 @njit
 def _write_day(year: int, month: int, day: int, out: int) -> int:
-    if year > 9999 or month > 12:
+    if year > 9999 or month > 12 or day > 31:
         return _MALFORMED
     write_two(year // 100, out)
     write_two(year % 100, out + 2)
