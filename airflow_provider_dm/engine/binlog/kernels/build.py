@@ -95,8 +95,9 @@ def warm(*, wait: bool = True) -> None:
     Raises ImportError without numba, and PermissionError where others could write into the cache.
     """
     target = directory()
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _is_ours_alone(target):
+    if target.parent != _REFUSED:
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if target.parent == _REFUSED or not _is_ours_alone(target):
         raise PermissionError(f"{target} belongs to somebody else, or others can write into it")
     with open(target / "lock", "w") as lock:
         try:
