@@ -7,8 +7,8 @@ Both read the same file of the same server in the same run and look at every row
 - header_scan: `plan_epoch` over the single-row file, which cuts it into transactions and ranges. No peer.
 - kernel_load_seconds: what a fresh process waits for its kernels when they were compiled before.
 
-The engine's side is from file to SQL text: every checksum verified, every row image, those before updates too, written
-as a tuple of literals that an INSERT could take as it is.
+The engine's side is from file to SQL text: every checksum verified, every image cut, of new rows all columns and of old
+ones the key written as tuples of literals, as INSERT, REPLACE and DELETE … IN take them.
 
 What is not comparable:
 - The engine reads the file as a relay has left it on the disk. mysql-replication reads it from the server over
@@ -83,12 +83,14 @@ def engine_rows(file: BinlogFile) -> Run:
 
 
 def sql_text(batch: Batch) -> None:
-    """Every image of the batch as a tuple of literals."""
-    for number, one in enumerate(batch.layouts):
-        for place in (BEFORE, AFTER):
+    """What statements need: every new row as a tuple of literals, of every old one the tuple of its key."""
+    for number, (layout, *_) in enumerate(batch.layouts):
+        identity = layout.table.identity
+        key = [index for index, one in enumerate(layout.table.columns) if identity and one.name in identity.columns]
+        for place, picked in ((BEFORE, key), (AFTER, layout.everything)):
             _, images = batch.images(number, place)
             if len(images):
-                tuples_of(one.layout, batch.data, images, one.layout.everything, Flavour.MYSQL, compiled=True)
+                tuples_of(layout, batch.data, images, picked, Flavour.MYSQL, compiled=True)
 
 
 def load_kernels() -> Run:

@@ -13,15 +13,36 @@ from typing import Any, Final
 import numpy as np
 from numba import njit, uint32, uint64
 
-from airflow_provider_dm.engine.binlog.kernels.machine import HAS_CLMUL, carryless_product, load1, load8
+from airflow_provider_dm.engine.binlog.kernels.lanes import (
+    BLOCK,
+    HAS_CLMUL,
+    HAS_WIDE_CLMUL,
+    LANE,
+    both,
+    crossed_product,
+    difference,
+    folded_block,
+    half_of,
+    lane_of,
+    lanes_of,
+    load_block,
+    load_lane,
+    lower_product,
+    moved_down,
+    moved_up,
+    upper_product,
+    with_first_lane,
+)
+from airflow_provider_dm.engine.binlog.kernels.machine import load1, load8
 
 _POLYNOMIAL: Final = 0xEDB88320
-_BLOCK, _PIECE = 64, 16
-_EVERY_BIT = uint64(2**64 - 1)
+_LOW_BITS = uint64(0xFFFFFFFF)
 
 # x**(512+32), x**(512-32), x**(128+32), x**(128-32) mod P, reflected: over four blocks of 16 bytes, and over one.
 _FOUR_LOW, _FOUR_HIGH = uint64(0x154442BD4), uint64(0x1C6E41596)
 _ONE_LOW, _ONE_HIGH = uint64(0x1751997D0), uint64(0x0CCAA009E)
+# x**64 mod P, reflected; P itself, and x**64 / P, for Barrett's reduction.
+_HALF, _MODULUS, _QUOTIENT = uint64(0x163CD6124), uint64(0x1DB710641), uint64(0x1F7011641)
 
 
 def _slices() -> Any:
@@ -72,76 +93,81 @@ def _short(start: int, end: int, state: Any) -> Any:
     return state if start == end else _after_bytes(start, end - start, state)
 
 
-@njit(inline="always")
-def _folded(low: Any, high: Any, low_factor: Any, high_factor: Any) -> Any:
+@njit(forceinline=True)
+def _folded(lane: Any, low_factor: Any, high_factor: Any) -> Any:
     """Sixteen bytes moved over the distance of the factors."""
-    low_low, low_high = carryless_product(low, low_factor)
-    high_low, high_high = carryless_product(high, high_factor)
-    return low_low ^ high_low, low_high ^ high_high
+    factors = lane_of(low_factor, high_factor)
+    return difference(lower_product(lane, factors), upper_product(lane, factors))
 
 
 @njit(forceinline=True)
-def _by_blocks(a: Any, b: Any, start: int, end: int) -> Any:
-    """Go on with (a, b), the sixteen bytes before `start`, in blocks; gives (a, b, where the rest begins)."""
-    c, d = load8(start), load8(start + 8)
-    e, f = load8(start + 16), load8(start + 24)
-    g, h = load8(start + 32), load8(start + 40)
-    start += _BLOCK - _PIECE
-    while start + _BLOCK <= end:
-        a, b = _folded(a, b, _FOUR_LOW, _FOUR_HIGH)
-        c, d = _folded(c, d, _FOUR_LOW, _FOUR_HIGH)
-        e, f = _folded(e, f, _FOUR_LOW, _FOUR_HIGH)
-        g, h = _folded(g, h, _FOUR_LOW, _FOUR_HIGH)
-        a, b = a ^ load8(start), b ^ load8(start + 8)
-        c, d = c ^ load8(start + 16), d ^ load8(start + 24)
-        e, f = e ^ load8(start + 32), f ^ load8(start + 40)
-        g, h = g ^ load8(start + 48), h ^ load8(start + 56)
-        start += _BLOCK
-    a, b = _folded(a, b, _ONE_LOW, _ONE_HIGH)
-    a, b = _folded(a ^ c, b ^ d, _ONE_LOW, _ONE_HIGH)
-    a, b = _folded(a ^ e, b ^ f, _ONE_LOW, _ONE_HIGH)
-    return a ^ g, b ^ h, start
+def _by_lanes(first: Any, start: int, end: int) -> Any:
+    """Go on with the sixteen bytes before `start`, in four lanes; gives (lane, where the rest begins)."""
+    second, third, fourth = load_lane(start), load_lane(start + LANE), load_lane(start + 2 * LANE)
+    start += BLOCK - LANE
+    while start + BLOCK <= end:
+        first = difference(_folded(first, _FOUR_LOW, _FOUR_HIGH), load_lane(start))
+        second = difference(_folded(second, _FOUR_LOW, _FOUR_HIGH), load_lane(start + LANE))
+        third = difference(_folded(third, _FOUR_LOW, _FOUR_HIGH), load_lane(start + 2 * LANE))
+        fourth = difference(_folded(fourth, _FOUR_LOW, _FOUR_HIGH), load_lane(start + 3 * LANE))
+        start += BLOCK
+    return _together(first, second, third, fourth), start
 
 
 @njit(forceinline=True)
-def _with_tail(a: Any, b: Any, start: int, count: int) -> Any:
-    """(a, b) and then the 1 to 15 bytes from `start` on, as sixteen bytes again.
+def _by_blocks(first: Any, start: int, end: int) -> Any:
+    """The same, with the four lanes in one register."""
+    block = with_first_lane(load_block(start - LANE), first)
+    start += BLOCK - LANE
+    while start + BLOCK <= end:
+        block = folded_block(block, _FOUR_LOW, _FOUR_HIGH, load_block(start))
+        start += BLOCK
+    first, second, third, fourth = lanes_of(block)
+    return _together(first, second, third, fourth), start
 
-    The tail pushes as many bytes out at the front, and those are folded. What lies before `start` may be read.
+
+@njit(forceinline=True)
+def _together(first: Any, second: Any, third: Any, fourth: Any) -> Any:
+    second = difference(_folded(first, _ONE_LOW, _ONE_HIGH), second)
+    third = difference(_folded(second, _ONE_LOW, _ONE_HIGH), third)
+    return difference(_folded(third, _ONE_LOW, _ONE_HIGH), fourth)
+
+
+_four_at_once = _by_blocks if HAS_WIDE_CLMUL else _by_lanes
+
+
+@njit(forceinline=True)
+def _reduced(lane: Any) -> Any:
+    """The state that sixteen bytes leave: to 64 bits, and to 32 by Barrett's method."""
+    lower_halves = lane_of(_LOW_BITS, _LOW_BITS)
+    lane = difference(moved_down(lane, 8), crossed_product(lane, lane_of(_ONE_LOW, _ONE_HIGH)))
+    lane = difference(moved_down(lane, 4), lower_product(both(lane, lower_halves), lane_of(_HALF, _HALF)))
+    barrett = lane_of(_MODULUS, _QUOTIENT)
+    quotient = both(crossed_product(both(lane, lower_halves), barrett), lower_halves)
+    return uint32(half_of(difference(lane, lower_product(quotient, barrett)), 0) >> uint64(32))
+
+
+@njit(forceinline=True)
+def _long(start: int, end: int) -> Any:
+    """The state behind at least sixteen bytes.
+
+    Zeros in front of a message change nothing while the state is zero. So the first lane takes the 1 to 16 bytes that
+    are over, behind zeros, and whole lanes follow. The initial state is added to the first four bytes.
     """
-    tail_low, tail_high = load8(start + count - _PIECE), load8(start + count - 8)
-    if count < 8:
-        bits = uint64(8 * count)
-        back = uint64(64) - bits
-        out_low, out_high = uint64(0), a << back
-        a, b = (a >> bits) | (b << back), (b >> bits) | (tail_high & ~(_EVERY_BIT >> bits))
-    elif count == 8:
-        out_low, out_high = uint64(0), a
-        a, b = b, tail_high
-    else:
-        bits = uint64(8 * (count - 8))
-        back = uint64(64) - bits
-        out_low, out_high = a << back, (b << back) | (a >> bits)
-        a, b = (b >> bits) | (tail_low & ~(_EVERY_BIT >> bits)), tail_high
-    low, high = _folded(out_low, out_high, _ONE_LOW, _ONE_HIGH)
-    return a ^ low, b ^ high
-
-
-@njit(forceinline=True)
-def _long(start: int, end: int, state: Any) -> Any:
-    """At least sixteen bytes."""
-    a, b = load8(start) ^ uint64(state), load8(start + 8)
-    start += _PIECE
-    if start + _BLOCK - _PIECE <= end:
-        a, b, start = _by_blocks(a, b, start, end)
-    while start + _PIECE <= end:
-        a, b = _folded(a, b, _ONE_LOW, _ONE_HIGH)
-        a, b = a ^ load8(start), b ^ load8(start + 8)
-        start += _PIECE
+    count = ((end - start - 1) & (LANE - 1)) + 1
+    lane = moved_up(difference(load_lane(start), lane_of(_LOW_BITS, uint64(0))), LANE - count)
+    start += count
     if start < end:
-        a, b = _with_tail(a, b, start, end - start)
-    # What is left is as if these sixteen bytes were the whole input so far, from a state of zero.
-    return _after_word(b ^ uint64(_after_word(a)))
+        state = _LOW_BITS >> uint64(min(8 * count, 63))  # what of it the first lane had no room for
+        following = difference(load_lane(start), lane_of(state, uint64(0)))
+        lane = difference(_folded(lane, _ONE_LOW, _ONE_HIGH), following)
+        start += LANE
+    if start + BLOCK - LANE <= end:
+        lane, start = _four_at_once(lane, start, end)
+    while start < end:
+        lane = difference(_folded(lane, _ONE_LOW, _ONE_HIGH), load_lane(start))
+        start += LANE
+    return _reduced(lane)
 
 
 @njit
@@ -151,8 +177,7 @@ def _by_table(start: int, end: int) -> Any:
 
 @njit
 def _by_clmul(start: int, end: int) -> Any:
-    state = uint32(0xFFFFFFFF)
-    state = _long(start, end, state) if end - start >= _PIECE else _short(start, end, state)
+    state = _long(start, end) if end - start >= LANE else _short(start, end, uint32(0xFFFFFFFF))
     return ~state & uint32(0xFFFFFFFF)
 
 

@@ -1,4 +1,4 @@
-"""What numba has no word for: memory by its address, carry-less multiplication, the upper half of a product.
+"""What numba has no word for: memory by its address, the upper half of a product.
 
 Inside the kernels a buffer is the address of its first byte. Arrays would be passed as seven numbers each and counted
 as references: measured, that costs more than the work on a cell. The functions that Python calls take arrays, so that
@@ -10,18 +10,13 @@ Nothing here checks bounds: that is the caller's business, always.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import njit, types, uint64
 from numba.extending import intrinsic
 
-HAS_CLMUL: Final = bool(llvm.get_host_cpu_features().get("pclmul", False))
-"""x86-64 with PCLMULQDQ, which is all of them since 2010."""
-
-_I8, _I32, _I64, _I128 = (ir.IntType(bits) for bits in (8, 32, 64, 128))
-_PAIR: Final = ir.VectorType(_I64, 2)
+_I64, _I128 = (ir.IntType(bits) for bits in (64, 128))
 
 
 def _loader(bits: int) -> Callable[..., Any]:
@@ -69,23 +64,6 @@ def bit_length(_context: Any, value: types.Integer) -> Any:
 
 
 @intrinsic
-def carryless_product(_context: Any, left: types.Integer, right: types.Integer) -> Any:
-    """(lower, upper) half of the product of two polynomials over GF(2). Only where HAS_CLMUL."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(_PAIR, [_PAIR, _PAIR, _I8])
-        multiply = builder.module.declare_intrinsic("llvm.x86.pclmulqdq", (), kind)
-        first, second = ir.Constant(_I32, 0), ir.Constant(_I32, 1)
-        empty = ir.Constant(_PAIR, [0, 0])
-        factors = [builder.insert_element(empty, argument, first) for argument in arguments]
-        product = builder.call(multiply, [*factors, ir.Constant(_I8, 0)])
-        halves = [builder.extract_element(product, half) for half in (first, second)]
-        return context.make_tuple(builder, signature.return_type, halves)
-
-    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), generate
-
-
-@intrinsic
 def wide_product(_context: Any, left: types.Integer, right: types.Integer) -> Any:
     """(lower, upper) 64 bits of the product of two 64-bit numbers."""
 
@@ -128,13 +106,16 @@ def big(source: int, size: int) -> Any:
 @njit(forceinline=True)
 def copy(source: int, size: int, out: int) -> int:
     """`size` bytes; gives the place behind them in `out`."""
-    end = source + size
-    while source + 8 <= end:
+    end, behind = source + size, out + size
+    if size < 8:
+        while source < end:
+            store1(out, load1(source))
+            source += 1
+            out += 1
+        return behind
+    while source + 8 < end:
         store8(out, load8(source))
         source += 8
         out += 8
-    while source < end:
-        store1(out, load1(source))
-        source += 1
-        out += 1
-    return out
+    store8(behind - 8, load8(end - 8))  # some of them once more
+    return behind

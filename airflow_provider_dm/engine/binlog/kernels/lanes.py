@@ -1,0 +1,235 @@
+"""Sixteen bytes at a time: a numba type for a 128-bit register, and what is done with one.
+
+numba has no vectors. As pairs of numbers the same work moves through the general registers at every step, which costs
+three times as much as the work itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, models, register_model
+
+_FEATURES: Final = llvm.get_host_cpu_features()
+HAS_CLMUL: Final = bool(_FEATURES.get("pclmul", False))
+"""x86-64 with PCLMULQDQ and SSSE3, which is all of them since 2010."""
+HAS_WIDE_CLMUL: Final = all(_FEATURES.get(name, False) for name in ("vpclmulqdq", "avx512f"))
+"""The same for four lanes at once: since 2019 (Ice Lake) and 2022 (Zen 4)."""
+
+LANE, BLOCK = 16, 64
+"""Bytes of a lane, and of four."""
+
+_I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+_WORDS, _WIDE, _BYTES = ir.VectorType(_I64, 2), ir.VectorType(_I64, 8), ir.VectorType(_I8, LANE)
+_LOW, _HIGH, _LOW_BY_HIGH = 0x00, 0x11, 0x10  # which halves of its two factors PCLMULQDQ takes
+
+Generate = Callable[[Any, Sequence[Any]], Any]
+
+
+class Lane(types.Type):
+    """Sixteen bytes in a register."""
+
+
+class Block(types.Type):
+    """Four lanes in a register."""
+
+
+lane_type: Final = Lane("Lane")
+block_type: Final = Block("Block")
+
+
+@register_model(Lane)
+class _LaneModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _WORDS)
+
+
+@register_model(Block)
+class _BlockModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _WIDE)
+
+
+def _generated(generate: Generate) -> Any:
+    """As numba wants it: nothing but the builder and the arguments matters here."""
+    return lambda _target, builder, _signature, arguments: generate(builder, arguments)
+
+
+def _same_bytes(builder: Any, byte: Any) -> Any:
+    """A byte sixteen times."""
+    one = builder.insert_element(ir.Constant(_BYTES, ir.Undefined), byte, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_I32, LANE), [0] * LANE))
+
+
+@intrinsic
+def lane_of(_context: Any, low: types.Integer, high: types.Integer) -> Any:
+    """Two numbers of 64 bits."""
+
+    def generate(builder: Any, halves: Sequence[Any]) -> Any:
+        lane = ir.Constant(_WORDS, ir.Undefined)
+        for index, half in enumerate(halves):
+            lane = builder.insert_element(lane, half, ir.Constant(_I32, index))
+        return lane
+
+    return lane_type(types.uint64, types.uint64), _generated(generate)
+
+
+@intrinsic
+def half_of(_context: Any, lane: Any, index: types.Integer) -> Any:
+    """The lower (0) or upper (1) 64 bits."""
+    return types.uint64(lane_type, types.int64), _generated(lambda builder, given: builder.extract_element(*given))
+
+
+@intrinsic
+def load_lane(_context: Any, address: types.Integer) -> Any:
+    """The sixteen bytes at an address."""
+
+    def generate(builder: Any, given: Sequence[Any]) -> Any:
+        loaded = builder.load(builder.inttoptr(given[0], _WORDS.as_pointer()))
+        loaded.align = 1
+        return loaded
+
+    return lane_type(types.int64), _generated(generate)
+
+
+@intrinsic
+def store_lane(_context: Any, address: types.Integer, lane: Any) -> Any:
+    """Write the sixteen bytes to an address."""
+
+    def generate(target: Any, builder: Any, _signature: Any, given: Sequence[Any]) -> Any:
+        stored = builder.store(given[1], builder.inttoptr(given[0], _WORDS.as_pointer()))
+        stored.align = 1
+        return target.get_dummy_value()
+
+    return types.void(types.int64, lane_type), generate
+
+
+@intrinsic
+def both(_context: Any, left: Any, right: Any) -> Any:
+    """The bits that are set in both."""
+    return lane_type(lane_type, lane_type), _generated(lambda builder, given: builder.and_(*given))
+
+
+@intrinsic
+def difference(_context: Any, left: Any, right: Any) -> Any:
+    """The bits that differ; over GF(2) the sum."""
+    return lane_type(lane_type, lane_type), _generated(lambda builder, given: builder.xor(*given))
+
+
+@intrinsic
+def which_are(_context: Any, lane: Any, byte: types.Integer) -> Any:
+    """Which of the sixteen bytes are this byte: bit i for byte i."""
+
+    def generate(builder: Any, given: Sequence[Any]) -> Any:
+        wanted = _same_bytes(builder, builder.trunc(given[1], _I8))
+        found = builder.icmp_unsigned("==", builder.bitcast(given[0], _BYTES), wanted)
+        return builder.zext(builder.bitcast(found, _I16), _I64)
+
+    return types.uint64(lane_type, types.uint64), _generated(generate)
+
+
+def _mover(order_of: Callable[[Any, Any], Any], says: str) -> Any:
+    def move(_context: Any, lane: Any, places: types.Integer) -> Any:
+        def generate(builder: Any, given: Sequence[Any]) -> Any:
+            kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES])
+            shuffle = builder.module.declare_intrinsic("llvm.x86.ssse3.pshuf.b.128", (), kind)
+            order = order_of(builder, _same_bytes(builder, builder.trunc(given[1], _I8)))
+            return builder.bitcast(builder.call(shuffle, [builder.bitcast(given[0], _BYTES), order]), _WORDS)
+
+        return lane_type(lane_type, types.int64), _generated(generate)
+
+    move.__doc__ = f"{says} `places` is 0 to 15, zeros come in. Only where HAS_CLMUL."
+    return intrinsic(move)
+
+
+# PSHUFB takes the four lowest bits of an index, and gives zero where its top bit is set.
+_OWN, _OWN_OR_ZERO = ([first + place for place in range(LANE)] for first in (0, 0x80 - LANE))
+moved_up = _mover(
+    lambda builder, places: builder.sub(ir.Constant(_BYTES, _OWN), places), "Byte i becomes byte i + places."
+)
+moved_down = _mover(
+    lambda builder, places: builder.add(ir.Constant(_BYTES, _OWN_OR_ZERO), places), "Byte i becomes byte i - places."
+)
+
+
+def _multiplier(halves: int, says: str) -> Any:
+    def product(_context: Any, left: Any, right: Any) -> Any:
+        def generate(builder: Any, given: Sequence[Any]) -> Any:
+            kind = ir.FunctionType(_WORDS, [_WORDS, _WORDS, _I8])
+            multiply = builder.module.declare_intrinsic("llvm.x86.pclmulqdq", (), kind)
+            return builder.call(multiply, [*given, ir.Constant(_I8, halves)])
+
+        return lane_type(lane_type, lane_type), _generated(generate)
+
+    product.__doc__ = f"The product of polynomials over GF(2), of 128 bits: {says}. Only where HAS_CLMUL."
+    return intrinsic(product)
+
+
+lower_product = _multiplier(_LOW, "of the two lower halves")
+upper_product = _multiplier(_HIGH, "of the two upper halves")
+crossed_product = _multiplier(_LOW_BY_HIGH, "of the left's lower half and the right's upper one")
+
+
+# Four lanes at once
+
+
+@intrinsic
+def load_block(_context: Any, address: types.Integer) -> Any:
+    """The 64 bytes at an address."""
+
+    def generate(builder: Any, given: Sequence[Any]) -> Any:
+        loaded = builder.load(builder.inttoptr(given[0], _WIDE.as_pointer()))
+        loaded.align = 1
+        return loaded
+
+    return block_type(types.int64), _generated(generate)
+
+
+@intrinsic
+def with_first_lane(_context: Any, block: Any, lane: Any) -> Any:
+    """The block, its first lane replaced."""
+
+    def generate(builder: Any, given: Sequence[Any]) -> Any:
+        block, lane = given
+        for index in range(2):
+            place = ir.Constant(_I32, index)
+            block = builder.insert_element(block, builder.extract_element(lane, place), place)
+        return block
+
+    return block_type(block_type, lane_type), _generated(generate)
+
+
+@intrinsic
+def lanes_of(_context: Any, block: Any) -> Any:
+    """The four lanes of a block."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
+        pairs = ir.VectorType(_I32, 2)
+        lanes = [
+            builder.shuffle_vector(given[0], given[0], ir.Constant(pairs, [2 * index, 2 * index + 1]))
+            for index in range(BLOCK // LANE)
+        ]
+        return context.make_tuple(builder, signature.return_type, lanes)
+
+    return types.UniTuple(lane_type, BLOCK // LANE)(block_type), generate
+
+
+@intrinsic
+def folded_block(_context: Any, block: Any, low_factor: types.Integer, high_factor: types.Integer, more: Any) -> Any:
+    """lower_product + upper_product of each lane and these factors, + the lanes of `more`. Where HAS_WIDE_CLMUL."""
+
+    def generate(builder: Any, given: Sequence[Any]) -> Any:
+        block, low, high, more = given
+        kind = ir.FunctionType(_WIDE, [_WIDE, _WIDE, _I8])
+        multiply = builder.module.declare_intrinsic("llvm.x86.pclmulqdq.512", (), kind)
+        factors = ir.Constant(_WIDE, ir.Undefined)
+        for index in range(8):
+            factors = builder.insert_element(factors, (low, high)[index % 2], ir.Constant(_I32, index))
+        products = [builder.call(multiply, [block, factors, ir.Constant(_I8, halves)]) for halves in (_LOW, _HIGH)]
+        return builder.xor(builder.xor(*products), more)
+
+    return block_type(block_type, types.uint64, types.uint64, block_type), _generated(generate)
