@@ -7,6 +7,8 @@ that the collected tests need, at once. A run of unit tests alone starts none.
 
 runs for all four pairs; with `source` or `target` alone, for both flavours; `mysql_source` and the like name one.
 `mariadb11_source` is a newer MariaDB, for what only that has.
+`pytest -n 2 --dist loadgroup` (pytest-xdist) runs two sessions side by side, each with servers of its own; a module's
+tests stay together, and all that need an Airflow.
 With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run. Without, its tests are
 left out, and the last line of the summary says how many and why."""
 
@@ -20,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pymysql
 import pytest
@@ -114,6 +116,7 @@ def first_line(error: Exception) -> str:
 
 
 POOL = pytest.StashKey[ServerPool]()
+LEFT_OUT: Final = "left_out"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -147,6 +150,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         needed = servers_of(item)
         if needed:
             item.add_marker(pytest.mark.server)
+        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
         reason = None
         for name in sorted(needed) if not REQUIRED and not config.option.collectonly else ():
             kind = _kind_of(name)
@@ -164,8 +168,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
+def _group_of(item: pytest.Item) -> str:
+    """The tests that share something dear to start: a module's fixtures, or one Airflow."""
+    folder = item.path.parent.name
+    return folder if folder == "airflow" else item.path.as_posix()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    session.config.stash[POOL].close(keep_logs=session.testsfailed > 0)
+    pool = session.config.stash[POOL]
+    if hasattr(session.config, "workeroutput"):  # one of several sessions: the summary is printed elsewhere
+        session.config.workeroutput[LEFT_OUT] = dict(pool.left_out)
+    pool.close(keep_logs=session.testsfailed > 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A session has ended that ran beside others."""
+    left_out: Counter[str] = node.config.stash[POOL].left_out
+    for reason, count in getattr(node, "workeroutput", {}).get(LEFT_OUT, {}).items():
+        left_out[reason] = max(left_out[reason], count)  # each session collects all tests
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
