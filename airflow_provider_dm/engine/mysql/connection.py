@@ -20,6 +20,7 @@ from pymysql.cursors import Cursor
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Tls
+from airflow_provider_dm.engine.mysql.guarded import GuardedConnection, printable
 
 CONNECT_TIMEOUT_SECONDS: Final = 10
 SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -62,10 +63,11 @@ class AccessDenied(DmError):
 def connect(endpoint: Endpoint, *, database: str | None = None, read_timeout: float | None = None) -> Connection:
     """A connection with the pinned session; autocommit is on. `read_timeout` in seconds.
 
-    Raises ServerUnreachable (retry), AccessDenied or TlsFilesUnusable (stop).
+    Raises ServerUnreachable (retry), AccessDenied, FileAskedFor or TlsFilesUnusable (stop).
     """
     try:
-        connection: Connection = pymysql.connect(
+        connection: Connection = GuardedConnection(
+            asked_for_tls=endpoint.tls is not None,
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,
@@ -92,10 +94,10 @@ def connect(endpoint: Endpoint, *, database: str | None = None, read_timeout: fl
 
 
 def _refused(endpoint: Endpoint, error: pymysql.err.OperationalError) -> DmError:
-    number, text = (*error.args, "")[:2]
+    number, reason = (*error.args, "")[:2]
     if number in _ACCESS_DENIED:
-        return AccessDenied(str(endpoint), str(text))
-    return ServerUnreachable(str(endpoint), str(text) or str(error))
+        return AccessDenied(str(endpoint), printable(str(reason)))
+    return ServerUnreachable(str(endpoint), printable(str(reason) or str(error)))
 
 
 def _tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:

@@ -73,6 +73,10 @@ def check_start(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 def check_gtid(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     location = current_location(facts.connection)
     if facts.info.flavour is Flavour.MYSQL and facts.binlog.gtid_mode.upper() != "ON":
+        if facts.config.enable_gtid:
+            remedy = "Set gtid_mode=ON on the source, or enable-gtid: false in its source.yaml."
+            yield State.FAIL, f"enable-gtid is true and gtid_mode is {facts.binlog.gtid_mode or 'unknown'}", remedy
+            return
         remedy = (
             "Without GTIDs the copy takes a short global read lock, and a failover of the source cannot be followed."
         )

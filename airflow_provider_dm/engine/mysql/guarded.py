@@ -1,0 +1,69 @@
+"""What a server may not get out of us, whoever it is: our files, and the password in clear.
+
+PyMySQL answers a server that asks for the password itself (`mysql_clear_password`, `dialog`) on any connection, and one
+that asks for a client's file with a bare RuntimeError. Both are refused here, as errors with a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import pymysql
+from pymysql.constants import ER
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+
+
+@dataclass(eq=False)
+class FileAskedFor(DmError):
+    """The server answers a statement by asking for a file of this machine."""
+
+    server: str
+
+    code: ClassVar[str] = "DM-2004"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "{server} asks for a file of this machine (LOCAL INFILE); nothing was sent."
+    hint: ClassVar[str] = "No server in its right mind does: check what answers at this address."
+
+
+class _NeverInClear:
+    """Authentication by the password itself: only where the user has asked for TLS, and the connection has it."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def authenticate(self, _packet: Any) -> Any:
+        """The server's answer. Raises OperationalError."""
+        connection = self._connection
+        if not (connection.asked_for_tls and connection._secure):
+            raise pymysql.err.OperationalError(
+                ER.ACCESS_DENIED_ERROR, "it asks for the password in clear, which is sent over a configured TLS only"
+            )
+        connection.write_packet(connection.password + b"\0")
+        return connection._read_packet()
+
+
+IN_CLEAR: Final[dict[str, Callable[[Any], Any]]] = {"mysql_clear_password": _NeverInClear, "dialog": _NeverInClear}
+"""For `auth_plugin_map`."""
+
+
+class GuardedConnection(pymysql.connections.Connection):
+    """A connection that gives no file away. `asked_for_tls`: the user configured TLS for it."""
+
+    def __init__(self, *, asked_for_tls: bool, **options: Any) -> None:
+        self.asked_for_tls = asked_for_tls
+        super().__init__(**options, auth_plugin_map=IN_CLEAR)
+
+    def _read_query_result(self, unbuffered: bool = False) -> Any:
+        try:
+            return super()._read_query_result(unbuffered=unbuffered)  # type: ignore[misc]
+        except RuntimeError as error:
+            self._force_close()  # type: ignore[attr-defined]
+            raise FileAskedFor(f"{self.host}:{self.port}") from error
+
+
+def printable(text: str) -> str:
+    """A server's words, fit for a terminal and a log."""
+    return "".join(one if one.isprintable() else "?" for one in text)
