@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent, UnsupportedFormat
@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.binlog.gtid_events import (
     NUMBERS_END,
     PREPARED_XA,
     STANDALONE,
+    Gtid,
 )
 from airflow_provider_dm.engine.binlog.header import (
     HEADER_SIZE,
@@ -57,7 +58,17 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 
-__all__ = ["Ended", "Stretch", "Tail", "last_boundary", "read_format", "scan", "verify_events"]
+__all__ = [
+    "Ended",
+    "Numbered",
+    "Stretch",
+    "Tail",
+    "last_boundary",
+    "list_transactions",
+    "read_format",
+    "scan",
+    "verify_events",
+]
 
 _STOP, _PASS, _MAP, _ROWS, _PAYLOAD = int(Do.STOP), int(Do.PASS), int(Do.MAP), int(Do.ROWS), int(Do.PAYLOAD)
 _XID, _GTID, _MARIADB_GTID, _QUERY = codes.XID, codes.GTID, codes.MARIADB_GTID, codes.QUERY
@@ -77,6 +88,13 @@ class Tail:
     position: int
     gtid_set: str
     format: BinlogFormat
+
+
+class Numbered(NamedTuple):
+    """A complete transaction: its id (None: it has none) and the boundary behind it."""
+
+    gtid: Gtid | None
+    end: int
 
 
 def last_boundary(path: str, size: int) -> Tail | None:
@@ -120,25 +138,54 @@ def scan(
     apply: bool = True,
     inside: bool = False,
     part: int = NOWHERE,
+    hop: bool | None = None,
 ) -> Stretch:
     """Walk from `start`, the beginning of an event outside of a transaction, to the first boundary at or behind `cut`.
 
     `apply=False`: events that cannot be applied, and DDL, are walked over. `name` is what errors call the file.
     `inside`: `start` is a seam instead, and the first boundary the end of that transaction. `part`: look for seams once
-    this many bytes have passed since the start or the seam before.
+    this many bytes have passed since the start or the seam before. `hop`: use the compiled short cut, if it is there;
+    the relay scans with `apply=False` and does not load it.
     Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, XaTransaction, TwoPhaseAlter, EventTooLarge
     or ChecksumMismatch at the first event that is the reason, unless complete transactions lie before it.
     """
     state = BEGUN if inside else OUTSIDE
     walk = Walk(f"{name}:", Stretch(start, start), apply, log_format.flavour, state, opened_at=start)
     try:
-        hopper = hopper_for(log_format.flavour, log_format.trailer_size) if apply else None
+        hopper = hopper_for(log_format.flavour, log_format.trailer_size) if (apply if hop is None else hop) else None
         walk.found.ended = _walk(walk, window, cut, log_format.trailer_size, part, hopper)
     except DmError:
         if not walk.found.transactions:
             raise
         walk.found.ended = Ended.EVENT
     return walk.found
+
+
+def list_transactions(
+    window: Bytes, start: int, *, cut: int, log_format: BinlogFormat, name: str
+) -> tuple[list[Numbered], int]:
+    """Each transaction from boundary `start` to the first boundary at or behind `cut`, and where that is.
+
+    Whatever they hold, and whether or not it can be applied. Raises MalformedEvent, if it is the first thing found.
+    """
+    found = Stretch(start, start)
+    listed: list[Numbered] = []
+
+    def note(gtid: Gtid | None) -> None:
+        while len(listed) + 1 < found.transactions:
+            listed.append(Numbered(None, found.end))  # of those in front of it, which have no id
+        listed.append(Numbered(gtid, found.end))
+
+    found.trail.add = note
+    walk = Walk(f"{name}:", found, False, log_format.flavour, opened_at=start)
+    try:
+        _walk(walk, window, cut, log_format.trailer_size)
+    except MalformedEvent:
+        if not found.transactions:
+            raise
+    if len(listed) < found.transactions:
+        note(None)
+    return listed, found.end
 
 
 def verify_events(window: Bytes, start: int, end: int, *, log_format: BinlogFormat, name: str) -> None:

@@ -12,6 +12,10 @@ always ends with a transaction.
 
 `gtid_set` of a location: where `lo` does not say one it stays unknown ("") until the next file names what came before
 it; an incomplete set would be taken for a complete one.
+
+Where the source failed over to another server, the next sub-directory repeats transactions of the older one. A
+transaction whose id is in the location's GTID set is passed over, whatever it holds (repetitions.py). An epoch ends in
+front of such ones, and the next begins behind them, so the bytes of its ranges are always to be applied.
 """
 
 from __future__ import annotations
@@ -26,24 +30,17 @@ from airflow_provider_dm.engine.binlog.boundary import read_format, scan, verify
 from airflow_provider_dm.engine.binlog.errors import BrokenFileChain, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import GtidTrail
+from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.repetitions import Repetitions, cross
 from airflow_provider_dm.engine.binlog.session_variables import Session
-from airflow_provider_dm.engine.binlog.transaction import Ended, FoundDdl, Seam, Stretch
+from airflow_provider_dm.engine.binlog.transaction import NOWHERE, Ended, FoundDdl, Seam, Stretch
 from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
 
+__all__ = ["ByteRange", "DdlStatement", "Epoch", "LogFile", "Planned", "UpToDate", "plan_epoch"]
+
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class LogFile:
-    """A file of the relay directory. `size`: published bytes; `last`: it still grows."""
-
-    path: str
-    suffix: int
-    name: str
-    size: int
-    last: bool
 
 
 @dataclass(frozen=True)
@@ -131,19 +128,30 @@ Planned: TypeAlias = Epoch | DdlStatement | UpToDate
 
 
 def plan_epoch(
-    files: Sequence[LogFile], lo: Location, *, goal: Location | None, max_bytes: int, range_bytes: int
+    files: Sequence[LogFile],
+    lo: Location,
+    *,
+    goal: Location | None,
+    max_bytes: int,
+    range_bytes: int,
+    repetitions: Repetitions | None = None,
 ) -> Planned:
     """The next piece of the log behind `lo`.
 
-    `files`: from lo's file on, in order. `goal`: go to the first boundary at or behind it. `max_bytes`: end the epoch
-    with the transaction that crosses it; `range_bytes`: start a new range with the transaction or statement behind it.
-    Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, and what `boundary.scan` raises if it is the first
-    thing found.
+    `files`: from lo's file on, in order; if its sub-directory is gone, from the next one on. `goal`: go to the first
+    boundary at or behind it. `max_bytes`: end the epoch with the transaction that crosses it; `range_bytes`: start a
+    new range with the transaction or statement behind it. `repetitions`: what the plans before this one, of the same
+    log, have found out.
+    Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, HistoryGap, HistoryDiverged, NotNumbered, and what
+    `boundary.scan` raises if it is the first thing found.
     """
     if goal is not None and reached(lo, goal):
         return UpToDate(lo)
-    plan = _Plan(lo, goal, max_bytes, range_bytes)
-    for index in range(_index_of(files, lo), len(files)):
+    plan = _Plan(lo, goal, max_bytes, range_bytes, repetitions or Repetitions())
+    first = _index_of(files, lo)
+    if first is None and not plan.cross(None, files[0]):
+        return UpToDate(lo)
+    for index in range(first or 0, len(files)):
         following = files[index + 1] if index + 1 < len(files) else None
         try:
             if not plan.take(files[index], following):
@@ -155,28 +163,35 @@ def plan_epoch(
     return plan.result()
 
 
-def _index_of(files: Sequence[LogFile], lo: Location) -> int:
+def _index_of(files: Sequence[LogFile], lo: Location) -> int | None:
+    """None where all files are of later sub-directories."""
     for index, file in enumerate(files):
         if (file.suffix, file.name) == (lo.suffix, lo.file):
             return index
+    if files and lo.gtid_set and files[0].suffix > lo.suffix:
+        return None
     known = f"{files[0].name} to {files[-1].name}" if files else "none"
     raise LocationNotInLog(str(lo), f"the files are {known}")
 
 
 class _Plan:
-    """An epoch while it grows. `here` is the last boundary reached."""
+    """An epoch while it grows. `here` is the last boundary reached; `known`: its GTID set is, even if it is empty."""
 
-    def __init__(self, lo: Location, goal: Location | None, max_bytes: int, range_bytes: int) -> None:
+    def __init__(
+        self, lo: Location, goal: Location | None, max_bytes: int, range_bytes: int, repetitions: Repetitions
+    ) -> None:
         self.lo = lo
         self.goal = goal
         self.max_bytes = max_bytes
         self.range_bytes = range_bytes
+        self.repetitions = repetitions
         self.here = replace(lo, position=max(lo.position, BINLOG_HEADER_SIZE))
         self.ranges: list[ByteRange] = []
         self.transactions = 0
         self.bytes = 0
         self.newest_timestamp = 0
         self.ddl: DdlStatement | None = None
+        self.known = False
 
     def take(self, file: LogFile, following: LogFile | None) -> bool:
         """Scan one file from `here`; True when the plan goes on in the next."""
@@ -197,8 +212,22 @@ class _Plan:
         while not self._full():
             start = self.here.position
             room = self._room(file)
+            run = self.repetitions.run_behind(file, window, log_format, self.here, goal=self._goal_in(file))
+            if run is not None and run.repeated and run.end > start:
+                if self.transactions:
+                    return False
+                self.here = replace(self.here, position=run.end)
+                continue
+            if run is not None:
+                room = max(1, min(room, run.end - start))
             found = scan(
-                window, start, cut=start + room, log_format=log_format, name=file.name, part=max(self.range_bytes, 1)
+                window,
+                start,
+                cut=start + room,
+                log_format=log_format,
+                name=file.name,
+                apply=run is None or not run.repeated,  # else only whether something is begun and not complete
+                part=max(self.range_bytes, 1),
             )
             self._add(file, log_format, found)
             match found.ended:
@@ -219,12 +248,15 @@ class _Plan:
     def _room(self, file: LogFile) -> int:
         """Bytes until the next cut: a range is full, the epoch is full, or the goal is there."""
         room = min(self.range_bytes, self.max_bytes - self.bytes)
+        return max(min(room, self._goal_in(file) - self.here.position), 1)
+
+    def _goal_in(self, file: LogFile) -> int:
         if self.goal is not None and (self.goal.suffix, self.goal.file) == (file.suffix, file.name):
-            room = min(room, self.goal.position - self.here.position)
-        return max(room, 1)
+            return self.goal.position
+        return NOWHERE
 
     def _add(self, file: LogFile, log_format: BinlogFormat, found: Stretch) -> None:
-        self.here = self._moved(self.here, found.end, found.trail, log_format)
+        self.here = self._moved(found.end, found.trail, log_format)
         if not found.transactions:
             return
         self.ranges += ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format).cut(found.seams)
@@ -232,10 +264,10 @@ class _Plan:
         self.bytes += found.end - found.start
         self.newest_timestamp = max(self.newest_timestamp, found.newest_timestamp)
 
-    @staticmethod
-    def _moved(here: Location, position: int, trail: GtidTrail, log_format: BinlogFormat) -> Location:
-        known = bool(here.gtid_set) or here.position == BINLOG_HEADER_SIZE
-        gtid_set = trail.added_to(here.gtid_set, log_format.flavour) if known else ""
+    def _moved(self, position: int, trail: GtidTrail, log_format: BinlogFormat) -> Location:
+        here = self.here
+        self.known = self.known or bool(here.gtid_set) or here.position == BINLOG_HEADER_SIZE
+        gtid_set = trail.added_to(here.gtid_set, log_format.flavour) if self.known else ""
         return replace(here, position=position, gtid_set=gtid_set)
 
     def _statement(
@@ -247,7 +279,7 @@ class _Plan:
         rows = ByteRange(file.path, file.name, file.suffix, found.start, found.end, log_format)
         return DdlStatement(
             at=replace(self.here, position=found.start),
-            end=self._moved(self.here, found.end, trail, log_format),
+            end=self._moved(found.end, trail, log_format),
             schema=found.query.schema_name,
             sql=found.query.sql.decode("utf-8", "backslashreplace") if text is None else text,
             timestamp=found.timestamp,
@@ -273,9 +305,17 @@ class _Plan:
         """To the beginning of the next file, if there is one and there is room."""
         if following is None:
             return False
+        if file.suffix != following.suffix:
+            return self.cross(file, following) and not self._full()
         _check_chain(file, following)
         self.here = Location(following.name, BINLOG_HEADER_SIZE, self.here.gtid_set, following.suffix)
         return not self._full()
+
+    def cross(self, file: LogFile | None, following: LogFile) -> bool:
+        """To the beginning of the next sub-directory, if it is known already what was committed before it."""
+        there = cross(self.here, file, following)
+        self.here = there or self.here
+        return there is not None
 
     def result(self) -> Planned:
         if self.ddl is not None:
@@ -287,5 +327,5 @@ class _Plan:
 
 def _check_chain(file: LogFile, following: LogFile) -> None:
     expected = BinlogFile.parse(file.name).next()
-    if file.suffix == following.suffix and BinlogFile.parse(following.name) != expected:
+    if BinlogFile.parse(following.name) != expected:
         raise BrokenFileChain(file.name, str(expected), following.name)

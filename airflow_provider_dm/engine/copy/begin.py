@@ -239,10 +239,10 @@ def wait_for_relay(
 
     A relay begins at the start of the server's current file, or earlier; so P0, taken afterwards, lies in it.
     """
-    deadline = time.monotonic() + seconds
+    deadline, reader = time.monotonic() + seconds, RelayReader(Path(source.spec.relay_dir))
     while True:
-        suffix = RelayReader(Path(source.spec.relay_dir)).suffix_of(server_uuid)
-        if suffix is not None:
+        suffix = reader.suffix_now(server_uuid)
+        if suffix is not None and suffix == reader.newest_suffix():  # else it is still that of another server
             return suffix
         if time.monotonic() >= deadline:
             raise RelayNotRunning(source.id, source.spec.relay_dir, seconds)

@@ -1,8 +1,9 @@
 """What an audit of a relay directory reads: which stretch of the log, in which pieces.
 
-Everything that lies between two locations, DDL passed over, as byte ranges that can be decoded apart. An audit asks for
-what happened: a stretch that the directory does not hold whole is an error, never a shorter answer. Nothing is locked
-and nothing changed; the relay may go on meanwhile, and what it writes later belongs to the next audit.
+Everything that lies between two locations, DDL passed over, as byte ranges that can be decoded apart; what a new
+server's log repeats behind a failover, once. An audit asks for what happened: a stretch that the directory does not
+hold whole is an error, never a shorter answer. Nothing is locked and nothing changed; the relay may go on meanwhile,
+and what it writes later belongs to the next audit.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.located import Events
 from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, Epoch, LogFile, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayDirectoryUnusable, RelayFile, SubDir
@@ -107,9 +109,11 @@ def _ranges(
 ) -> list[ByteRange]:
     """Of the whole stretch; what only a DDL statement divides, and is small, is one range."""
     ranges: list[ByteRange] = []
-    here, passed = lo, None
+    here, passed, repetitions = lo, None, Repetitions()
     while True:
-        planned = plan_epoch(files, here, goal=hi, max_bytes=sys.maxsize, range_bytes=piece_bytes)
+        planned = plan_epoch(
+            files, here, goal=hi, max_bytes=sys.maxsize, range_bytes=piece_bytes, repetitions=repetitions
+        )
         match planned:
             case UpToDate(at):
                 if hi is not None and not reached(at, hi):

@@ -2,21 +2,30 @@
 
 The writer writes whole, checked events only, so the size of a file is what may be read of it. A file with a successor
 is finished. Readers come with a location and get everything from that file on; what is missing is an error with a name,
-never a shorter list. Reading needs no lock and changes nothing.
+never a shorter list. Nothing is missing where the location's file is gone and its GTID set has all that was committed
+before the first file of a later sub-directory. Reading needs no lock and changes nothing.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.binlog.planner import LogFile
+from airflow_provider_dm.engine.binlog.boundary import read_format
+from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.repetitions import Repetitions, held_before, named_before
+from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtidSet
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, Order, compare, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
+
+_ALL_OF_IT: Final = 1 << 40
 
 
 @dataclass(eq=False)
@@ -59,23 +68,88 @@ class RelayReader:
         suffixes = [sub_dir.suffix for sub_dir in self._directory.sub_dirs() if sub_dir.server_uuid == server_uuid]
         return max(suffixes, default=None)
 
-    def files(self, start: Location) -> list[LogFile]:
-        """From `start`'s file to the newest one; empty when the relay has not come to that file yet.
+    def suffix_now(self, server_uuid: str) -> int | None:
+        """Where what that server writes now is kept, or will be: a server that comes back gets a new sub-directory.
 
-        Raises RelayStartsTooLate or RelayFileGone.
+        None: nothing is here.
         """
-        sub_dirs = self._directory.sub_dirs()
-        wanted = [sub_dir for sub_dir in sub_dirs if sub_dir.suffix >= start.suffix]
-        if sub_dirs and start.suffix < sub_dirs[0].suffix:
-            raise RelayStartsTooLate(str(start), str(sub_dirs[0]), str(self.root))
+        latest = self._directory.latest()
+        if latest is None:
+            return None
+        return latest.suffix if latest.server_uuid == server_uuid else latest.suffix + 1
+
+    def newest_suffix(self) -> int | None:
+        """None where nothing is here."""
+        latest = self._directory.latest()
+        return latest.suffix if latest is not None else None
+
+    def base_of(self, suffix: int) -> str | None:
+        """What the binlog files of a sub-directory are called, but for their number; None where there are none."""
+        sub_dir = self._directory.by_suffix(suffix)
+        held = self._directory.files(sub_dir) if sub_dir is not None else ()
+        return held[0].file.base if held else None
+
+    def files(self, start: Location) -> list[LogFile]:
+        """From `start`'s file to the newest one, or from the first one of a later sub-directory, if nothing is missing.
+
+        Empty when the relay has not come so far yet. Raises RelayStartsTooLate, RelayFileGone, and what is wrong with
+        the head of a later sub-directory's first file.
+        """
         found: list[tuple[SubDir, RelayFile]] = []
-        for sub_dir in wanted:
+        for sub_dir in self._directory.sub_dirs():
+            if sub_dir.suffix < start.suffix:
+                continue
             held = self._directory.files(sub_dir)
             if sub_dir.suffix == start.suffix:
                 held = self._from(start, held)
             self._without_gaps(sub_dir, held)
             found += [(sub_dir, one) for one in held]
-        return [_log_file(sub_dir, one, last=one is found[-1][1]) for sub_dir, one in found]
+        files = [_log_file(sub_dir, one, last=one is found[-1][1]) for sub_dir, one in found]
+        if not files or files[0].suffix == start.suffix or self._covers(start, files[0]):
+            return files
+        return []
+
+    def gtid_set_behind(self, known: Location, place: Location) -> str | None:
+        """The GTID set of a boundary: that of `known`, which lies before it, and what was committed in between.
+
+        None: the relay has not come so far. Raises what `files` and the planner raise.
+        """
+        here, files, repetitions = known, self.files(known), Repetitions()
+        while files and not reached(here, place):
+            match plan_epoch(
+                files, here, goal=place, max_bytes=_ALL_OF_IT, range_bytes=_ALL_OF_IT, repetitions=repetitions
+            ):
+                case Epoch(hi=hi):
+                    here = hi
+                case DdlStatement(end=end):
+                    here = end
+                case UpToDate(at):
+                    return at.gtid_set if compare(at, place) is Order.SAME else None
+        return here.gtid_set if compare(here, place) is Order.SAME else None
+
+    def own_gtid_set_at(self, place: Location) -> str | None:
+        """Everything committed before a boundary by what this server's log says. None: the relay has not come so far.
+
+        Raises LocationNotInLog if it is no boundary, MalformedEvent, and what `files` raises.
+        """
+        files = self.files(replace(place, position=BINLOG_HEADER_SIZE, gtid_set=""))
+        if not files or files[0].size < place.position:
+            return None
+        with Window(files[0].path, files[0].size) as window:
+            log_format = read_format(window, files[0].name)
+            if log_format is None:
+                return None
+            return str(held_before(window, place.position, log_format, files[0].name))
+
+    def _covers(self, start: Location, first: LogFile) -> bool:
+        """Whether nothing lies between `start` and a file; False: the file does not say it yet."""
+        before = named_before(first)
+        if before is None:
+            return False
+        flavour = Flavour.MARIADB if isinstance(before, MariadbGtidSet) else Flavour.MYSQL
+        if not start.gtid_set or not GtidSet.parse(start.gtid_set, flavour).contains(before):
+            raise RelayStartsTooLate(str(start), str(first), str(self.root))
+        return True
 
     def _from(self, start: Location, held: Sequence[RelayFile]) -> tuple[RelayFile, ...]:
         file = BinlogFile.parse(start.file)
@@ -94,4 +168,4 @@ class RelayReader:
 
 
 def _log_file(sub_dir: SubDir, one: RelayFile, *, last: bool) -> LogFile:
-    return LogFile(path=str(one.path), suffix=sub_dir.suffix, name=str(one.file), size=one.size, last=last)
+    return LogFile(str(one.path), sub_dir.suffix, str(one.file), one.size, last, sub_dir.server_uuid)

@@ -17,14 +17,15 @@ from airflow_provider_dm.engine.config.job import JobSpec, SourceSpec
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
-from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, Order, compare
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.sync.place import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
@@ -146,7 +147,11 @@ def open_sync(spec: JobSpec, source_id: str, generation: int) -> Opened:
     if subtask is None or subtask.location is None or subtask.unit != UNIT_SYNC:
         raise SubtaskMissing(config.task, source_id)
     stands = read_all_stands(connection, config.meta_schema, config.task, source_id)
-    lo, edge = _between(stands, subtask)
+    reader = RelayReader(Path(source.relay_dir))
+    lo, edge = _between(stands, subtask, reader)
+    if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
+        check_numbers(lo, reader, reader.newest_suffix())
+    lo = numbered(lo, subtask, reader)
     plan, left_out = _plan(connection, config, source_id, subtask.buckets)
     _check_plan(plan, left_out, subtask, target, lo, edge)
     return Opened(
@@ -159,14 +164,14 @@ def open_sync(spec: JobSpec, source_id: str, generation: int) -> Opened:
     )
 
 
-def _between(stands: Sequence[Stand], subtask: Subtask) -> tuple[Location, Location | None]:
+def _between(stands: Sequence[Stand], subtask: Subtask, reader: RelayReader) -> tuple[Location, Location | None]:
     assert subtask.location is not None
     if len(stands) != subtask.buckets or subtask.hash_version != HASH_VERSION:
         raise InvariantBroken(
             "the frontier has one row for each bucket, made by this version's hash",
             f"{len(stands)} rows for {subtask.buckets} buckets, hash version {subtask.hash_version}",
         )
-    lo, edge = (location_at(key, subtask.location) for key in extent(stands))
+    lo, edge = (location_at(key, subtask.location, reader.base_of) for key in extent(stands))
     return lo, None if compare(lo, edge) is Order.SAME else edge
 
 
@@ -196,38 +201,21 @@ def _check_plan(
     run_transaction(target.endpoint, body)
 
 
-def location_at(sort_key: str, known: Location) -> Location:
-    """The location of a sort key, by the base name of `known`; its GTID set only if it is that very place.
-
-    >>> str(location_at("000001.0000000003.00000000000000000120", Location("bin.000001", 4)))
-    'bin.000003:120'
-    """
-    if sort_key == known.sort_key:
-        return known
-    suffix, number, position = sort_key.split(".")
-    file = BinlogFile(BinlogFile.parse(known.file).base, int(number))
-    return Location(str(file), int(position), suffix=int(suffix))
-
-
 def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
     if until == "forever":
         return None
     if until == "caught-up":
         with connected(source.endpoint.resolve()) as connection:
-            end = in_relay(current_location(connection), connection, source)
-        if compare(lo, end) is Order.AFTER and lo.suffix == end.suffix:
+            end = in_relay(current_location(connection), connection, source, otherwise=lo.suffix)
+        check_numbers(lo, RelayReader(Path(source.relay_dir)), end.suffix)
+        if compare(lo, end) is Order.AFTER:
             raise SourceWentBack(str(end), str(lo))
         return end
-    goal = replace(Location.parse(until), suffix=lo.suffix)
+    newest = RelayReader(Path(source.relay_dir)).newest_suffix()
+    goal = replace(Location.parse(until), suffix=max(lo.suffix, newest or 0))
     if compare(lo, goal) is Order.UNRELATED:
         raise GoalBehind(str(goal), str(lo))
     return goal
-
-
-def in_relay(location: Location, connection: Connection, source: SourceSpec) -> Location:
-    """A location that the upstream gave, with the number of the relay sub-directory that holds that server's log."""
-    suffix = RelayReader(Path(source.relay_dir)).suffix_of(server_info(connection).server_uuid)
-    return location if suffix is None else replace(location, suffix=suffix)
 
 
 def _plan(

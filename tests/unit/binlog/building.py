@@ -11,7 +11,9 @@ from uuid import UUID
 import zstandard
 
 from airflow_provider_dm.engine.binlog import cells
+from airflow_provider_dm.engine.binlog.gtid_events import encoded
 from airflow_provider_dm.engine.binlog.planner import LogFile
+from airflow_provider_dm.engine.mysql.gtid import MariadbGtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
@@ -92,11 +94,11 @@ class Log:
     def position(self) -> int:
         return len(self.data)
 
-    def add(self, code: int, body: bytes, *, timestamp: int = 1_700_000_000, flags: int = 0) -> int:
+    def add(self, code: int, body: bytes, *, timestamp: int = 1_700_000_000, flags: int = 0, server_id: int = 7) -> int:
         trailer = 4 if self.checksum or code == 15 else 0
         start = self.position
         size = 19 + len(body) + trailer
-        event = struct.pack("<IBIIIH", timestamp, code, 7, size, (start + size) & 0xFFFFFFFF, flags) + body
+        event = struct.pack("<IBIIIH", timestamp, code, server_id, size, (start + size) & 0xFFFFFFFF, flags) + body
         self.data += event + (struct.pack("<I", zlib.crc32(event)) if trailer else b"")
         return start
 
@@ -105,15 +107,32 @@ class Log:
         body = struct.pack("<H50sIB", version, name.encode(), 0, 19) + sizes + bytes([1 if self.checksum else 0])
         return self.add(15, body)
 
-    def gtid(self, *, standalone: bool = False, sequence: int | None = None) -> int:
+    def gtid(
+        self,
+        *,
+        standalone: bool = False,
+        sequence: int | None = None,
+        uuid: UUID = UUID_OF_SOURCE,
+        domain: int = 0,
+        server_id: int = 7,
+    ) -> int:
         self.sequence = self.sequence + 1 if sequence is None else sequence
         if self.flavour == "mysql":
-            return self.add(33, struct.pack("<B16sQ", 1, UUID_OF_SOURCE.bytes, self.sequence) + bytes(17))
-        return self.add(162, struct.pack("<QIB", self.sequence, 0, 1 if standalone else 0) + bytes(6))
+            return self.add(33, struct.pack("<B16sQ", 1, uuid.bytes, self.sequence) + bytes(17))
+        body = struct.pack("<QIB", self.sequence, domain, 1 if standalone else 0) + bytes(6)
+        return self.add(162, body, server_id=server_id)
 
-    def tagged_gtid(self, tag: str) -> int:
+    def before(self, gtid_set: str) -> int:
+        """The event that says what was committed before this file."""
+        if self.flavour == "mysql":
+            return self.add(35, encoded(MysqlGtidSet.parse_text(gtid_set)))
+        last = MariadbGtidSet.parse_text(gtid_set).last.values()
+        entries = b"".join(struct.pack("<IIQ", one.domain, one.server_id, one.sequence) for one in last)
+        return self.add(163, struct.pack("<I", len(last)) + entries)
+
+    def tagged_gtid(self, tag: str, *, uuid: UUID = UUID_OF_SOURCE) -> int:
         self.sequence += 1
-        return self.add(42, tagged_gtid_body(tag, self.sequence))
+        return self.add(42, tagged_gtid_body(tag, self.sequence, uuid=uuid))
 
     def query(self, sql: str | bytes, schema: str = "shop", variables: bytes = b"", *, compressed: bool = False) -> int:
         text = sql.encode() if isinstance(sql, str) else sql
@@ -227,11 +246,11 @@ def variable_length(number: int) -> bytes:
     return (number << size | (1 << size - 1) - 1).to_bytes(size, "little")
 
 
-def tagged_gtid_body(tag: str, number: int, *, last_needed: int = 0) -> bytes:
+def tagged_gtid_body(tag: str, number: int, *, last_needed: int = 0, uuid: UUID = UUID_OF_SOURCE) -> bytes:
     """GTID_TAGGED up to its tag."""
     field = [variable_length(n) for n in range(4)]
-    uuid = b"".join(variable_length(byte) for byte in UUID_OF_SOURCE.bytes)
-    fields = field[0] + variable_length(0) + field[1] + uuid + field[2] + variable_length(number << 1)
+    its_uuid = b"".join(variable_length(byte) for byte in uuid.bytes)
+    fields = field[0] + variable_length(0) + field[1] + its_uuid + field[2] + variable_length(number << 1)
     fields += field[3] + variable_length(len(tag)) + tag.encode()
     return variable_length(1) + variable_length(len(fields)) + variable_length(last_needed) + fields
 

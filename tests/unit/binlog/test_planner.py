@@ -194,6 +194,7 @@ def test_a_missing_file_is_noticed(tmp_path: Path) -> None:
 def test_a_new_sub_directory_may_begin_with_any_file(tmp_path: Path) -> None:
     first, other = Log(), Log(name="binlog.000042")
     first.transaction()
+    other.before(f"{UUID_OF_SOURCE}:1")
     (tmp_path / "2").mkdir()
     files = [first.file(tmp_path, last=False), other.file(tmp_path / "2", suffix=2)]
     hi = epoch(plan(files, Location(first.name, 4))).hi

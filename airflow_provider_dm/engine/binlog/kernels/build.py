@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ENTRIES: Final = ("headers", "split", "rows")
+ENTRIES: Final = ("headers", "packets", "rows", "split")
 """Modules with entry points: importing all of them compiles or loads everything."""
 
 SWITCH: Final = "DM_KERNELS"

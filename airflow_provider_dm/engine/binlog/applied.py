@@ -1,0 +1,179 @@
+"""Which transactions of a server's log are applied already, when another server's log was read before.
+
+A new sub-directory begins with a whole file, so it repeats transactions that the older one holds. They are told by
+their ids, each by itself: a replica may have committed independent transactions in another order. `Left` is what is
+applied and has not come yet in this log; as long as something is left, each transaction is held against it, and with
+the last one the log is an ordinary one.
+
+A transaction that is not applied, in front of one that is, was reordered by a replica with parallel workers; but only
+if it came from where those came from, and only if the server has the others too. Else two servers were written to at
+once, and no order of their changes is right: an error, in front of that transaction.
+"""
+
+from __future__ import annotations
+
+import bisect
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, cast
+from uuid import UUID
+
+from airflow_provider_dm.engine.binlog.gtid_events import Gtid
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
+
+_MIGRATE_AGAIN = "Migrate in full from the new server with another task (another name) and a new relay-dir."
+
+
+@dataclass(eq=False)
+class HistoryGap(DmError):
+    """The new server's log begins behind transactions that the old one's does not hold."""
+
+    missing: str
+    here: str
+    older: str
+    newer: str
+    directory: str
+
+    code: ClassVar[str] = "DM-4044"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "the relay log in {directory} goes on with {newer}, before which the transactions {missing} were committed; "
+        "{older} does not hold them (it is read up to {here})."
+    )
+    hint: ClassVar[str] = (
+        "They were written to the new server alone, or purged there. If it still has the files that hold them, remove "
+        "the newer sub-directory and start the relay again; else: " + _MIGRATE_AGAIN
+    )
+
+
+@dataclass(eq=False)
+class HistoryDiverged(DmError):
+    """Two servers of one source were written to apart from each other."""
+
+    at: str
+    gtid: str
+    left: str
+
+    code: ClassVar[str] = "DM-4045"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "the transaction {gtid} at {at} was committed by a server that had not all that is applied (it lacks {left})."
+    )
+    hint: ClassVar[str] = (
+        "The old and the new server were written to apart from each other, so their changes have no common order. "
+        + _MIGRATE_AGAIN
+    )
+
+
+@dataclass(eq=False)
+class NotNumbered(DmError):
+    """Behind a failover only its GTID tells whether a transaction is applied already."""
+
+    at: str
+
+    code: ClassVar[str] = "DM-4046"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "behind a failover every transaction needs a GTID, and {at} has none."
+    hint: ClassVar[str] = "Both servers must have had gtid_mode=ON from before the failover on. " + _MIGRATE_AGAIN
+
+
+class Left(ABC):
+    """What is applied and has not come yet in the log that is read. Mutable; true while there is something."""
+
+    @staticmethod
+    def of(applied: GtidSet, read: GtidSet, server_uuid: str) -> Left:
+        """`read`: everything before the place where reading begins, in this server's log."""
+        if isinstance(applied, MysqlGtidSet) and isinstance(read, MysqlGtidSet):
+            return _MysqlLeft(applied, read, server_uuid)
+        if isinstance(applied, MariadbGtidSet) and isinstance(read, MariadbGtidSet):
+            return _MariadbLeft(applied, read, server_uuid)
+        raise InvariantBroken("GTID sets of one source are of one family", f"{applied!r} and {read!r}")
+
+    @abstractmethod
+    def __bool__(self) -> bool: ...
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    @abstractmethod
+    def repeats(self, gtid: Gtid, at: str) -> bool:
+        """Whether the next transaction in the log, which ends at `at`, is applied. Raises HistoryDiverged."""
+
+
+class _MysqlLeft(Left):
+    """Exact, with gaps and tags: numbers of one server may come in any order."""
+
+    def __init__(self, applied: MysqlGtidSet, read: MysqlGtidSet, server_uuid: str) -> None:
+        self._left: dict[tuple[bytes, str], list[tuple[int, int]]] = {}
+        for sid, interval in applied.minus(read).flat():
+            self._left.setdefault((UUID(sid.uuid).bytes, sid.tag), []).append((interval.first, interval.last))
+        self._origins = {UUID(sid.uuid).bytes for sid in applied.intervals if sid.uuid != server_uuid.lower()}
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def __str__(self) -> str:
+        parts = []
+        for (uuid, tag), intervals in self._left.items():
+            numbers = ":".join(f"{first}-{last}" if last > first else str(first) for first, last in intervals)
+            parts.append(":".join(filter(None, (str(UUID(bytes=uuid)), tag, numbers))))
+        return ",".join(parts)
+
+    def repeats(self, gtid: Gtid, at: str) -> bool:
+        uuid, number, *rest = gtid
+        assert isinstance(uuid, bytes)
+        tag = str(rest[0]) if rest else ""
+        if self._take(uuid, tag, number):
+            return True
+        if uuid not in self._origins:
+            name = ":".join(filter(None, (str(UUID(bytes=uuid)), tag, str(number))))
+            raise HistoryDiverged(at, name, str(self))
+        return False
+
+    def _take(self, uuid: bytes, tag: str, number: int) -> bool:
+        intervals = self._left.get((uuid, tag))
+        if intervals is None:
+            return False
+        index = bisect.bisect_right(intervals, (number, 1 << 64)) - 1
+        if index < 0 or intervals[index][1] < number:
+            return False
+        first, last = intervals[index]
+        intervals[index : index + 1] = [
+            part for part in ((first, number - 1), (number + 1, last)) if part[0] <= part[1]
+        ]
+        if not intervals:
+            del self._left[uuid, tag]
+        return True
+
+
+class _MariadbLeft(Left):
+    """By domain: inside of one the order is the same on all servers, and the last sequence number says all."""
+
+    def __init__(self, applied: MariadbGtidSet, read: MariadbGtidSet, server_uuid: str) -> None:
+        self._last: dict[int, MariadbGtid] = {gtid.domain: gtid for gtid in read.unreached(applied)}
+        self._reached = {domain: gtid.sequence for domain, gtid in read.last.items()}
+        number = server_uuid.rpartition("-")[2]  # `<gtid_domain_id>-<server_id>`
+        self._server = int(number) if number.isdigit() else None
+
+    def __bool__(self) -> bool:
+        return bool(self._last)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self._last.values()))
+
+    def repeats(self, gtid: Gtid, at: str) -> bool:
+        domain, server, sequence = cast("tuple[int, int, int]", gtid)
+        last, name = self._last.get(domain), f"{domain}-{server}-{sequence}"
+        if last is None:
+            if server == self._server:
+                raise HistoryDiverged(at, name, str(self))
+            return False
+        if not self._reached.get(domain, 0) < sequence <= last.sequence:
+            raise HistoryDiverged(at, name, str(self))
+        if sequence == last.sequence:
+            if server != last.server_id:
+                raise HistoryDiverged(at, name, str(self))
+            del self._last[domain]
+        self._reached[domain] = sequence
+        return True

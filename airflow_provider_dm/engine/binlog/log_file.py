@@ -1,0 +1,21 @@
+"""A file of the log as its readers see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of the relay directory. `size`: published bytes; `last`: it still grows; `server_uuid`: whose it is."""
+
+    path: str
+    suffix: int
+    name: str
+    size: int
+    last: bool
+    server_uuid: str = ""
+
+    def __str__(self) -> str:
+        return f"{Path(self.path).parent.name}/{self.name}"

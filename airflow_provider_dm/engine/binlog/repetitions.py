@@ -1,0 +1,225 @@
+"""Finding the repetitions in a log that goes on in another server's files.
+
+    <uuid of A>.000001  … a7 a8 a9 | b's first file repeats a5 … a9, in its own order, and goes on
+    <uuid of B>.000002             | a5 a6 a8 a7 a9 b1 b2 …
+
+`cross` goes from one sub-directory to the next: what was committed before the new file must be known from the older
+ones, else there is a gap. Behind it `Repetitions` cuts a file into runs of transactions that are applied or not, as
+long as some that are applied have still to come. It costs a walk over those events, by headers; where nothing can be
+repeated (the first sub-directory; a file before which, or before a place in which, everything applied was committed)
+it costs nothing, or one look into that file.
+
+What is passed over is not looked into: it may hold DDL, or what could not be applied.
+"""
+
+from __future__ import annotations
+
+import bisect
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from airflow_provider_dm.engine.binlog import events as codes
+from airflow_provider_dm.engine.binlog.applied import HistoryDiverged, HistoryGap, Left, NotNumbered
+from airflow_provider_dm.engine.binlog.boundary import list_transactions, read_format, scan
+from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
+from airflow_provider_dm.engine.binlog.format import BinlogFormat
+from airflow_provider_dm.engine.binlog.gtid_events import gtid_list, previous_gtids
+from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
+from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.transaction import Stretch
+from airflow_provider_dm.engine.binlog.window import Bytes, Window
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
+
+_PIECE: Final = 4 << 20
+"""Bytes that are sorted at once."""
+_BEFORE_NAMES: Final = frozenset({codes.FORMAT_DESCRIPTION, codes.START_ENCRYPTION})
+
+
+class Run(NamedTuple):
+    """Transactions up to boundary `end`, all of them applied already (`repeated`), or none."""
+
+    end: int
+    repeated: bool
+
+
+class Repetitions:
+    """What the plans of one reader have found out about its log, so that the next need not look again. Mutable.
+
+    Everything here can be found out anew, from the log and a location.
+    """
+
+    def __init__(self) -> None:
+        self._sorter: _Sorter | None = None
+        self._ordinary: Location | None = None
+        """Behind this one, in its sub-directory, nothing is repeated."""
+
+    def run_behind(
+        self, file: LogFile, window: Bytes, log_format: BinlogFormat, here: Location, *, goal: int
+    ) -> Run | None:
+        """What lies behind `here` in `file`; it ends at `here` if nothing complete does. None: nothing is repeated.
+
+        `goal`: go no further than to the first boundary at or behind it.
+        Raises HistoryDiverged, NotNumbered, LocationNotInLog, MalformedEvent.
+        """
+        if file.suffix == 1 or not here.gtid_set or self._is_ordinary(here):
+            return None
+        sorter = self._sorter
+        if sorter is None or not sorter.holds(file, here.position):
+            self._sorter = sorter = _Sorter.at(file, window, log_format, here)
+        run = sorter.run_behind(window, log_format, here.position, goal)
+        if run is not None and run.repeated and run.end > goal:
+            return Run(_scanned(window, here.position, goal, log_format, file.name).end, repeated=True)
+        if run is None and not sorter.left:
+            self._ordinary, self._sorter = here, None
+            return None
+        return run or Run(here.position, repeated=True)
+
+    def _is_ordinary(self, here: Location) -> bool:
+        start = self._ordinary
+        return start is not None and start.suffix == here.suffix and start.sort_key <= here.sort_key
+
+
+class _Sorter:
+    """One file, sorted from the boundary `begin` on as far as somebody has asked."""
+
+    def __init__(self, file: LogFile, begin: int, left: Left) -> None:
+        self.left = left
+        self._file = (file.suffix, file.path)
+        self._name = file.name
+        self._begin = self._end = begin
+        self._runs: list[Run] = []
+
+    @classmethod
+    def at(cls, file: LogFile, window: Bytes, log_format: BinlogFormat, here: Location) -> _Sorter:
+        read = held_before(window, here.position, log_format, file.name)
+        applied = GtidSet.parse(here.gtid_set, log_format.flavour)
+        return cls(file, here.position, Left.of(applied, read, file.server_uuid))
+
+    def holds(self, file: LogFile, position: int) -> bool:
+        return self._file == (file.suffix, file.path) and self._begin <= position <= self._end
+
+    def run_behind(self, window: Bytes, log_format: BinlogFormat, position: int, goal: int) -> Run | None:
+        """Raises what `Repetitions.run_behind` does."""
+        if position == self._end and self.left:
+            self._sort(window, log_format, min(position + _PIECE, goal))
+        index = bisect.bisect_right(self._runs, position, key=lambda run: run.end)
+        return self._runs[index] if index < len(self._runs) else None
+
+    def _sort(self, window: Bytes, log_format: BinlogFormat, cut: int) -> None:
+        """Go on to `cut`, or up to what cannot be sorted: that is an error when it is the first thing."""
+        start = self._end
+        listed, end = list_transactions(window, start, cut=cut, log_format=log_format, name=self._name)
+        for gtid, behind in listed:
+            if not self.left:
+                return
+            try:
+                if gtid is None:
+                    raise NotNumbered(f"the transaction that ends at {self._name}:{behind}")
+                repeated = self.left.repeats(gtid, f"{self._name}:{behind}")
+            except (HistoryDiverged, NotNumbered):
+                if self._end == start:
+                    raise
+                return
+            self._note(behind, repeated)
+        if end > self._end:  # events behind the last transaction, which change nothing
+            self._note(end, bool(self._runs) and self._runs[-1].repeated)
+
+    def _note(self, end: int, repeated: bool) -> None:
+        if self._runs and self._runs[-1].repeated == repeated:
+            self._runs.pop()
+        self._runs.append(Run(end, repeated))
+        self._end = end
+
+
+def cross(here: Location, file: LogFile | None, following: LogFile) -> Location | None:
+    """The beginning of the next sub-directory; None as long as its first file does not say what was before it.
+
+    `here`: the end of the older one, whose newest file is `file` (None: it is there no longer).
+    Raises HistoryGap, HistoryDiverged, NotNumbered, LocationNotInLog, UnsupportedFormat, MalformedEvent.
+    """
+    before = named_before(following)
+    if before is None:
+        return None
+    flavour = Flavour.MARIADB if isinstance(before, MariadbGtidSet) else Flavour.MYSQL
+    known = GtidSet.parse(here.gtid_set, flavour)
+    if file is not None:
+        known = known.union(_read_before(here, file))
+    missing = before.minus(known)
+    if missing:
+        older = str(file) if file is not None else f"sub-directory {here.suffix:06d}, which is gone"
+        raise HistoryGap(str(missing), str(here), older, str(following), str(Path(following.path).parent.parent))
+    if isinstance(before, MariadbGtidSet) and isinstance(known, MariadbGtidSet):
+        for gtid in before.last.values():
+            if (mine := known.last[gtid.domain]).sequence == gtid.sequence and mine != gtid:
+                raise HistoryDiverged(f"{following}:{BINLOG_HEADER_SIZE}", str(gtid), str(mine))
+    return Location(following.name, BINLOG_HEADER_SIZE, str(known), following.suffix)
+
+
+def _read_before(here: Location, file: LogFile) -> GtidSet:
+    """What the log itself says: the set where `here` knows none, and what a busy server may have forgotten to name."""
+    with Window(file.path, file.size) as window:
+        log_format = read_format(window, file.name)
+        if log_format is None:
+            raise LocationNotInLog(str(here), f"{file.name} has no whole format description")
+        return held_before(window, here.position, log_format, file.name, numbered=not here.gtid_set)
+
+
+def held_before(
+    window: Bytes, position: int, log_format: BinlogFormat, name: str, *, numbered: bool = False
+) -> GtidSet:
+    """Everything committed before this boundary in this server's log; the file is read up to there.
+
+    `numbered`: a transaction without an id is an error, as the answer lacks it.
+    Raises LocationNotInLog if it is no boundary, NotNumbered, MalformedEvent.
+    """
+    before = _named_before(window, log_format, name)
+    if position <= BINLOG_HEADER_SIZE:
+        return before if before is not None else GtidSet.empty(log_format.flavour)
+    found = _scanned(window, BINLOG_HEADER_SIZE, position, log_format, name)
+    if found.end != position:
+        raise LocationNotInLog(f"{name}:{position}", "no transaction begins there")
+    held = GtidSet.parse(found.trail.added_to("", log_format.flavour), log_format.flavour)
+    held = held if before is None else held.union(before)
+    if numbered and isinstance(held, MysqlGtidSet):
+        own = held if before is None else held.minus(before)
+        assert isinstance(own, MysqlGtidSet)
+        if sum(interval.last - interval.first + 1 for _, interval in own.flat()) < found.transactions:
+            raise NotNumbered(f"a transaction in {name}, before {position},")
+    return held
+
+
+def _scanned(window: Bytes, start: int, cut: int, log_format: BinlogFormat, name: str) -> Stretch:
+    return scan(window, start, cut=cut, log_format=log_format, name=name, apply=False, hop=True)
+
+
+def named_before(file: LogFile) -> GtidSet | None:
+    """What the head of a file says that was committed before it; None as long as it is not there.
+
+    Raises UnsupportedFormat, MalformedEvent, ChecksumMismatch; NotNumbered where the file does not say it.
+    """
+    with Window(file.path, file.size) as window:
+        log_format = read_format(window, file.name)
+        return None if log_format is None else _named_before(window, log_format, file.name, must=True)
+
+
+def _named_before(window: Bytes, log_format: BinlogFormat, name: str, *, must: bool = False) -> GtidSet | None:
+    position = BINLOG_HEADER_SIZE
+    while len(head := window.read(position, HEADER_SIZE)) == HEADER_SIZE:
+        code, size = START.unpack_from(head)[1], START.unpack_from(head)[3]
+        if code in (codes.PREVIOUS_GTIDS, codes.MARIADB_GTID_LIST):
+            event = window.read(position, size)
+            if len(event) < size:
+                return None
+            if log_format.checksum:
+                verify_checksum(event, f"{name}:{position}")
+            body = event[HEADER_SIZE : size - log_format.trailer_size]
+            named = previous_gtids if code == codes.PREVIOUS_GTIDS else gtid_list
+            return named(body, f"{name}:{position}")
+        if code not in _BEFORE_NAMES or size < HEADER_SIZE:
+            if must:
+                raise NotNumbered(f"what was committed before {name}")
+            return None
+        position += size
+    return None

@@ -1,0 +1,268 @@
+"""The source fails over to its replica, and the sync goes on: no row is lost, none is applied twice."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.applied import HistoryDiverged
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync.place import RelayMadeAnew
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.target.session import close_target
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
+from tests.integration.relay.replicas import has_all_of, replicate
+from tests.integration.sync.conftest import META_VARIABLE
+from tests.integration.sync.failover import Address, FailoverKit, executed, wait_until
+
+OPTIONS = {
+    "mysql": ("--replica-parallel-workers=4", "--replica-preserve-commit-order=OFF", "--binlog-cache-size=64K"),
+    "mariadb": ("--log-slave-updates=ON", "--slave-parallel-threads=4", "--gtid-strict-mode=1"),
+}
+
+
+@pytest.fixture
+def replicas(source: Server, start_own: StartServers) -> tuple[Server, Server]:
+    """A server and a replica that applies with several workers. (`source` only says which flavour.)"""
+    options = OPTIONS[source.flavour]
+    a, b = start_own(ServerSpec("a", source.flavour, options), ServerSpec("b", source.flavour, options))
+    replicate(a, b)
+    return a, b
+
+
+@pytest.fixture
+def kit(
+    replicas: tuple[Server, Server],
+    mariadb_target: Server,
+    mysql_target: Server,
+    fresh_schema: FreshSchema,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[FailoverKit]:
+    """Begun, with all tables, on the first of the two; the target is of the other flavour."""
+    a, b = replicas
+    target = mysql_target if a.flavour == "mariadb" else mariadb_target
+    url = f"sqlite:///{tmp_path}/meta.db"
+    migrate(url)
+    monkeypatch.setenv(META_VARIABLE, url)
+    schema = fresh_schema(target)
+    a.sql(f"CREATE DATABASE `{schema}`")
+    address = Address(a)
+    with MetaStore.open(url) as store:
+        kit = FailoverKit(a, target, schema, tmp_path, store, url, address=address)
+        kit.create()
+        kit.begin()
+        has_all_of(a, b)
+        yield kit
+        for relay in kit.relays:
+            if relay.alive():
+                relay.kill()
+        address.close()
+        close_target(kit.endpoint(target, "target").resolve())
+
+
+@contextmanager
+def syncing(kit: FailoverKit) -> Iterator[tuple[SyncProgress, Callable[[], SyncResult]]]:
+    """A sync without an end; the second value ends it and gives its result."""
+    stop, progress = threading.Event(), SyncProgress()
+    with ThreadPoolExecutor(1) as pool:
+        running: Future[SyncResult] = pool.submit(kit.run, kit.spec("forever"), None, stop, progress)
+
+        def end() -> SyncResult:
+            stop.set()
+            return running.result(60)
+
+        try:
+            yield progress, end
+        finally:
+            stop.set()
+
+
+def die_ahead_of_the_relay(kit: FailoverKit, replica: Server) -> None:
+    """Under load: the address leads nowhere, the replica gets more than the relay has, and the server is killed."""
+    with kit.load(seed=1):
+        kit.work(50, seed=2)
+        kit.address.lead_to(None)
+        kit.work(50, seed=3)
+        wait_until(lambda: contains(replica, executed(kit.source)))
+        kit.source.kill()
+
+
+def contains(server: Server, wanted: str) -> bool:
+    """Whether it has these transactions."""
+    if server.flavour == "mysql":
+        return server.sql(f"SELECT GTID_SUBSET('{wanted}', @@gtid_executed)") == [(1,)]
+    return server.sql(f"SELECT MASTER_GTID_WAIT('{wanted}', 0.1)") == [(0,)]
+
+
+def test_a_replica_takes_over_while_the_sync_is_running(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
+    _, b = replicas
+    with syncing(kit) as (progress, end):
+        die_ahead_of_the_relay(kit, b)
+        kit.fail_over_to(b)
+        with kit.load(seed=4):
+            wait_until(lambda: len(kit.sub_dirs()) == 2, [kit.sub_dirs])
+            wait_until(lambda: progress.location is not None and progress.location.suffix == 2, [lambda: progress])
+            kit.work(50, seed=5)
+        result = end()
+    assert result.location.suffix == 2
+    result = kit.sync()
+    assert result.finished
+    assert kit.report() == ""
+    assert same_set(result.location.gtid_set, executed(b))
+
+
+def test_a_sync_that_is_started_after_the_failover_and_dies_behind_it(
+    kit: FailoverKit, replicas: tuple[Server, Server]
+) -> None:
+    """What is applied is read in both servers' logs where nobody has noted it; and the first server comes back."""
+    a, b = replicas
+    kit.work(30, seed=1)
+    before = kit.sync().location
+    kit.work(100, seed=2)
+    kit.catch_up_relay()
+    has_all_of(a, b)
+    a.kill()
+    kit.fail_over_to(b)
+    kit.work(100, seed=3)
+    assert kit.sync(size=EpochSize(limit=4096, one_task=1024, smallest=1024)).location.suffix == 2
+    assert kit.report() == ""
+
+    kit.forget_location(before)
+    kit.work(30, seed=4)
+    a.start()
+    replicate(b, a)
+    has_all_of(b, a)
+    kit.catch_up_relay()
+    b.kill()
+    kit.fail_over_to(a)
+    kit.work(100, seed=5)
+    result = kit.sync()
+    assert result.location.suffix == 3
+    assert kit.report() == ""
+    assert same_set(result.location.gtid_set, executed(a))
+
+    middle = kit.upstream()
+    kit.work(10, seed=6)
+    result = kit.sync(until=str(middle))  # a file of the server that answers now
+    assert (str(result.location), result.location.suffix) == (str(middle), 3)
+    kit.sync()
+    assert kit.report() == ""
+
+
+def test_a_log_that_is_purged_up_to_the_failover(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
+    """The older sub-directory is gone, and nothing of it is missing."""
+    a, b = replicas
+    kit.work(100, seed=1)
+    kit.sync()
+    has_all_of(a, b)
+    a.kill()
+    kit.fail_over_to(b)
+    kit.work(100, seed=3)
+    kit.catch_up_relay()
+    kit.stop_relays()
+    shutil.rmtree(kit.folder / "relay" / kit.sub_dirs()[0])
+    assert kit.sync().location.suffix == 2
+    assert kit.report() == ""
+
+
+# What stops
+
+
+def test_a_relay_log_that_is_made_anew_from_the_first_number(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
+    """Its first sub-directory is the new server's: neither read as the old one's, nor taken for all there is."""
+    a, b = replicas
+    kit.sync()
+    has_all_of(a, b)
+    a.kill()
+    kit.fail_over_to(b)
+    kit.work(10, seed=1)
+    assert kit.sync().location.suffix == 2
+    kit.stop_relays()
+    (kit.folder / "relay").rename(kit.folder / "aside")
+    (kit.folder / "relay").mkdir()
+    (newest,) = [one for one in (kit.folder / "aside").iterdir() if one.name.endswith(".000002")]
+    newest.rename(kit.folder / "relay" / newest.name.replace(".000002", ".000001"))
+    kit.work(10, seed=2)
+    stands = kit.stands()
+    with pytest.raises(RelayMadeAnew):
+        kit.sync()
+    assert kit.stands() == stands
+    shutil.rmtree(kit.folder / "relay")
+    kit.stop_relays()
+    kit.sync()
+    assert kit.report() == ""
+
+
+def test_a_server_that_was_written_to_apart_from_the_other(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
+    """The replica has a transaction of its own in the middle: an error in front of it, and nothing is applied."""
+    a, b = replicas
+    kit.work(20, seed=1)
+    has_all_of(a, b)
+    if b.flavour == "mariadb":
+        b.sql("SET gtid_domain_id = 7; CREATE DATABASE apart")  # in one domain it could not replicate any more
+    else:
+        b.sql("CREATE DATABASE apart")
+    kit.work(20, seed=2)
+    wait_until(lambda: contains(b, executed(a)))
+    kit.sync()
+    assert kit.report() == ""
+    stands, rows = kit.stands(), kit.digest()
+    a.kill()
+    kit.fail_over_to(b)
+    kit.work(20, seed=3)
+    with pytest.raises(HistoryDiverged) as caught:
+        kit.sync()
+    apart = b.sql("SELECT @@server_uuid")[0][0] if b.flavour == "mysql" else f"7-{b.server_id}-1"
+    assert str(apart) in caught.value.gtid
+    assert (kit.stands(), kit.digest()) == (stands, rows)
+
+
+def test_a_server_that_lacks_what_is_applied(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
+    """It was killed before its replica had everything: the relay refuses, and the sync waits for nothing."""
+    a, b = replicas
+    b.sql("STOP REPLICA" if b.flavour == "mysql" else "STOP SLAVE")
+    kit.work(20, seed=1)
+    kit.sync()
+    stands, rows = kit.stands(), kit.digest()
+    a.kill()
+    kit.fail_over_to(b)
+    wait_until(lambda: kit.relay_error() == "DM-4027", [kit.relay_error])
+    assert len(kit.sub_dirs()) == 1
+    assert (kit.stands(), kit.digest()) == (stands, rows)
+
+
+def test_a_server_that_has_purged_what_is_not_pulled(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
+    a, b = replicas
+    kit.work(20, seed=1)
+    kit.sync()
+    stands, rows = kit.stands(), kit.digest()
+    kit.address.lead_to(None)
+    kit.work(20, seed=2)
+    has_all_of(a, b)
+    b.sql("FLUSH BINARY LOGS")
+    last = b.sql("SHOW BINARY LOGS")[-1][0]
+
+    def purged() -> bool:
+        b.sql(f"PURGE BINARY LOGS TO '{last}'")  # which MariaDB does once it has written a checkpoint
+        return bool(b.sql("SHOW BINARY LOGS")[0][0] == last)
+
+    wait_until(purged)
+    a.kill()
+    kit.fail_over_to(b)
+    wait_until(lambda: kit.relay_error() == "DM-4025", [kit.relay_error])
+    assert (kit.stands(), kit.digest()) == (stands, rows)
+
+
+def same_set(ours: str, theirs: str) -> bool:
+    return set(ours.split(",")) == set(theirs.split(","))

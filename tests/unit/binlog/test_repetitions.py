@@ -1,0 +1,440 @@
+"""Behind a failover the new server's log repeats what is applied: every transaction is planned once, in any order."""
+
+import logging
+import random
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.binlog.applied import HistoryDiverged, HistoryGap, NotNumbered
+from airflow_provider_dm.engine.binlog.errors import LocationNotInLog, StatementDml
+from airflow_provider_dm.engine.binlog.planner import Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.location import Location
+from tests.unit.binlog.failovers import A, B, C, T, World, applied, keys, keys_of, set_of
+
+FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
+OLD = [T(A, number) for number in range(1, 10)]
+NEW = [T(B, number) for number in range(10, 14)]
+
+
+def planned_until_error(world: World, lo: Location | None = None) -> tuple[list[Planned], DmError | None]:
+    found: list[Planned] = []
+    try:
+        found.extend(one for one in world.walk(lo))
+    except DmError as error:
+        return found, error
+    return found, None
+
+
+@FLAVOURS
+@pytest.mark.parametrize("forget", [False, True], ids=["one reader", "a reader for each plan"])
+@pytest.mark.parametrize("max_bytes", [1, 1 << 40], ids=["small epochs", "large epochs"])
+def test_what_the_older_server_wrote_is_passed_over(flavour: str, forget: bool, max_bytes: int, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD)
+    world.add(B, [*OLD[2:], *NEW], before=set_of(OLD[:2], flavour))
+    found, end = applied(world, max_bytes=max_bytes, forget=forget)
+    assert found == keys([*OLD, *NEW])
+    assert end == Location(world.files[1].name, world.files[1].size, set_of([*OLD, *NEW], flavour), suffix=2)
+
+
+@FLAVOURS
+def test_a_first_file_that_begins_where_the_older_log_ends(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD)
+    world.add(B, NEW, before=set_of(OLD, flavour))
+    assert applied(world)[0] == keys([*OLD, *NEW])
+
+
+@FLAVOURS
+def test_what_is_repeated_may_fill_whole_files(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD[:5])
+    world.add(A, OLD[5:], before=set_of(OLD[:5], flavour), number=2)
+    world.add(B, OLD[:4])
+    world.add(B, OLD[4:7], before=set_of(OLD[:4], flavour), number=2)
+    world.add(B, [*OLD[7:], *NEW[:1]], before=set_of(OLD[:7], flavour), number=3)
+    world.add(B, NEW[1:], before=set_of([*OLD, *NEW[:1]], flavour), number=4)
+    for max_bytes in (1, 1 << 40):
+        assert applied(world, max_bytes=max_bytes)[0] == keys([*OLD, *NEW])
+
+
+def test_a_replica_with_parallel_workers_has_another_order(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add(A, OLD[:7])
+    shuffled = [OLD[index] for index in (1, 0, 2, 7, 4, 3, 8, 6, 5)]
+    world.add(B, [*shuffled, *NEW])
+    found, end = applied(world)
+    assert found == keys([*OLD, *NEW])
+    assert end.gtid_set == set_of([*OLD, *NEW], "mysql")
+
+
+def test_sets_with_gaps_are_exact(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    read = [T(A, number) for number in (1, 2, 5, 9)]
+    world.add(A, read)
+    later = [T(A, number) for number in (3, 4, 6)]
+    world.add(B, [read[0], read[2], later[1], read[1], later[0], later[2], read[3]])
+    assert applied(world)[0] == keys([*read, later[1], later[0], later[2]])
+
+
+def test_tags_are_part_of_an_id(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    plain, blue = [T(A, number) for number in (1, 2)], [T(A, number + 4, tag="blue") for number in (1, 2)]
+    world.add(A, [*plain, blue[0]])
+    world.add(B, [plain[0], T(A, 6, tag="green"), plain[1], *blue, T(A, 5)])
+    assert applied(world)[0] == keys([*plain, blue[0], T(A, 6, tag="green"), blue[1], T(A, 5)])
+
+
+def test_domains_are_held_apart(tmp_path: Path) -> None:
+    world = World(tmp_path, "mariadb")
+    one, two = [T(A, number, domain=1) for number in (1, 2, 3)], [T(C, number, domain=2) for number in (1, 2, 3)]
+    world.add(A, [one[0], two[0], one[1], two[1]])
+    world.add(B, [*two, *one, T(B, 4, domain=1)])
+    assert applied(world)[0] == keys([one[0], two[0], one[1], two[1], two[2], one[2], T(B, 4, domain=1)])
+
+
+@FLAVOURS
+def test_ddl_is_executed_once(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    old = [replace(one, kind="ddl") if one.number in (3, 9) else one for one in OLD]
+    new = [replace(one, kind="ddl") if one.number == 11 else one for one in NEW]
+    world.add(A, old)
+    world.add(B, [*old, *new])
+    assert applied(world)[0] == keys([*old, *new])
+
+
+@FLAVOURS
+def test_what_cannot_be_applied_is_no_matter_where_it_is_repeated(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    statement = T(A, 4, kind="statement")
+    world.add(A, [*OLD[:3], statement, *OLD[4:]])
+    world.add(B, [*OLD[:3], statement, *OLD[4:], *NEW, T(B, 14, kind="statement")])
+    with pytest.raises(StatementDml):
+        applied(world)
+    lo = Location(world.files[1].name, 4, set_of(OLD, flavour), suffix=2)  # it was applied by hand
+    found, error = planned_until_error(world, lo)
+    assert isinstance(error, StatementDml)
+    assert world.files[1].name in error.at
+    assert [one.transactions for one in found if isinstance(one, Epoch)] == [len(NEW)]
+
+
+def test_compressed_transactions(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    old, new = ([replace(one, kind="payload") for one in history] for history in (OLD, NEW))
+    world.add(A, old)
+    world.add(B, [*old, *new])
+    assert applied(world)[0] == keys([*old, *new])
+
+
+@FLAVOURS
+def test_large_transactions_are_cut_or_passed_over_whole(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    old = [replace(one, rows=20) for one in OLD[:3]]
+    new = [replace(one, rows=20) for one in NEW]
+    world.add(A, old)
+    world.add(B, [*old, *new])
+    epochs = [one for one in world.walk(range_bytes=200) if isinstance(one, Epoch)]
+    assert max(len(one.ranges) for one in epochs) > 20
+    assert applied(world, range_bytes=200)[0] == keys([*old, *new])
+
+
+@FLAVOURS
+def test_more_than_is_sorted_at_once(flavour: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_dm.engine.binlog.repetitions._PIECE", 300)
+    test_what_is_repeated_may_fill_whole_files(flavour, tmp_path)
+
+
+@FLAVOURS
+def test_an_incomplete_transaction_of_the_dead_server_comes_again(
+    flavour: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD[:8], torn=OLD[8])
+    world.add(B, [*OLD, *NEW])
+    with caplog.at_level(logging.WARNING):
+        assert applied(world)[0] == keys([*OLD, *NEW])
+    assert "never completed by its source" in caplog.text
+
+
+@FLAVOURS
+def test_a_third_server_and_the_first_one_again(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    of_c = [T(C, number) for number in (14, 15)]
+    again = [T(A, number) for number in (16, 17)]
+    world.add(A, OLD)
+    world.add(B, [*OLD[3:], *NEW], before=set_of(OLD[:3], flavour))
+    world.add(C, [*OLD, *NEW, *of_c])
+    world.add(A, [*NEW[2:], *of_c, *again], before=set_of([*OLD, *NEW[:2]], flavour))
+    for max_bytes in (1, 1 << 40):
+        assert applied(world, max_bytes=max_bytes)[0] == keys([*OLD, *NEW, *of_c, *again])
+
+
+@FLAVOURS
+def test_an_epoch_ends_in_front_of_repetitions_and_comes_again_as_it_was(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD)
+    world.add(B, [*OLD, *NEW])
+    first, second = (one for one in world.walk() if isinstance(one, Epoch))
+    assert (first.hi.suffix, first.hi.position) == (2, 4), "the first file that repeats something"
+    assert second.lo == first.hi
+    for epoch in (first, second):
+        world.repetitions = type(world.repetitions)()
+        assert world.plan(epoch.lo, goal=epoch.hi) == epoch
+
+
+@FLAVOURS
+def test_a_goal_among_repetitions_is_reached_and_nothing_applied(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD)
+    world.add(B, OLD[:4])
+    middle = world.files[1].size
+    world.files.pop()
+    world.add(B, [*OLD, *NEW])
+    lo = Location(world.files[1].name, 4, set_of(OLD, flavour), suffix=2)
+    goal = Location(lo.file, middle, suffix=2)
+    assert world.plan(lo, max_bytes=1) != UpToDate(lo)  # all is sorted
+    for _ in range(2):
+        assert world.plan(lo, goal=goal) == UpToDate(replace(lo, position=middle))
+        world.repetitions = type(world.repetitions)()
+
+
+@FLAVOURS
+def test_a_growing_file_is_sorted_as_it_comes(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD)
+    found, here = applied(world)
+    for count in range(len(OLD) + len(NEW) + 1):
+        if count:
+            world.files.pop()
+        world.add(B, [*OLD, *NEW][:count], torn=[*OLD, *NEW, T(B, 14)][count])
+        more, here = applied(world, here)
+        found += more
+    assert found == keys([*OLD, *NEW])
+    assert here.gtid_set == set_of([*OLD, *NEW], flavour)
+
+
+@FLAVOURS
+def test_a_location_in_the_middle_of_what_is_repeated(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD)
+    world.add(B, OLD[:4])
+    middle = world.files.pop().size
+    world.add(B, [*OLD, *NEW])
+    lo = Location(world.files[1].name, middle, set_of(OLD, flavour), suffix=2)
+    assert applied(world, lo)[0] == keys(NEW)
+    with pytest.raises(LocationNotInLog, match="no transaction begins there"):
+        applied(world, replace(lo, position=middle + 1))
+
+
+@FLAVOURS
+def test_an_unknown_set_is_computed_from_the_log(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD[:4])
+    middle = world.files.pop().size
+    world.add(A, OLD)
+    world.add(B, [*OLD, *NEW])
+    lo = Location(world.files[0].name, middle)
+    found, end = applied(world, lo)
+    assert found == keys([*OLD[4:], *NEW])
+    assert end.gtid_set == set_of([*OLD, *NEW], flavour)
+
+
+def test_a_set_that_a_busy_server_left_incomplete_is_completed_from_the_log(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add(A, OLD[:4])
+    middle = world.files.pop().size
+    world.add(A, OLD)
+    world.add(B, [*OLD, *NEW])
+    lo = Location(world.files[0].name, middle, set_of(OLD[:2], "mysql"))
+    assert applied(world, lo)[0] == keys([*OLD[4:], *NEW])
+
+
+@FLAVOURS
+def test_a_location_of_a_log_that_is_gone_goes_on_where_nothing_is_missing(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD)
+    gone = world.files[0]
+    world.add(B, [*OLD[3:], *NEW], before=set_of(OLD[:3], flavour))
+    del world.files[0]
+    lo = Location(gone.name, gone.size, set_of(OLD, flavour), suffix=1)
+    assert applied(world, lo)[0] == keys(NEW)
+    with pytest.raises(HistoryGap):
+        applied(world, replace(lo, gtid_set=set_of(OLD[:2], flavour)))
+    with pytest.raises(LocationNotInLog):
+        applied(world, replace(lo, gtid_set=""))
+
+
+# What stops
+
+
+@FLAVOURS
+def test_a_gap_between_two_servers(flavour: str, tmp_path: Path) -> None:
+    world = World(tmp_path, flavour)
+    world.add(A, OLD[:5])
+    world.add(B, [*OLD[7:], *NEW], before=set_of(OLD[:7], flavour))
+    found, error = planned_until_error(world)
+    missing = {"mysql": f"{A}:6-7", "mariadb": "0-1-7"}[flavour]
+    assert isinstance(error, HistoryGap)
+    assert error.missing == missing
+    assert len(found) == 1, "what lies before the gap"
+    for part in (*(str(Path(one.path).parent.name) for one in world.files), str(tmp_path), missing):
+        assert part in str(error)
+
+
+def test_what_the_new_server_wrote_before_it_had_everything(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add(A, OLD)
+    world.add(B, [*OLD[:5], T(B, 1), *OLD[5:], T(B, 2)])
+    with pytest.raises(HistoryDiverged) as caught:
+        applied(world)
+    assert (caught.value.gtid, caught.value.left) == (f"{B}:1", f"{A}:6-9")
+
+
+def test_what_came_from_elsewhere_before_it_had_everything(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add(A, OLD)
+    world.add(B, [*OLD[:5], T(C, 1), *OLD[5:]])
+    with pytest.raises(HistoryDiverged):
+        applied(world)
+
+
+def test_a_server_that_comes_back_had_written_for_itself(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add(A, OLD)
+    world.add(B, [*OLD, *NEW])
+    world.add(A, [*OLD, T(A, 10), *NEW])
+    with pytest.raises(HistoryDiverged):
+        applied(world)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param([*OLD[:8], T(B, 9), T(B, 10)], id="another transaction with the last number"),
+        pytest.param([*OLD[:8], T(B, 10)], id="the last number is left out"),
+        pytest.param([*OLD[:5], T(B, 7), OLD[5], *OLD[6:]], id="numbers that fall"),
+        pytest.param([*OLD[:5], T(B, 1, domain=3), *OLD[5:]], id="another domain of the new server"),
+    ],
+)
+def test_mariadb_servers_that_were_written_to_apart(log: list[T], tmp_path: Path) -> None:
+    world = World(tmp_path, "mariadb")
+    world.add(A, OLD)
+    world.add(B, log)
+    found, error = planned_until_error(world)
+    assert isinstance(error, HistoryDiverged)
+    assert [one.transactions for one in found if isinstance(one, Epoch)] == [len(OLD)]
+
+
+def test_mariadb_lists_another_transaction_with_the_last_number(tmp_path: Path) -> None:
+    world = World(tmp_path, "mariadb")
+    world.add(A, OLD)
+    world.add(B, NEW, before="0-2-9")
+    with pytest.raises(HistoryDiverged):
+        applied(world)
+
+
+def test_transactions_without_an_id(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    nameless = T(A, 10, kind="anonymous")
+    world.add(A, OLD)
+    world.add(B, [*OLD[:5], nameless, *OLD[5:]])
+    with pytest.raises(NotNumbered):
+        applied(world)
+
+    world = World(tmp_path / "others")
+    world.folder.mkdir()
+    world.add(A, [*OLD[:2], nameless])
+    middle = world.files.pop().size
+    world.add(A, [*OLD[:2], nameless, *OLD[2:]])
+    world.add(B, NEW, before=set_of(OLD, "mysql"))
+    with pytest.raises(NotNumbered):
+        applied(world, Location(world.files[0].name, middle))
+
+
+def test_a_file_that_does_not_say_yet_what_was_before_it(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add(A, OLD)
+    log = world.add(B, [])
+    head = log.data.index(b"\x23", 19 + 4)  # PREVIOUS_GTIDS is event 35
+    here = None
+    for size in (4, 60, head, world.files[1].size - 1):
+        world.files[1] = replace(world.files[1], size=size)
+        found, here = applied(world)
+        assert (found, here.suffix) == (keys(OLD), 1)
+
+
+# Any history
+
+
+@st.composite
+def histories(draw: st.DrawFn, flavour: str) -> tuple[list[T], int, list[T], list[T], list[int]]:
+    """(A's log, how much of it the relay has, B's order of it, B's own, sizes of B's files before the first one)."""
+    chance = draw(st.randoms(use_true_random=False))
+    kinds = ["rows", "rows", "rows", "ddl", *(["payload"] if flavour == "mysql" else [])]
+    domains = [0, 1] if flavour == "mariadb" else [0]
+    count = draw(st.integers(1, 14))
+    numbers = dict.fromkeys(domains, 0)
+    log = []
+    for _ in range(count):
+        domain = chance.choice(domains)
+        numbers[domain] += chance.choice([1, 1, 1, 3])
+        log.append(T(A, numbers[domain], chance.choice(kinds), chance.choice([1, 1, 4]), domain))
+    log = [replace(one, rows=1) if one.kind != "rows" else one for one in log]
+    read = draw(st.integers(1, count))
+    theirs = by_domain(log, chance) if flavour == "mariadb" else shuffled(log, chance)
+    own = [T(B, numbers[0] + 1 + index, chance.choice(kinds[:4])) for index in range(draw(st.integers(0, 4)))]
+    return log, read, theirs, own, [draw(st.integers(0, 20)), draw(st.integers(1, 4))]
+
+
+def shuffled(log: list[T], chance: random.Random) -> list[T]:
+    """Parallel workers: nobody is far from where it was."""
+    places = [(index + chance.choice([0, 0, 2.5, 4.5]), index) for index in range(len(log))]
+    return [log[index] for _, index in sorted(places)]
+
+
+def by_domain(log: list[T], chance: random.Random) -> list[T]:
+    queues = [[one for one in log if one.domain == domain] for domain in (0, 1)]
+    found = []
+    while any(queues):
+        found.append(chance.choice([queue for queue in queues if queue]).pop(0))
+    return found
+
+
+@FLAVOURS
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_any_history_is_applied_exactly_once(flavour: str, data: st.DataObject) -> None:
+    log, read, theirs, own, (skipped, files) = data.draw(histories(flavour))
+    with TemporaryDirectory() as folder:
+        world = World(Path(folder), flavour)
+        middle = data.draw(st.integers(0, read))
+        world.add(A, log[:middle])
+        world.add(A, log[middle:read], before=set_of(log[:middle], flavour), number=2)
+        # The first file of B that the relay has begins behind transactions that the relay has of A.
+        known = next((index for index, one in enumerate(theirs) if one not in log[:read]), len(theirs))
+        skipped = min(skipped, known)
+        rest, before = [*theirs[skipped:], *own], theirs[:skipped]
+        for number in range(1, files + 1):
+            part = rest[: len(rest) // files + 1] if number < files else rest
+            world.add(B, part, before=set_of(before, flavour), number=number)
+            rest, before = rest[len(part) :], [*before, *part]
+
+        max_bytes, range_bytes = data.draw(st.sampled_from([1, 300, 2000, 1 << 40])), data.draw(st.integers(1, 3000))
+        forget = data.draw(st.booleans())
+        found, end = applied(world, max_bytes=max_bytes, range_bytes=range_bytes, forget=forget)
+
+        behind = [one for one in theirs if one not in log[:read]]
+        assert found == keys([*log[:read], *behind, *own])
+        assert end.gtid_set == set_of([*log, *own], flavour)
+        for planned in world.walk(max_bytes=max_bytes, range_bytes=range_bytes):
+            if isinstance(planned, Epoch):
+                world.repetitions = type(world.repetitions)()
+                again = world.plan(planned.lo, goal=planned.hi, range_bytes=range_bytes)
+                assert isinstance(again, Epoch)
+                assert (again.lo, again.hi, keys_of(again)) == (planned.lo, planned.hi, keys_of(planned))
