@@ -73,6 +73,8 @@ class SourceSpec(Strict):
     config: SourceConfig
     endpoint: EndpointSpec
     relay_dir: str
+    fallback_dir: str | None = None
+    """Where the task may put a log of its own while the relay log cannot serve it; None: it has to."""
 
 
 class HolderSpec(Strict):

@@ -51,6 +51,8 @@ class SourceConfig(DmModel):
     relay_dir: str = ""
     relay_binlog_name: str = ""
     relay_binlog_gtid: str = ""
+    spool_limit_mb: int = Field(default=4096, ge=1)
+    """Ours, not DM's: how much a task's private log (without `enable-relay`) may be ahead of the task, in MiB."""
     case_sensitive: bool = False
     purge: PurgeConfig = PurgeConfig()
     checker: CheckerConfig = CheckerConfig()

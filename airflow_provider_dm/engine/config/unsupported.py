@@ -126,7 +126,8 @@ def _source_gaps(source: SourceConfig) -> Iterator[NotSupportedYet]:
     where = f"source {source.source_id!r}"
     if source.filters:
         yield NotSupportedYet("source-level binlog event filters", where, "Remove them or wait for them.")
-    if source.relay_binlog_gtid and not source.relay_binlog_name:
-        yield NotSupportedYet("a relay start given by relay-binlog-gtid only", where, "Give relay-binlog-name.")
+    if source.relay_binlog_gtid and not source.relay_binlog_name and not source.enable_gtid:
+        instead = "Set enable-gtid: true, or give relay-binlog-name."
+        yield NotSupportedYet("a relay start by relay-binlog-gtid without enable-gtid", where, instead)
     if source.from_:
         yield from _database_gaps(source.from_, where)

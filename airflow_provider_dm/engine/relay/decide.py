@@ -137,14 +137,20 @@ def _first(header: EventHeader, stand: Stand) -> Decision:
 
 
 def _turn(body: bytes, stand: Stand) -> Turn:
-    (position,) = struct.unpack_from("<Q", body)
+    file, position = named_by(body)
+    if file not in (stand.file, stand.file.next()):
+        raise FileSequenceBroken(str(stand.file), str(file))
+    return Turn(file, position)
+
+
+def named_by(body: bytes) -> tuple[BinlogFile, int]:
+    """The file and position in the body of a rotate. Raises BinlogNameRefused."""
     name = body[8:].decode("ascii", "replace")
     try:
+        (position,) = struct.unpack_from("<Q", body)
         file = BinlogFile.parse(name)
-    except InvalidLocation:
+    except (InvalidLocation, struct.error):
         raise BinlogNameRefused(name[:200]) from None
     if str(file) != name or name.startswith("."):
         raise BinlogNameRefused(name[:200])
-    if file not in (stand.file, stand.file.next()):
-        raise FileSequenceBroken(str(stand.file), name)
-    return Turn(file, position)
+    return file, position

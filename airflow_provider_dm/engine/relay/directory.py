@@ -17,6 +17,7 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
@@ -24,6 +25,8 @@ from typing import ClassVar, Final, NamedTuple
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
 from airflow_provider_dm.engine.relay.durable import disk_error, sync_folder, write_durably
+from airflow_provider_dm.engine.relay.lock import index_lock
+from airflow_provider_dm.engine.relay.meta import META
 
 INDEX: Final = "server-uuid.index"
 
@@ -159,31 +162,54 @@ class RelayDirectory:
             raise RelayDirectoryUnusable(str(folder), str(error)) from error
 
     def prepare(self) -> None:
-        """Make the root. Raises RelayDirectoryUnusable."""
+        """Make the root, for good: a power cut must not take it with all that is forced to disk inside.
+
+        Raises RelayDirectoryUnusable.
+        """
         try:
+            missing = [folder for folder in self.root.parents if not folder.exists()]
             self.root.mkdir(mode=0o750, parents=True, exist_ok=True)
+            # The root's own name each time: the process that made it may have died before it came to this.
+            for folder in (self.root, *missing):
+                with suppress(PermissionError):  # a folder that may not be read can hold our root all the same
+                    sync_folder(folder.parent)
         except OSError as error:
             raise RelayDirectoryUnusable(str(self.root), str(error)) from error
 
-    def add(self, server_uuid: str) -> SubDir:
-        """A new, last sub-directory for this upstream: first the folder, then its line in the index.
+    def add(self, server_uuid: str, *, at_least: int = 1) -> SubDir:
+        """A new, last sub-directory for this upstream, of this number or a higher one: first the folder, then its line
+        in the index.
 
         Dying in between leaves an empty folder that is in no index; the next `add` takes it.
         """
-        known = self.sub_dirs()
-        sub_dir = SubDir.parse(str(SubDir(server_uuid, known[-1].suffix + 1 if known else 1)))
+        with index_lock(self.root):
+            known = self.sub_dirs()
+            suffix = max(at_least, known[-1].suffix + 1) if known else at_least
+            sub_dir = SubDir.parse(str(SubDir(server_uuid, suffix)))
+            try:
+                self.folder(sub_dir).mkdir(mode=0o750, exist_ok=True)
+                sync_folder(self.root)
+            except OSError as error:
+                raise disk_error(self.folder(sub_dir), error) from error
+            write_durably(self.root / INDEX, format_index((*known, sub_dir)).encode("ascii"))
+            return sub_dir
+
+    def remove_empty(self, sub_dir: SubDir) -> None:
+        """The folder of a sub-directory without binlog files. The index is left to `repair_index`."""
+        folder = self.folder(sub_dir)
         try:
-            self.folder(sub_dir).mkdir(mode=0o750, exist_ok=True)
+            for leftover in (folder / META, *folder.glob(".*.new")):
+                leftover.unlink(missing_ok=True)
+            folder.rmdir()
             sync_folder(self.root)
         except OSError as error:
-            raise disk_error(self.folder(sub_dir), error) from error
-        write_durably(self.root / INDEX, format_index((*known, sub_dir)).encode("ascii"))
-        return sub_dir
+            raise RelayDirectoryUnusable(str(folder), f"it should be empty ({error})") from error
 
     def repair_index(self) -> None:
         """Write the index anew where it does not say what is there. For the writer only, under its lock."""
-        sub_dirs = self.sub_dirs()
-        path = self.root / INDEX
-        wanted = format_index(sub_dirs).encode("ascii")
-        if sub_dirs and (not path.exists() or path.read_bytes() != wanted):
-            write_durably(path, wanted)
+        with index_lock(self.root):
+            sub_dirs = self.sub_dirs()
+            path = self.root / INDEX
+            wanted = format_index(sub_dirs).encode("ascii")
+            if sub_dirs and (not path.exists() or path.read_bytes() != wanted):
+                write_durably(path, wanted)

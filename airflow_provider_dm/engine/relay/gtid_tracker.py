@@ -56,19 +56,22 @@ class GtidTracker:
     """The set of one relay log while it grows. Mutable; belongs to the writer."""
 
     flavour: Flavour
+    carried: GtidSet
+    """What the older sub-directories hold: part of the set from the start."""
     settled: GtidSet = field(init=False)
     _heads: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.settled = GtidSet.empty(self.flavour)
+        self.settled = self.carried
 
     def restart(self, settled: GtidSet) -> None:
         """What the log says at the start of a file, or what recovery found."""
-        self.settled, self._heads = settled, []
+        self.settled, self._heads = self.carried.union(settled), []
 
     def saw(self, heads: list[bytes]) -> None:
-        """The first HEAD_SIZE bytes of GTID events, in the order of the log."""
-        self._heads += heads
+        """The first HEAD_SIZE bytes of GTID events, in the order of the log. The last one may come again."""
+        again = self._heads[-1:] == heads[:1]
+        self._heads += heads[1:] if again else heads
         if len(self._heads) > _ENOUGH:
             self.complete(boundary=False)
 

@@ -1,13 +1,15 @@
-"""One writer per relay directory: an exclusive lock that dies with its holder.
+"""One writer per relay directory: an exclusive lock that dies with its holder, and a generation that outlives it.
 
 The lock belongs to the open file, so the kernel frees it however the process ends; a stale file means nothing.
-Its content is only for the message that a second writer shows.
+Its content is the number of writers that there have been, and who the last one is. On a file system whose locks do not
+exclude (some network ones) the number does: the older writer finds a newer one and ends.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, Reaction
 
 LOCK: Final = "relay.lock"
+INDEX_LOCK: Final = "index.lock"
 
 
 @dataclass(eq=False)
@@ -32,18 +35,70 @@ class RelayLocked(DmError):
     hint: ClassVar[str] = "One relay serves all tasks of a source. Give every source its own relay-dir."
 
 
+@dataclass(eq=False)
+class RelayFenced(DmError):
+    """A newer relay writes into this directory."""
+
+    directory: str
+    generation: int
+    holder: str
+
+    code: ClassVar[str] = "DM-4033"
+    reaction: ClassVar[Reaction] = Reaction.FENCED
+    what: ClassVar[str] = "a newer relay than generation {generation} writes into {directory} ({holder})."
+    hint: ClassVar[str] = "Locks do not exclude on this file system. Put relay-dir on a local disk."
+
+
+@dataclass(frozen=True)
+class SoleWriter:
+    """The holder of a directory's lock. `generation` rises by one with every writer."""
+
+    root: Path
+    generation: int
+    _descriptor: int
+
+    def check(self) -> None:
+        """Raises RelayFenced when somebody took the directory over all the same."""
+        said = _read(self._descriptor)
+        if _generation(said) != self.generation:
+            raise RelayFenced(str(self.root), self.generation, said or "holder unknown")
+
+
 @contextmanager
-def sole_writer(root: Path) -> Iterator[None]:
+def sole_writer(root: Path) -> Iterator[SoleWriter]:
     """Hold the directory's lock. Raises RelayLocked at once when somebody else has it."""
     descriptor = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     try:
+        said = _read(descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip()
-            raise RelayLocked(str(root), holder or "holder unknown") from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+            raise RelayLocked(str(root), said or "holder unknown") from None
+        generation = _generation(_read(descriptor)) + 1
+        content = f"generation {generation}, process {os.getpid()} on {socket.gethostname()}\n".encode()
+        os.pwrite(descriptor, content, 0)  # before it is cut: the number is never gone
+        os.ftruncate(descriptor, len(content))
+        os.fsync(descriptor)
+        yield SoleWriter(root, generation, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def index_lock(root: Path) -> Iterator[None]:
+    """For the moment of rewriting `server-uuid.index`: writers and purges take turns, threads and processes alike."""
+    descriptor = os.open(root / INDEX_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def _read(descriptor: int) -> str:
+    return os.pread(descriptor, 200, 0).decode("utf-8", "replace").partition("\n")[0]
+
+
+def _generation(said: str) -> int:
+    match = re.match(r"generation (\d{1,18}),", said, re.ASCII)
+    return int(match[1]) if match else 0

@@ -103,15 +103,16 @@ class ReceiveBuffer:
 
         Raises EventTooLarge or PacketsBroken.
         """
-        at, length = self.start, _FULL
+        at, length, fragments = self.start, _FULL, 0
         while length == _FULL:
             if self.end - at < 4:
                 self._expect(at + 4)
                 return None
             length = int.from_bytes(self.view[at : at + 3], "little")
-            if at == self.start and length == _FULL:
-                self._judge_size(at + 4)
+            fragments += 1
             at += 4 + length
+            if fragments > 1 or length == _FULL:
+                self._judge_size(at - self.start - 4 * fragments, last=length != _FULL)
         if at > self.end:
             self._expect(at)
             return None
@@ -119,12 +120,21 @@ class ReceiveBuffer:
         self.start = at
         return payload
 
-    def _judge_size(self, payload: int) -> None:
-        if self.end - payload < 1 + HEADER_SIZE or self.view[payload] != 0:
+    def _judge_size(self, announced: int, *, last: bool) -> None:
+        """Of a packet in fragments, as soon as its event says how long it is: not too long, and no more than that.
+
+        `announced`: bytes of payload in the fragments so far; endless ones must not fill the memory.
+        """
+        payload = self.start + 4
+        if self.end - payload < 1 + HEADER_SIZE:
             return
+        if self.view[payload] != 0:
+            raise PacketsBroken(f"a packet of many fragments starts with {self.view[payload]:#04x}, as no event does")
         size = int.from_bytes(self.view[payload + 10 : payload + 14], "little")
         if size > self.event_limit:
             raise EventTooLarge(size, self.event_limit)
+        if announced > 1 + size or (last and announced < 1 + size):
+            raise PacketsBroken(f"an event says {size} bytes, and its fragments have {announced - 1}")
 
     def _expect(self, until: int) -> None:
         """Room for everything up to offset `until`, and for what follows it."""

@@ -1,4 +1,4 @@
-"""Asking a server for its binlog: register as a replica, COM_BINLOG_DUMP, and what it says instead of events.
+"""Asking a server for its binlog: register as a replica, COM_BINLOG_DUMP(_GTID), and what it says instead of events.
 
 The login and the session are PyMySQL's (TLS and every authentication plugin included); from the dump on, the socket is
 ours: one `recv_into` a large buffer at a time. The server is asked for heartbeats, so that silence means a dead peer,
@@ -18,9 +18,12 @@ from typing import ClassVar, Final
 
 import pymysql
 
+from airflow_provider_dm.engine.binlog.gtid_events import encoded
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, MysqlGtidSet
+from airflow_provider_dm.engine.mysql.guarded import printable
 from airflow_provider_dm.engine.relay.packets import PacketsBroken, ReceiveBuffer
 
 HEARTBEAT_SECONDS: Final = 5.0
@@ -30,10 +33,11 @@ SILENCE_SECONDS: Final = 10.0
 TICK_SECONDS: Final = 0.25
 """How long one receive waits, so that the caller can look after its clock."""
 
-MAX_POSITION: Final = 0xFFFF_FFFF
-"""COM_BINLOG_DUMP has 32 bits for the position."""
+FEW_BYTES: Final = 1 << 16
+LULL_SECONDS: Final = 0.001
 
-_REGISTER, _DUMP = 0x15, 0x12
+_REGISTER, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
+_THROUGH_GTID: Final = 0x04
 _SEND_ANNOTATE: Final = 0x02  # MariaDB only: MySQL gave this bit to another meaning
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 _READ_ERROR: Final = 1236
@@ -99,6 +103,39 @@ class UpstreamLostTail(DmError):
 
 
 @dataclass(eq=False)
+class GtidsPurged(DmError):
+    """The upstream no longer has transactions that are needed."""
+
+    needed: str
+    reason: str
+
+    code: ClassVar[str] = "DM-4025"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the upstream cannot go on behind the GTID set {needed!r}: {reason}."
+    hint: ClassVar[str] = (
+        "It has purged transactions that are needed, or never had them. Nothing is skipped by itself: point the source "
+        "to a server that has them, or migrate the affected tasks in full again, with a new relay-dir."
+    )
+
+
+@dataclass(eq=False)
+class UpstreamFileTorn(DmError):
+    """A finished file of the upstream ends inside of an event: it died while it wrote."""
+
+    file: str
+    reason: str
+
+    code: ClassVar[str] = "DM-4026"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "the upstream's {file} ends inside of an event ({reason})."
+    hint: ClassVar[str] = (
+        "The upstream crashed while it wrote; what was torn off was never committed. The relay goes on with the next "
+        "file as soon as there is one."
+    )
+
+
+@dataclass(eq=False)
 class DumpRefused(DmError):
     """The upstream ends the dump for a reason that trying again does not change."""
 
@@ -112,12 +149,19 @@ class DumpRefused(DmError):
 
 @dataclass(frozen=True)
 class DumpRequest:
-    """From `position` (bytes) of `file` on, as replica `server_id`."""
+    """From `position` (bytes) of `file` on, as replica `server_id`; the whole stream, nothing left out.
+
+    `file` "": from the newest file before which nothing is missing that is not in `known`. `known` None: by position.
+    """
 
     file: str
     position: int
     server_id: int
     replica_uuid: str
+    known: GtidSet | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.position}" if self.file else f"GTID set {str(self.known)!r}"
 
 
 @dataclass
@@ -126,6 +170,7 @@ class DumpStream:
 
     connection: Connection
     request: DumpRequest
+    flavour: Flavour
     buffer: ReceiveBuffer = field(default_factory=ReceiveBuffer)
     heard_at: float = field(default_factory=time.monotonic)
 
@@ -143,7 +188,13 @@ class DumpStream:
         if count == 0:
             raise StreamLost("the upstream closed it")
         self.buffer.received(count)
-        self.heard_at = time.monotonic()
+        now = time.monotonic()
+        if count < FEW_BYTES and now - self.heard_at < LULL_SECONDS:
+            # The upstream is busy and sends event by event. Not to be waiting for each saves both sides most of the
+            # work of sending it: the next receive gets many.
+            time.sleep(LULL_SECONDS)
+            now += LULL_SECONDS
+        self.heard_at = now
         return True
 
     def event(self) -> memoryview | None:
@@ -152,7 +203,7 @@ class DumpStream:
         if payload is None:
             return None
         if not payload or payload[0] != _OK:
-            raise _refusal(bytes(payload), self.request)
+            raise _refusal(bytes(payload), self.request, self.flavour)
         return payload[1:]
 
     def close(self) -> None:
@@ -168,7 +219,7 @@ def open_dump(connection: Connection, flavour: Flavour, request: DumpRequest) ->
             cursor.execute(f"SET {', '.join(_session(flavour, request))}")
     except pymysql.err.MySQLError as error:
         raise StreamLost(str(error)) from error
-    stream = DumpStream(connection, request)
+    stream = DumpStream(connection, request, flavour)
     sock = _socket_of(connection)
     sock.settimeout(TICK_SECONDS)
     _send(sock, _registration(request))
@@ -183,7 +234,11 @@ def _session(flavour: Flavour, request: DumpRequest) -> list[str]:
     names = [("heartbeat_period", str(heartbeat)), ("binlog_checksum", "'CRC32'")]
     settings = [f"@{prefix}_{name} = {value}" for name, value in names for prefix in ("master", "source")]
     if flavour is Flavour.MARIADB:
-        return [*settings, "@mariadb_slave_capability = 4"]
+        settings.append("@mariadb_slave_capability = 4")
+        if request.known is not None and not request.file:
+            # Strict: a set that is not on this server's own way is refused, not approximated.
+            settings += [f"@slave_connect_state = '{request.known}'", "@slave_gtid_strict_mode = 1"]
+        return settings
     return [*settings, *(f"@{prefix}_uuid = '{request.replica_uuid}'" for prefix in ("slave", "replica"))]
 
 
@@ -197,8 +252,19 @@ def _registration(request: DumpRequest) -> bytes:
 
 
 def _dump(flavour: Flavour, request: DumpRequest) -> bytes:
+    name = request.file.encode("ascii")
+    if flavour is Flavour.MYSQL and isinstance(request.known, MysqlGtidSet):
+        # With a name the server starts there, at any of 64 bits; the set says only what it would leave out: nothing.
+        known = encoded(MysqlGtidSet() if name else request.known)
+        head = struct.pack("<BHII", _DUMP_GTID, _THROUGH_GTID, request.server_id, len(name))
+        return head + name + struct.pack("<QI", request.position, len(known)) + known
     flags = _SEND_ANNOTATE if flavour is Flavour.MARIADB else 0
-    return struct.pack("<BIHI", _DUMP, request.position, flags, request.server_id) + request.file.encode("ascii")
+    return struct.pack("<BIHI", _DUMP, request.position, flags, request.server_id) + name
+
+
+def furthest_position(flavour: Flavour, *, by_gtid: bool) -> int:
+    """The last position in bytes from which a stream can be asked for: COM_BINLOG_DUMP has 32 bits for it."""
+    return (1 << 63) - 1 if by_gtid and flavour is Flavour.MYSQL else 0xFFFF_FFFF
 
 
 def _send(sock: socket.socket, payload: bytes) -> None:
@@ -216,27 +282,31 @@ def _socket_of(connection: Connection) -> socket.socket:
     return sock
 
 
-def _refusal(payload: bytes, request: DumpRequest) -> DmError:
+def _refusal(payload: bytes, request: DumpRequest, flavour: Flavour) -> DmError:
     if payload[:1] == bytes([_EOF]):
         return StreamLost("the upstream ended the stream")
     if payload[:1] != bytes([_ERROR]) or len(payload) < 3:
         return PacketsBroken(f"a packet starts with {payload[:1].hex() or 'nothing'}")
     number = int.from_bytes(payload[1:3], "little")
-    reason = re.sub(r"^#.{5}", "", payload[3:].decode("utf-8", "replace")).rstrip(".")
+    reason = printable(re.sub(r"^#.{5}", "", payload[3:].decode("utf-8", "replace"))).rstrip(".")
     if number in _DENIED:
         return AccessDenied("the upstream", reason)
     if number in _PASSING:
         return StreamLost(reason)
     if number != _READ_ERROR:
         return DumpRefused(number, reason)
-    return _read_error(reason, request)
+    return _read_error(reason, request, flavour)
 
 
-def _read_error(reason: str, request: DumpRequest) -> DmError:
+def _read_error(reason: str, request: DumpRequest, flavour: Flavour) -> DmError:
     """Error 1236 has many causes and one number; only its text tells them apart."""
-    said, needed = reason.lower(), f"{request.file}:{request.position}"
+    said, needed = reason.lower(), str(request)
     if "same server_uuid/server_id" in said or "same server_id" in said:
         return ReplicaIdTaken(request.server_id)
+    if "truncated in the middle of event" in said and request.file and flavour is Flavour.MARIADB:
+        return UpstreamFileTorn(request.file, reason)  # MySQL repairs what a crash has torn: there it is damage
+    if not request.file:
+        return GtidsPurged(str(request.known), reason)
     if "could not find first log file" in said or "purged" in said:
         return BinlogPurged(needed, f"not that ({reason})")
     if "position > file size" in said or "impossible position" in said:

@@ -8,19 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import ClassVar, assert_never
 from zlib import crc32
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay.decide import Append, Compare, Create, Drop, Stand, Turn, header_of, judge
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
 from airflow_provider_dm.engine.relay.kinds import ACTIONS, carried_set
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
 from airflow_provider_dm.engine.relay.protocol import DumpStream, UpstreamLostTail
+from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.writer import RelayWriter
+
+
+@dataclass(eq=False)
+class TransactionsMissing(DmError):
+    """The upstream did not send everything that it has committed."""
+
+    file: str
+    missing: str
+
+    code: ClassVar[str] = "DM-4028"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the upstream's {file} says that {missing} were committed before it; they have not come."
+    hint: ClassVar[str] = (
+        "The file before it is damaged or was cut. Point the source to a server that has all of them (enable-gtid: "
+        "true), or migrate the affected tasks in full again, with a new relay-dir."
+    )
 
 
 @dataclass
@@ -30,6 +50,7 @@ class Puller:
     stream: DumpStream
     writer: RelayWriter
     cursor: int
+    take: RunTaker = field(default_factory=RunTaker)
     checksums: bool = field(init=False, default=True)
     _format_known: bool = field(init=False, default=False)
 
@@ -53,7 +74,7 @@ class Puller:
             self._one(event)
 
     def _take_run(self) -> None:
-        run = self.stream.buffer.take_run(self.cursor, ACTIONS, checksums=self.checksums)
+        run = self.take(self.stream.buffer, self.cursor, self.checksums)
         if not run.pieces:
             return
         self.writer.append(run.pieces)
@@ -135,4 +156,16 @@ class Puller:
             self.writer.tracker.saw([bytes(event[:HEAD_SIZE])])
             self.writer.begun = begun
         elif (stated := carried_set(header.code)) is not None:
-            self.writer.tracker.restart(stated(body, f"{self.writer.file}:{begun}"))
+            before = stated(body, f"{self.writer.file}:{begun}")
+            self._check_nothing_is_missing(before)
+            self.writer.tracker.restart(before)
+
+    def _check_nothing_is_missing(self, before: GtidSet) -> None:
+        """What the upstream says was committed before a file has come in the files before it.
+
+        A crashed server goes on in a next file, and what it tore off was never committed; a damaged file looks the
+        same, but for this. MySQL's set may also be changed by hand (gtid_purged), so only MariaDB's says it.
+        """
+        ours = self.writer.tracker.settled
+        if self.writer.flavour is Flavour.MARIADB and ours and (missing := before.minus(ours)):
+            raise TransactionsMissing(str(self.writer.file), str(missing))

@@ -2,7 +2,8 @@
 
 The file is the truth. `relay.meta` only saves time: what it vouches for was forced to disk, so verification starts
 there. Every event behind is checked (length, CRC32); the file is cut in front of the first one that is not whole, and
-then back to the last boundary, found by the same scan that the sync planner uses. A file without a whole format
+then back to the last boundary, found by the same scan that the sync planner uses. Of a file whose server writes no
+checksums only what `relay.meta` vouches for is kept; the rest is pulled again. A file without a whole format
 description holds nothing and is removed.
 """
 
@@ -11,11 +12,12 @@ from __future__ import annotations
 import logging
 import mmap
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from airflow_provider_dm.engine.binlog.boundary import Stretch, read_format, scan
+from airflow_provider_dm.engine.binlog.boundary import Stretch, last_boundary, read_format, scan
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION
 from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
@@ -61,7 +63,7 @@ def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Rec
     for leftover in folder.glob(".*.new"):
         leftover.unlink()
     while files := directory.files(sub_dir):
-        found = _recover_file(files[-1], flavour, RelayMeta.read(folder))
+        found = _recover_file(files, flavour, RelayMeta.read(folder))
         if found is not None:
             return found
         log.warning("%s has no whole format description: removed", files[-1].path)
@@ -87,29 +89,44 @@ def _scanned(path: Path, start: int) -> Stretch:
             return Stretch(start, start)
 
 
-def _recover_file(held: RelayFile, flavour: Flavour, hint: RelayMeta | None) -> Recovered | None:
+def _recover_file(files: Sequence[RelayFile], flavour: Flavour, hint: RelayMeta | None) -> Recovered | None:
+    held = files[-1]
     first = _first_event(held.path)
     if first is None:
         return None
     checksums = BinlogFormat.parse(first, str(held.path)).checksum
-    start, known = BINLOG_HEADER_SIZE + len(first), GtidSet.empty(flavour)
+    first_end = start = BINLOG_HEADER_SIZE + len(first)
+    known = GtidSet.empty(flavour)
     if hint is not None and _vouches(hint, held, start, checksums=checksums):
         start, known = hint.binlog_pos, GtidSet.parse(hint.binlog_gtid, flavour)
-    verified = _verify(held.path, start, checksums=checksums)
+    # Without checksums a power cut may have left zeros inside an event, and nothing would show it.
+    verified = _verify(held.path, start) if checksums else _Verified(start, (start, start))
     _cut(held, verified.end)
     stretch = _scanned(held.path, start)
     _cut(held, stretch.end)
+    if stretch.end == first_end and len(files) > 1:
+        known = _set_behind(files[-2], flavour, hint)
     begun = max((begin for begin in verified.begins if begin < stretch.end), default=start)
     gtid_set = GtidSet.parse(stretch.trail.added_to(str(known), flavour), flavour)
     return Recovered(held.file, stretch.end, begun, gtid_set)
+
+
+def _set_behind(finished: RelayFile, flavour: Flavour, hint: RelayMeta | None) -> GtidSet:
+    """The set at the end of a finished file, for a next one that does not yet say itself what was before it."""
+    if hint is not None and hint.binlog_name == str(finished.file):
+        return GtidSet.parse(hint.binlog_gtid, flavour)  # written when it was finished
+    tail = last_boundary(str(finished.path), finished.size)
+    return GtidSet.parse(tail.gtid_set, flavour) if tail is not None else GtidSet.empty(flavour)
 
 
 def _vouches(hint: RelayMeta, held: RelayFile, first_end: int, *, checksums: bool) -> bool:
     """Whether relay.meta speaks of this file and of a place in it where an event begins, or the file ends."""
     if hint.binlog_name != str(held.file) or not first_end <= hint.binlog_pos <= held.size:
         return False
+    if not checksums:  # what lies behind says nothing
+        return _verify(held.path, first_end, checksums=False, stop=hint.binlog_pos).end == hint.binlog_pos
     at_end = hint.binlog_pos == held.size
-    return at_end or _verify(held.path, hint.binlog_pos, checksums=checksums, most=1).end > hint.binlog_pos
+    return at_end or _verify(held.path, hint.binlog_pos, most=1).end > hint.binlog_pos
 
 
 def _first_event(path: Path) -> bytes | None:
@@ -124,11 +141,14 @@ def _first_event(path: Path) -> bytes | None:
     return event if whole else None
 
 
-def _verify(path: Path, start: int, *, checksums: bool, most: int | None = None) -> _Verified:
-    """Walk from `start` over events (`most` of them) that are whole and, where there are checksums, right."""
+def _verify(
+    path: Path, start: int, *, checksums: bool = True, most: int | None = None, stop: int | None = None
+) -> _Verified:
+    """Walk from `start` to `stop` over events (`most` of them) that are whole and, where there are checksums, right."""
     at, begins, left = start, (start, start), most if most is not None else -1
     with open(path, "rb") as file:
-        end = os.fstat(file.fileno()).st_size
+        size = os.fstat(file.fileno()).st_size
+        end = size if stop is None else min(size, stop)
         if end <= start:
             return _Verified(end, begins)
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:

@@ -1,6 +1,6 @@
 """What a relay says of itself, and what it is told: one thread beside the pull loop.
 
-Every two seconds it asks the upstream where it stands, tells the metadata DB, and reads the desired stage. A metadata
+Every second it asks the upstream where it stands, tells the metadata DB, and reads the desired stage. A metadata
 DB or an upstream that does not answer is logged and asked again; pulling goes on meanwhile.
 """
 
@@ -19,13 +19,15 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Json, RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
-from airflow_provider_dm.engine.mysql.connection import Connection, connect
+from airflow_provider_dm.engine.mysql.connection import Connection, connect, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, reached
 
 log = logging.getLogger(__name__)
 
-REPORT_SECONDS: Final = 2.0
+REPORT_SECONDS: Final = 1.0
+GONE_SECONDS: Final = 10.0
+"""A relay that has not reported for so long is not there."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +47,32 @@ class Reporter:
     source: str
     endpoint: Endpoint
     store: MetaStore
+    silent: bool = False
+    """Nothing is reported, no wish is obeyed: the source has a relay of its own."""
+    private: bool = False
+    """The relay of one task: it reports while the source has no other, and obeys no wish for the source's relay."""
     snapshot: Snapshot = field(default_factory=lambda: Snapshot(Stage.NEW))
     desired: Stage | None = None
     _master: Location | None = None
+    _master_uuid: str = ""
     _upstream: Connection | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> Reporter:
+        if self.silent:
+            return self
         self._read_desired()
         self._thread = threading.Thread(target=self._loop, name="relay-status", daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._thread is None:
+            return
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._put()
+        self._thread.join()
+        self._put(pid=None)  # what it said last is final: nobody is left to change it
         self._hang_up()
 
     def publish(
@@ -75,13 +85,14 @@ class Reporter:
     def _loop(self) -> None:
         while not self._ended.wait(REPORT_SECONDS if self.snapshot.relay else 0.2):
             self._ask_master()
-            self._put()
+            self._put(pid=os.getpid())
             self._read_desired()
 
     def _ask_master(self) -> None:
         try:
             if self._upstream is None:
                 self._upstream = connect(self.endpoint, read_timeout=REPORT_SECONDS * 5)
+            self._master_uuid = server_info(self._upstream).server_uuid
             self._master = current_location(self._upstream)
         except (DmError, pymysql.err.MySQLError, OSError) as error:
             log.debug("the upstream's position is not known now: %s", error)
@@ -92,26 +103,37 @@ class Reporter:
             self._upstream.close()
         self._upstream = None
 
-    def _put(self) -> None:
+    def _put(self, pid: int | None) -> None:
         now = self.snapshot
-        master = self._master and now.relay and replace(self._master, suffix=now.relay.suffix)
+        # Positions compare inside one server's log only. After a failover the relay has to come to the new one first.
+        followed = now.relay is not None and now.sub_dir.rpartition(".")[0] == self._master_uuid
+        master = replace(self._master, suffix=now.relay.suffix) if self._master and now.relay else self._master
         status = RelayStatus(
             source=self.source,
             stage=now.stage,
-            master=master or self._master,
+            master=master,
             relay=now.relay,
             sub_dir=now.sub_dir,
-            caught_up=bool(now.relay and master and reached(now.relay, master)),
+            caught_up=bool(followed and now.relay and master and reached(now.relay, master)),
             error=now.error,
-            pid=os.getpid(),
+            pid=pid,
             host=socket.gethostname(),
         )
         try:
-            self.store.put_relay_status(status)
+            if not self.private or self._is_alone():
+                self.store.put_relay_status(status)
         except DmError as error:
             log.warning("the metadata DB could not be told: %s", error)
 
+    def _is_alone(self) -> bool:
+        other = self.store.relay_status(self.source)
+        if other is None or other.pid is None or (other.pid, other.host) == (os.getpid(), socket.gethostname()):
+            return True
+        return (other.heartbeat_age_seconds or 0.0) > GONE_SECONDS
+
     def _read_desired(self) -> None:
+        if self.private:
+            return
         try:
             self.desired = self.store.relay_desired(self.source)
         except DmError as error:

@@ -1,9 +1,10 @@
 """One source's relay, from start to stop: recover, connect, pull, report, connect again.
 
 Step 1: hold the directory's lock. Step 2: connect, and learn who answers. Step 3: go on with what is held (cut back to
-a transaction boundary) or begin a first file. Step 4: pull until told to stop. What may pass by itself (a lost
-connection, an upstream that restarts) leads back to step 2 after a pause that grows and jitters; anything else ends
-the relay with its error. It may be killed at any moment: nothing in memory is worth more than the files.
+a transaction boundary) or begin a first file (`opening`). Step 4: pull until told to stop. What may pass by itself (a
+lost connection, an upstream that restarts) leads back to step 2 after a pause that grows and jitters, a full disk after
+there is space again; anything else ends the relay with its error. It may be killed at any moment: nothing in memory is
+worth more than the files.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import logging
 import os
 import random
+import shutil
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,23 +26,31 @@ import pymysql
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, reached
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
-from airflow_provider_dm.engine.relay.lock import sole_writer
+from airflow_provider_dm.engine.relay.durable import RelayDiskFull
+from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
+from airflow_provider_dm.engine.relay.locate import file_behind
+from airflow_provider_dm.engine.relay.lock import SoleWriter, sole_writer
+from airflow_provider_dm.engine.relay.opening import Opening
 from airflow_provider_dm.engine.relay.protocol import (
     HEARTBEAT_SECONDS,
-    DumpRefused,
+    BinlogPurged,
     DumpRequest,
     StreamLost,
+    UpstreamFileTorn,
     open_dump,
 )
 from airflow_provider_dm.engine.relay.pull import Puller
 from airflow_provider_dm.engine.relay.reporting import Reporter
+from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.relay.spool import Place, SpoolBound, TaskFellBehind
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 log = logging.getLogger(__name__)
@@ -50,6 +60,11 @@ FIRST_CONNECT_ATTEMPTS: Final = 4
 
 SAVE_SECONDS: Final = 10.0
 PUBLISH_SECONDS: Final = 0.5
+LOOK_SECONDS: Final = 0.5
+FULL_DISK_SECONDS: Final = 60.0
+"""After so long a full disk is tried again, even if nobody seems to have made room."""
+_ROOM: Final = (1 << 20, 64 << 20)
+"""More free bytes after which a full disk is tried again at once: a twentieth of it, within these bounds."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 30.0
 _FIRST_SERVER_ID: Final = 429496729  # a tenth of the ids there are, as DM picks them
 
@@ -76,8 +91,16 @@ def run_relay(
     directory = RelayDirectory(Path(spec.source.relay_dir))
     directory.prepare()
     endpoint = spec.source.endpoint.resolve(environ)
-    with sole_writer(directory.root), Reporter(spec.source.config.source_id, endpoint, store) as reporter:
-        service = _Service(spec, store, stop, directory, endpoint, reporter)
+    spool = spec.spool
+    reporter = Reporter(
+        spec.source.config.source_id,
+        endpoint,
+        store,
+        silent=spool is not None and not spool.reports,
+        private=spool is not None,
+    )
+    with sole_writer(directory.root) as lock, Housekeeper(spec, store) as housekeeper, reporter:
+        service = _Service(spec, store, stop, directory, endpoint, reporter, lock, housekeeper)
         try:
             return service.run()
         except Exception as error:
@@ -91,6 +114,12 @@ def pause_seconds(attempt: int) -> float:
     return longest * random.uniform(0.5, 1.0)  # not for secrets
 
 
+def has_room(free_when_full: int, free: int, total: int) -> bool:
+    """Whether somebody has made room since the disk was full. Sizes in bytes."""
+    least, most = _ROOM
+    return free >= free_when_full + min(max(total // 20, least), most)
+
+
 @dataclass
 class _Service:
     spec: RelaySpec
@@ -99,32 +128,80 @@ class _Service:
     directory: RelayDirectory
     endpoint: Endpoint
     reporter: Reporter
-    writer: RelayWriter | None = None
+    lock: SoleWriter
+    housekeeper: Housekeeper
+    bound: SpoolBound | None = field(init=False)
+    opening: Opening = field(init=False)
     goal: Location | None = None
+    """Of the newest sub-directory."""
     connected_once: bool = False
     failures: int = 0
     replica_uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
+    take: RunTaker = field(default_factory=RunTaker)
     _publish_at: float = 0.0
     _save_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        spool = self.spec.spool
+        self.bound = SpoolBound(self.directory.root, spool.limit_bytes) if spool is not None else None
+        self.opening = Opening(self.spec.source.config, self.directory, self._needed, self._last_known)
+
+    @property
+    def writer(self) -> RelayWriter | None:
+        return self.opening.writer
 
     def run(self) -> RelayResult:
         try:
             while not self._over():
                 if self.reporter.desired is Stage.PAUSED:
                     self.reporter.publish(Stage.PAUSED)
-                    self.stop.wait(0.5)
-                    continue
-                self._session_or_pause()
+                    self.stop.wait(LOOK_SECONDS)
+                elif not self._may_pull():
+                    self.housekeeper.purge_now()  # what the task is past counts until it is gone
+                    self._publish()
+                    self.stop.wait(LOOK_SECONDS)
+                else:
+                    self._session_or_pause()
         finally:
             if self.writer is not None:
                 self.writer.close()
         return self._result()
 
+    # What a session needs to know
+
+    def _needed(self) -> Location | None:
+        source = self.spec.source.config.source_id
+        if self.spec.spool is None:
+            return self.store.oldest_needed(source)
+        own = [one.needed for one in self.store.list_subtasks(task=self.spec.spool.task, source=source)]
+        known = [one for one in (*own, self.spec.spool.start) if one is not None]
+        return max(known, key=lambda one: one.sort_key, default=None)
+
+    def _last_known(self) -> str:
+        status = self.store.relay_status(self.spec.source.config.source_id)
+        return status.sub_dir if status is not None else ""
+
+    def _may_pull(self) -> bool:
+        """A task's private log waits for its task; the connection is closed meanwhile."""
+        writer = self.writer
+        if self.bound is None or writer is None or not writer.size:
+            return True
+        end = Place(writer.sub_dir.suffix, writer.file.number, writer.size)
+        return self.bound.may_pull(end, end._replace(position=writer.begun))
+
+    # Sessions
+
     def _session_or_pause(self) -> None:
         try:
             self._session()
+        except RelayDiskFull as full:
+            self._wait_for_space(full)
         except (DmError, pymysql.err.MySQLError) as caught:
             error = caught if isinstance(caught, DmError) else StreamLost(str(caught))
+            if isinstance(error, UpstreamFileTorn) and self.writer is not None:
+                self.opening.torn = self.writer.file
+            elif isinstance(error, BinlogPurged) and self.spec.spool is not None:
+                error = TaskFellBehind(self.spec.spool.task, error.needed, error.available)
             self.failures += 1
             never = not self.connected_once and self.failures >= FIRST_CONNECT_ATTEMPTS
             if error.reaction is not Reaction.RETRY or never:
@@ -134,41 +211,51 @@ class _Service:
             self.reporter.publish(Stage.RUNNING, error=describe(error))
             self.stop.wait(pause)
 
+    def _wait_for_space(self, error: RelayDiskFull) -> None:
+        """Paused until there is space, or until told to stop. What is complete is on the disk."""
+        root, until = self.directory.root, time.monotonic() + FULL_DISK_SECONDS
+        full = shutil.disk_usage(root)
+        log.warning("%s Waiting for space; %d bytes are free.", error, full.free)
+        self.reporter.publish(Stage.PAUSED, error=describe(error))
+        self.housekeeper.purge_now()
+        while not self._over() and time.monotonic() < until:
+            now = shutil.disk_usage(root)
+            if has_room(full.free, now.free, now.total):
+                break
+            self.stop.wait(LOOK_SECONDS)
+
     def _session(self) -> None:
         """One connection, until it is lost or the relay is over."""
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             info, writer = self._prepare(connection)
-            request = DumpRequest(str(writer.file), start.resume_position(writer), self._server_id(), self.replica_uuid)
+            by_gtid = self.spec.source.config.enable_gtid
+            request = DumpRequest(
+                file=str(writer.file),
+                position=start.resume_position(writer, by_gtid=by_gtid),
+                server_id=self._server_id(),
+                replica_uuid=self.replica_uuid,
+                known=GtidSet.empty(info.flavour) if by_gtid else None,
+            )
             log.info("pulling %s from %d", request.file, request.position)
-            puller = Puller(open_dump(connection, info.flavour, request), writer, cursor=request.position)
-            puller.run(self._tick)
+            stream = open_dump(connection, info.flavour, request)
+            Puller(stream, writer, request.position, self.take).run(self._tick)
 
     def _prepare(self, connection: Connection) -> tuple[ServerInfo, RelayWriter]:
         """Who answers, and the writer that goes on with its log."""
-        try:
-            info = server_info(connection)
-            start.refuse_unsupported(self.spec.source.config, info.flavour)
-            binlogs = list_binlogs(connection)
-            writer = self._writer_for(info, binlogs)
-            start.check_available(writer.file, writer.size, binlogs)
-            self.goal = self.goal or current_location(connection)
-        except RuntimeError as error:  # how PyMySQL answers a server that asks for a client's file
-            raise DumpRefused(0, str(error)) from error
+        info = server_info(connection)
+        before = self.writer
+        writer = self.opening.open(connection, info, lambda known: self._locate(info, known))
+        if writer is not before:
+            self.goal = None  # a place in another server's log
+        self.goal = self.goal or current_location(connection)
         self.connected_once = True
         return info, writer
 
-    def _writer_for(self, info: ServerInfo, binlogs: Sequence[BinlogSize]) -> RelayWriter:
-        if self.writer is not None and self.writer.sub_dir.server_uuid != info.server_uuid:
-            raise start.UpstreamSwitched(self.writer.sub_dir.server_uuid, info.server_uuid)
-        if self.writer is None:
-            self.writer = start.held_writer(self.directory, info)
-            self.directory.repair_index()
-        if self.writer is None:
-            source = self.spec.source.config
-            file = start.first_file(source, self.store.oldest_needed(source.source_id), binlogs)
-            start.check_available(file, 0, binlogs)  # before a sub-directory is made for it
-            self.writer = start.fresh_writer(self.directory, info, file)
-        return self.writer
+    def _locate(self, info: ServerInfo, known: GtidSet) -> BinlogFile:
+        with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
+            return file_behind(
+                connection, info.flavour, known, server_id=self._server_id(), replica_uuid=self.replica_uuid
+            )
 
     def _server_id(self) -> int:
         """Configured, or a new one for every connection: the upstream may not have noticed yet that the last died."""
@@ -178,15 +265,21 @@ class _Service:
         """Whether to pull on; publishes and saves when their time has come."""
         now = time.monotonic()
         if now < self._publish_at:
-            return not self.stop.is_set()
+            return not self.stop.is_set() and self._may_pull()
         assert self.writer is not None  # a session is running
         self.failures, self._publish_at = 0, now + PUBLISH_SECONDS
+        self.lock.check()
         if now >= self._save_at:
-            here, self._save_at = self.writer.save(), now + SAVE_SECONDS
-        else:
-            here = self.writer.location()
-        self.reporter.publish(Stage.RUNNING, here, str(self.writer.sub_dir))
-        return not self._over() and self.reporter.desired is not Stage.PAUSED
+            self.writer.save()
+            self._save_at = now + SAVE_SECONDS
+        self._publish()
+        return not self._over() and self.reporter.desired is not Stage.PAUSED and self._may_pull()
+
+    def _publish(self) -> None:
+        assert self.writer is not None
+        self.reporter.publish(Stage.RUNNING, self.writer.location(), str(self.writer.sub_dir))
+
+    # The end
 
     def _over(self) -> bool:
         return self.stop.is_set() or self.reporter.desired is Stage.STOPPED or self._caught_up()
@@ -199,7 +292,7 @@ class _Service:
 
     def _result(self) -> RelayResult:
         stage = Stage.FINISHED if self._caught_up() else Stage.STOPPED
-        location = self.writer.location() if self.writer is not None else None
+        location = self.writer.location(exact=True) if self.writer is not None else None
         sub_dir = str(self.writer.sub_dir) if self.writer is not None else ""
         self.reporter.publish(stage, location, sub_dir)
         return RelayResult(stage, location, sub_dir)

@@ -6,14 +6,31 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.strict import Strict
+from airflow_provider_dm.engine.mysql.location import Location
+
+
+class SpoolSpec(Strict):
+    """The directory is a private one of a task: it holds what that task still needs, and not much more."""
+
+    task: str
+    limit_bytes: int = Field(gt=0)
+    """Pulling waits while the task has more than this unread."""
+    start: Location | None = None
+    """Where an empty directory begins, if the metadata DB names no later need of the task."""
+    reports: bool = True
+    """False: a spool beside the source's own relay, whose row in the metadata DB it neither writes nor obeys."""
 
 
 class RelaySpec(Strict):
     """One source's relay. `source.relay_dir` is the directory itself, for this source alone."""
 
     source: SourceSpec
+    spool: SpoolSpec | None = None
+    """None: the relay log serves all tasks of the source."""
     meta_url: SecretRef
     launcher_pid: int | None = None
     """The relay ends when this process is gone; None: it lives on its own."""

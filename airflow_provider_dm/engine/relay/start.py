@@ -1,24 +1,26 @@
 """Where the relay begins or goes on, decided from what is here, what is configured and what the upstream still has.
 
-In this order: what the relay directory holds; `relay-binlog-name`; the oldest location that a task needs; the
-upstream's current file. A file is always pulled from its first event. Nothing is skipped to make a start possible.
+In this order: what the relay directory holds; `relay-binlog-name` or `relay-binlog-gtid`; the oldest location that a
+task needs; the upstream's current file. A file is always pulled from its first event. Nothing is skipped to make a
+start possible. Decisions only: who asks the upstream, and acts, is `opening`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
-from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
-from airflow_provider_dm.engine.relay.protocol import MAX_POSITION, BinlogPurged, UpstreamLostTail
-from airflow_provider_dm.engine.relay.recovery import boundary_after, recover
+from airflow_provider_dm.engine.relay.directory import InvalidSubDir, SubDir
+from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail, furthest_position
+from airflow_provider_dm.engine.relay.recovery import boundary_after
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 COMPARED_BYTES: Final = 16 << 20
@@ -36,61 +38,109 @@ class UpstreamSwitched(DmError):
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the relay holds the binlog of server {held}, but server {found} answers now."
     hint: ClassVar[str] = (
-        "Positions of one server mean nothing on another, and following a failover by GTID is not supported yet: point "
-        "the source back to the first server, or migrate in full from the new one with a new relay-dir."
+        "Positions of one server mean nothing on another. Point the source back to the first server; or set "
+        "enable-gtid: true, if both servers number their transactions by GTID and the new one has all of them; or "
+        "migrate in full from the new one with a new relay-dir."
     )
 
 
 def refuse_unsupported(config: SourceConfig, flavour: Flavour) -> None:
-    """Raises NotSupportedYet for a start that this release cannot make."""
-    if config.enable_gtid and config.relay_binlog_gtid:
-        raise NotSupportedYet("relay-binlog-gtid", "source.yaml", "Name the file to start from: relay-binlog-name.")
+    """Raises NotSupportedYet for a source that this release cannot read."""
     if flavour is Flavour.TIDB:
         raise NotSupportedYet("TiDB as a source", f"source {config.source_id}", "Use TiCDC to follow TiDB.")
 
 
-def held_writer(directory: RelayDirectory, info: ServerInfo) -> RelayWriter | None:
-    """The writer that goes on with what the directory holds, None when it holds no file.
+# The first file of an empty relay
 
-    Cuts the last file back to a transaction boundary. Raises UpstreamSwitched and what `recover` raises.
+
+@dataclass(frozen=True)
+class ByName:
+    """The file that the upstream calls so."""
+
+    file: BinlogFile
+
+
+@dataclass(frozen=True)
+class ByGtid:
+    """The newest file before which nothing is that is not in this set."""
+
+    known: GtidSet
+
+
+@dataclass(frozen=True)
+class Latest:
+    """The upstream's current file: nobody needs an older one."""
+
+
+First: TypeAlias = ByName | ByGtid | Latest
+
+
+@dataclass(frozen=True)
+class FirstStart:
+    """What an empty relay begins with, and the number of its sub-directory."""
+
+    first: First
+    suffix: int
+
+
+def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None, last_known: str) -> FirstStart:
+    """Where an empty relay of this server begins. `last_known`: the sub-directory that it last had, "" if unknown.
+
+    A needed position means something on the server only that wrote it. With GTIDs another server will do: its log goes
+    into a later sub-directory, of which readers drop what they know.
+    Raises InvalidLocation, InvalidGtidSet or UpstreamSwitched.
     """
-    sub_dir = directory.latest()
-    if sub_dir is None:
-        return None
-    found = recover(directory, sub_dir, info.flavour)
-    if found is None:
-        return None
-    if sub_dir.server_uuid != info.server_uuid:
-        raise UpstreamSwitched(sub_dir.server_uuid, info.server_uuid)
-    return RelayWriter.resume(directory, sub_dir, info.flavour, found)
-
-
-def fresh_writer(directory: RelayDirectory, info: ServerInfo, file: BinlogFile) -> RelayWriter:
-    """The writer of the first file of a new sub-directory, or of an empty one that is there already."""
-    latest: SubDir | None = directory.latest()
-    empty = latest is not None and latest.server_uuid == info.server_uuid and not directory.files(latest)
-    sub_dir = latest if latest is not None and empty else directory.add(info.server_uuid)
-    return RelayWriter(directory, sub_dir, info.flavour, file)
-
-
-def first_file(config: SourceConfig, needed: Location | None, binlogs: Sequence[BinlogSize]) -> BinlogFile:
-    """Where an empty relay begins: configured, needed, or the upstream's current file. Raises InvalidLocation."""
+    same = needed is None or _is_its_own(needed, config, info, last_known)
+    suffix = 1 if needed is None else needed.suffix + (0 if same else 1)
+    if config.enable_gtid and config.relay_binlog_gtid:
+        return FirstStart(ByGtid(GtidSet.parse(config.relay_binlog_gtid, info.flavour)), suffix)
     if config.relay_binlog_name:
-        return BinlogFile.parse(config.relay_binlog_name)
-    return BinlogFile.parse(needed.file if needed is not None else binlogs[-1].name)
+        return FirstStart(ByName(BinlogFile.parse(config.relay_binlog_name)), suffix)
+    if needed is None:
+        return FirstStart(Latest(), suffix)
+    if same:
+        return FirstStart(ByName(BinlogFile.parse(needed.file)), suffix)
+    return FirstStart(ByGtid(GtidSet.parse(needed.gtid_set, info.flavour)), suffix)
 
 
-def resume_position(writer: RelayWriter) -> int:
+def _is_its_own(needed: Location, config: SourceConfig, info: ServerInfo, last_known: str) -> bool:
+    """Whether a needed position is one of this server's; by GTID that has to be known, else it is what we are told.
+
+    Raises UpstreamSwitched where it is known to be another's, and only positions count.
+    """
+    wrote = _who_wrote(needed, last_known)
+    if wrote == info.server_uuid:
+        return True
+    if config.enable_gtid and needed.gtid_set:
+        return False
+    if wrote is not None:
+        raise UpstreamSwitched(wrote, info.server_uuid)
+    return True
+
+
+def _who_wrote(needed: Location, last_known: str) -> str | None:
+    """The server whose log the location is in; None: nobody knows any more."""
+    try:
+        sub_dir = SubDir.parse(last_known)
+    except InvalidSubDir:
+        return None
+    return sub_dir.server_uuid if sub_dir.suffix == needed.suffix else None
+
+
+# Going on
+
+
+def resume_position(writer: RelayWriter, *, by_gtid: bool) -> int:
     """From where to ask for the writer's file, in bytes: the last transaction's start, complete or not.
 
-    A position beyond 32 bits cannot be asked for; then the file comes again from its start and is compared.
+    A position that cannot be asked for gives way to the file's start; then all of it is compared.
     """
     if not writer.size:
         return BINLOG_HEADER_SIZE
     position = writer.begun
     if writer.size - position > COMPARED_BYTES:
         position = boundary_after(writer.path, position)
-    return position if position <= MAX_POSITION else BINLOG_HEADER_SIZE
+    return position if position <= furthest_position(writer.flavour, by_gtid=by_gtid) else BINLOG_HEADER_SIZE
 
 
 def check_available(file: BinlogFile, size: int, binlogs: Sequence[BinlogSize]) -> None:

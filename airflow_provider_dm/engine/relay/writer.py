@@ -47,19 +47,23 @@ class RelayWriter:
     size: int = 0
     begun: int = BINLOG_HEADER_SIZE
     """Where the last transaction begins: everything before it is complete."""
+    carried: GtidSet | None = None
+    """What the older sub-directories hold; None without them."""
     tracker: GtidTracker = field(init=False)
     _descriptor: int = -1
     _dirty: bool = False
     _syncer: _Syncer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tracker = GtidTracker(self.flavour)
+        self.tracker = GtidTracker(self.flavour, self.carried or GtidSet.empty(self.flavour))
         self._syncer = _Syncer()
 
     @classmethod
-    def resume(cls, directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour, found: Recovered) -> RelayWriter:
+    def resume(
+        cls, directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour, found: Recovered, carried: GtidSet | None
+    ) -> RelayWriter:
         """Go on at the end of a recovered file. Raises RelayDiskFailed."""
-        writer = cls(directory, sub_dir, flavour, found.file, found.size, found.begun)
+        writer = cls(directory, sub_dir, flavour, found.file, found.size, found.begun, carried)
         writer.tracker.restart(found.gtid_set)
         writer._open()
         writer._dirty = True  # what the last writer left in the page cache is not on disk yet
@@ -102,13 +106,23 @@ class RelayWriter:
         """A write that stopped half-way: back to the last transaction boundary, which needs no space."""
         try:
             os.ftruncate(self._descriptor, self.size)
-            boundary = boundary_after(self.path, self.begun)
-            os.ftruncate(self._descriptor, boundary)
-            if boundary < self.size:
-                self.tracker.forget_open()
-            self.size = boundary
+            self.discard_open()
         except (OSError, DmError) as error:
             log.warning("%s could not be cut back (%s); the next start does it", self.path, error)
+
+    def discard_open(self) -> None:
+        """Cut off a transaction that is not complete: it comes again, or it was never committed.
+
+        Raises OSError, or what the scan for the boundary raises.
+        """
+        if not self.size:
+            return
+        boundary = self._boundary()
+        if boundary < self.size:
+            log.warning("%s: the open transaction behind %d is cut off", self.path, boundary)
+            os.ftruncate(self._descriptor, boundary)
+            self.tracker.forget_open()
+            self.size, self._syncer.dirty, self._dirty = boundary, True, True
 
     def holds(self, position: int, event: memoryview) -> bool:
         """Whether the file has exactly these bytes at `position`."""
@@ -118,6 +132,8 @@ class RelayWriter:
         """This file is finished; the next one appears with its format description."""
         if self.size:
             self.save()
+            if self._boundary() < self.size:
+                self.tracker.forget_open()  # its source died in it; the id may be given out again
             self._syncer.unwatch()
             os.close(self._descriptor)
         self.file, self.size, self.begun, self._descriptor = file, 0, BINLOG_HEADER_SIZE, -1
@@ -127,22 +143,30 @@ class RelayWriter:
 
         Raises RelayDiskFull or RelayDiskFailed.
         """
-        here = self.location()
+        here = self.location(exact=True)
         if self._dirty:
             self._syncer.sync_now(self.path)
             self._dirty = False
-            boundary = boundary_after(self.path, self.begun)
-            RelayMeta(here.file, boundary, here.gtid_set).write(self.folder)
+            RelayMeta(here.file, self._boundary(), here.gtid_set).write(self.folder)
         return here
 
-    def location(self) -> Location:
-        """Where the log ends, with the set of complete transactions."""
-        return Location(str(self.file), max(self.size, BINLOG_HEADER_SIZE), str(self._gtid_set()), self.sub_dir.suffix)
+    def location(self, *, exact: bool = False) -> Location:
+        """Where the log ends, with the set of complete transactions; only an `exact` one looks whether a very long last
+        transaction is complete.
+        """
+        gtid_set = self._gtid_set(look=exact or self.size - self.begun <= SCAN_LIMIT)
+        return Location(str(self.file), max(self.size, BINLOG_HEADER_SIZE), str(gtid_set), self.sub_dir.suffix)
 
-    def _gtid_set(self) -> GtidSet:
-        if not self.size or self.size - self.begun > SCAN_LIMIT:
-            return self.tracker.complete(boundary=not self.size)
-        return self.tracker.complete(boundary=boundary_after(self.path, self.begun) == self.size)
+    def _boundary(self) -> int:
+        """The file's last transaction boundary. Raises RelayDiskFailed where somebody has removed the file."""
+        try:
+            return boundary_after(self.path, self.begun)
+        except FileNotFoundError as error:
+            raise disk_error(self.path, error) from error
+
+    def _gtid_set(self, *, look: bool) -> GtidSet:
+        at_boundary = not self.size or (look and self._boundary() == self.size)
+        return self.tracker.complete(boundary=at_boundary)
 
     def close(self) -> None:
         """Save what can be saved. Raises as `save` does."""

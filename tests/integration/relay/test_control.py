@@ -113,24 +113,36 @@ def test_nobody_at_the_address(kit: RelayKit) -> None:
     assert error["ErrCode"] == "DM-2001"
 
 
-def test_a_start_by_gtid_is_not_there_yet(kit: RelayKit) -> None:
-    assert kit.fails_with(enable_gtid=True, relay_binlog_gtid="0-1-1")["ErrCode"] == "DM-1900"
+def test_a_new_writer_fences_the_old_one(kit: RelayKit) -> None:
+    """As on a file system whose locks do not exclude."""
+    relay = kit.start()
+    wait_for(lambda: kit.store.relay_status(kit.source_id) is not None and kit.status().caught_up)
+    (kit.root / "relay.lock").write_text("generation 99, process 1 on elsewhere\n")
+    assert relay.wait(30) == 2
+    assert (relay.error() or {})["ErrCode"] == "DM-4033"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_a_full_disk_leaves_whole_transactions(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
+def test_a_full_disk_is_waited_for(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
     kit.root.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", kit.root], check=False).returncode:
         pytest.skip("mounting is not allowed here")
     try:
         with load_on(source, fresh_schema(source), seed=3):
             relay = kit.start()
-            assert relay.wait(60) == 2
-            error = relay.error()
-        assert error is not None
-        assert error["ErrCode"] == "DM-4003"
+            wait_for(lambda: _is_full(kit), 60)
+        assert relay.alive()
         subprocess.run(["mount", "-o", "remount,size=500m", kit.root], check=True)
-        kit.catch_up()
+        wait_for(lambda: kit.status().caught_up, 60)
+        assert (kit.status().stage, kit.status().error) == (Stage.RUNNING, None)
+        relay.stop()
         assert kit.differences() == []
     finally:
-        subprocess.run(["umount", kit.root], check=False)
+        for process in kit.started:
+            process.stop()
+        subprocess.run(["umount", kit.root], check=True)
+
+
+def _is_full(kit: RelayKit) -> bool:
+    status = kit.store.relay_status(kit.source_id)
+    return status is not None and status.stage is Stage.PAUSED and (status.error or {})["ErrCode"] == "DM-4003"

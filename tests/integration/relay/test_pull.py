@@ -4,6 +4,10 @@ import os
 import random
 import time
 from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
 
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.location import Location
@@ -12,7 +16,8 @@ from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import RelayKit, load_on
+from tests.integration.relay.conftest import KitOf, RelayKit, load_on
+from tests.integration.relay.test_control import wait_for
 
 ROUNDS = int(os.environ.get("DM_RELAY_ROUNDS", "8"))
 
@@ -84,22 +89,80 @@ def test_a_source_without_checksums_and_one_that_changes_its_mind(
 
 
 def test_the_upstream_restarts_and_crashes(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
-    """It restarts under load and crashes at rest: MariaDB leaves a torn event behind when it is killed while it writes
-    one, and refuses to send that file's end (docs/limits.md)."""
     schema = fresh_schema(source)
     with load_on(source, schema, seed=2):
         relay = kit.start()
         time.sleep(2)
         source.restart()
         time.sleep(1.5)
-    source.kill()
-    time.sleep(0.5)
-    source.start()
-    time.sleep(1)
+        source.kill()
+        time.sleep(0.5)
+        source.start()
+        time.sleep(1)
     assert relay.alive(), kit.log()
     assert relay.stop() == 143
     kit.catch_up()
-    assert kit.differences() == []
+    assert kit.differences(torn=True) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "gtid"),
+    [("inside an event", False), ("inside a header", True), ("between events", False), ("between events", True)],
+)
+def test_a_source_that_died_while_writing(kit_of: KitOf, start_own: StartServers, where: str, gtid: bool) -> None:
+    """Its file ends in a part of a transaction that was never committed, and whose id is given out again: MariaDB
+    leaves it there, a restarted server goes on in the next file. (MySQL cuts it off.)"""
+    (own,) = start_own(ServerSpec("torn", "mariadb"))
+    kit = kit_of(own)
+    own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT) ENGINE=InnoDB; INSERT INTO d.t VALUES (1)")
+    begun = kit.upstream().position
+    own.sql("INSERT INTO d.t VALUES (2)")
+    options: dict[str, Any] = {"enable_gtid": gtid}
+    relay = kit.start(**options)
+    wait_for(lambda: kit.store.relay_status(kit.source_id) is not None and kit.status().caught_up)
+    own.kill()
+    log = own.datadir / kit.first_file
+    whole = log.read_bytes()
+    gtid_event = int.from_bytes(whole[begun + 9 : begun + 13], "little")
+    part = {"inside an event": gtid_event + 30, "inside a header": gtid_event + 7, "between events": gtid_event}[where]
+    log.write_bytes(whole + _moved(whole[begun : begun + part], len(whole) - begun))
+    own.start()
+    own.sql("INSERT INTO d.t VALUES (3)")
+    wait_for(lambda: kit.status().caught_up and kit.status().relay.file > kit.first_file, 60)  # type: ignore[union-attr]
+    assert relay.stop() == 143
+    kit.catch_up(**options)
+    assert kit.differences(torn=True) == []
+    status = kit.status()
+    assert status.relay is not None
+    assert status.relay.gtid_set == kit.upstream().gtid_set
+
+
+def test_a_file_that_lost_committed_transactions(kit_of: KitOf, start_own: StartServers) -> None:
+    """It looks as if the source had died in it, but the next file says what was committed."""
+    (own,) = start_own(ServerSpec("cut", "mariadb"))
+    kit = kit_of(own)
+    own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT) ENGINE=InnoDB; INSERT INTO d.t VALUES (1)")
+    kit.catch_up()
+    held = kit.upstream().position
+    own.sql("INSERT INTO d.t VALUES (2); FLUSH BINARY LOGS; INSERT INTO d.t VALUES (3)")
+    log = own.datadir / kit.first_file
+    log.write_bytes(log.read_bytes()[: held + 30])
+    error = kit.fails_with()
+    assert error["ErrCode"] == "DM-4028"
+    assert f"0-{own.server_id}-4" in error["Message"]
+
+
+def _moved(events: bytes, distance: int) -> bytes:
+    """Events as they would be written further behind: with that position, and the checksum of those that are whole."""
+    moved, at = bytearray(events), 0
+    while at + 19 <= len(moved):
+        size = int.from_bytes(moved[at + 9 : at + 13], "little")
+        end = int.from_bytes(moved[at + 13 : at + 17], "little") + distance
+        moved[at + 13 : at + 17] = end.to_bytes(4, "little")
+        if at + size <= len(moved):
+            moved[at + size - 4 : at + size] = crc32(moved[at : at + size - 4]).to_bytes(4, "little")
+        at += size
+    return bytes(moved)
 
 
 def test_a_relay_without_a_start_begins_with_the_current_file(
@@ -123,21 +186,18 @@ def test_tls_and_caching_sha2(kit: RelayKit, source: Server) -> None:
     source.sql("DROP USER relay_tls")
 
 
-def test_tagged_transactions_are_counted(start_own: StartServers, tmp_path: Path) -> None:
-    from airflow_provider_dm.engine.meta.migrate import migrate
-    from airflow_provider_dm.engine.meta.store import MetaStore
-
+def test_tagged_transactions_are_counted(start_own: StartServers, kit_of: KitOf) -> None:
     (server,) = start_own(ServerSpec("tagged", "mysql"))
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
-    with MetaStore.open(url) as store:
-        kit = RelayKit(server, tmp_path, store, url, "mysql-bin.000001")
-        server.sql("CREATE DATABASE d; SET gtid_next = 'AUTOMATIC:blue'; CREATE TABLE d.t (id INT)")
-        server.sql("SET gtid_next = 'AUTOMATIC:green'; INSERT INTO d.t VALUES (1); FLUSH BINARY LOGS")
-        server.sql("SET gtid_next = 'AUTOMATIC:blue'; INSERT INTO d.t VALUES (2)")
-        kit.catch_up()
-        relay = kit.status().relay
-        assert relay is not None
-        assert ":blue:1-2:green:1" in relay.gtid_set
-        assert relay.gtid_set == kit.upstream().gtid_set
-        assert kit.differences() == []
+    kit = kit_of(server)
+    server.sql("CREATE DATABASE d; SET gtid_next = 'AUTOMATIC:blue'; CREATE TABLE d.t (id INT)")
+    server.sql("SET gtid_next = 'AUTOMATIC:green'; INSERT INTO d.t VALUES (1); FLUSH BINARY LOGS")
+    server.sql("SET gtid_next = 'AUTOMATIC:blue'; INSERT INTO d.t VALUES (2)")
+    middle = kit.upstream()
+    server.sql("INSERT INTO d.t VALUES (3)")
+    kit.catch_up(enable_gtid=True, relay_binlog_name="", relay_binlog_gtid=middle.gtid_set)
+    relay = kit.status().relay
+    assert relay is not None
+    assert ":blue:1-2:green:1" in relay.gtid_set
+    assert relay.gtid_set == kit.upstream().gtid_set
+    kit.first_file = middle.file
+    assert kit.differences() == []

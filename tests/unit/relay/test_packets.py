@@ -102,8 +102,22 @@ def swallow(buffer: ReceiveBuffer, data: bytes) -> None:
 
 def test_endless_fragments_are_refused() -> None:
     fragments = b"".join(b"\xff\xff\xff" + bytes([sequence]) + b"\0" * 0xFFFFFF for sequence in range(3))
-    with pytest.raises(EventTooLarge):
+    with pytest.raises(PacketsBroken):
         swallow(ReceiveBuffer(event_limit=1 << 20), fragments)
+
+
+@pytest.mark.parametrize("difference", [-1, 1, 1 << 24])
+def test_fragments_have_the_length_of_their_event(difference: int) -> None:
+    """Known from its header, long before all of them have come."""
+    event = bytearray(filler(20_000_000, 4))
+    event[9:13] = (len(event) + difference).to_bytes(4, "little")
+    with pytest.raises(PacketsBroken):
+        swallow(ReceiveBuffer(), packets(b"\0" + bytes(event)) + packets(b"\0" + filler(100, 4)))
+
+
+def test_only_events_come_in_fragments() -> None:
+    with pytest.raises(PacketsBroken):
+        swallow(ReceiveBuffer(), packets(b"\xff" + bytes(1 << 24)))
 
 
 def test_a_lost_fragment_is_noticed() -> None:

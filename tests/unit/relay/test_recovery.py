@@ -99,3 +99,17 @@ def test_half_written_temporary_files_are_removed(tmp_path: Path) -> None:
     (folder / f".{NAME}.new").write_bytes(b"half")
     recovered(tmp_path, DATA)
     assert sorted(path.name for path in folder.iterdir()) == [NAME]
+
+
+@pytest.mark.parametrize("hint", [RelayMeta(NAME, BOUNDARIES[-1], "0-7-6").format(), None])
+def test_a_file_that_only_begins_knows_what_is_in_the_one_before_it(tmp_path: Path, hint: str | None) -> None:
+    """Killed between its format description and the set that follows: relay.meta knows it, or the finished file."""
+    folder = tmp_path / str(SUB_DIR)
+    folder.mkdir()
+    (folder / NAME).write_bytes(DATA)
+    (folder / "mysql-bin.000003").write_bytes(MAGIC + format_description())
+    if hint is not None:
+        (folder / META).write_text(hint)
+    found = recover(RelayDirectory(tmp_path), SUB_DIR, Flavour.MARIADB)
+    assert found is not None
+    assert (str(found.file), found.size, str(found.gtid_set)) == ("mysql-bin.000003", FIRST, "0-7-6")

@@ -9,9 +9,11 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.held import held_writer
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail
 from airflow_provider_dm.engine.relay.service import pause_seconds
 from airflow_provider_dm.engine.relay.writer import RelayWriter
@@ -25,15 +27,46 @@ def file(number: int) -> BinlogFile:
     return BinlogFile("mysql-bin", number)
 
 
+def gtids(text: str) -> GtidSet:
+    return GtidSet.parse(text, Flavour.MARIADB)
+
+
 def config(**keys: object) -> SourceConfig:
     return SourceConfig.model_validate({"source_id": "one", **keys})
 
 
-def test_configured_then_needed_then_current() -> None:
-    needed = Location("mysql-bin.000006", 500)
-    assert start.first_file(config(relay_binlog_name="mysql-bin.000005"), needed, BINLOGS) == file(5)
-    assert start.first_file(config(), needed, BINLOGS) == file(6)
-    assert start.first_file(config(), None, BINLOGS) == file(7)
+NEEDED = Location("mysql-bin.000006", 500, "0-7-9", suffix=2)
+GTID = {"enable_gtid": True}
+
+
+@pytest.mark.parametrize(
+    ("keys", "needed", "last_known", "begins"),
+    [
+        ({}, None, "", start.FirstStart(start.Latest(), 1)),
+        ({"relay_binlog_name": "mysql-bin.000005"}, None, "", start.FirstStart(start.ByName(file(5)), 1)),
+        ({"relay_binlog_name": "mysql-bin.000005"}, NEEDED, "", start.FirstStart(start.ByName(file(5)), 2)),
+        ({"relay_binlog_name": "mysql-bin.000005"}, NEEDED, "0-7.000002", start.FirstStart(start.ByName(file(5)), 2)),
+        ({**GTID, "relay_binlog_name": "mysql-bin.000005"}, NEEDED, "", start.FirstStart(start.ByName(file(5)), 3)),
+        ({**GTID, "relay_binlog_gtid": "0-1-5"}, NEEDED, "", start.FirstStart(start.ByGtid(gtids("0-1-5")), 3)),
+        ({**GTID, "relay_binlog_gtid": "0-1-5"}, None, "", start.FirstStart(start.ByGtid(gtids("0-1-5")), 1)),
+        ({"relay_binlog_gtid": "0-1-5"}, None, "", start.FirstStart(start.Latest(), 1)),
+        ({}, NEEDED, "", start.FirstStart(start.ByName(file(6)), 2)),
+        (GTID, NEEDED, "0-7.000002", start.FirstStart(start.ByName(file(6)), 2)),
+        (GTID, NEEDED, "0-8.000002", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
+        (GTID, NEEDED, "0-7.000001", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
+        (GTID, NEEDED, "", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
+    ],
+)
+def test_configured_then_needed_then_current(
+    keys: dict[str, object], needed: Location | None, last_known: str, begins: start.FirstStart
+) -> None:
+    assert start.first_start(config(**keys), INFO, needed, last_known) == begins
+
+
+@pytest.mark.parametrize("keys", [{}, {"relay_binlog_name": "mysql-bin.000005"}])
+def test_a_position_of_another_server_is_refused(keys: dict[str, object]) -> None:
+    with pytest.raises(start.UpstreamSwitched):
+        start.first_start(config(**keys), INFO, NEEDED, "0-8.000002")
 
 
 def test_what_the_upstream_has_is_available() -> None:
@@ -58,30 +91,27 @@ def writer_at(root: Path, size: int, begun: int) -> RelayWriter:
 
 
 def test_a_reconnect_asks_for_the_last_transaction_again(tmp_path: Path) -> None:
-    assert start.resume_position(writer_at(tmp_path, 0, 4)) == 4
-    assert start.resume_position(writer_at(tmp_path, 900, 700)) == 700
+    assert start.resume_position(writer_at(tmp_path, 0, 4), by_gtid=False) == 4
+    assert start.resume_position(writer_at(tmp_path, 900, 700), by_gtid=False) == 700
 
 
 def test_a_position_beyond_32_bits_cannot_be_asked_for(tmp_path: Path) -> None:
-    assert start.resume_position(writer_at(tmp_path, 5 * GIB, 5 * GIB - 100)) == 4
-
-
-def test_an_empty_sub_directory_of_this_server_is_used_again(tmp_path: Path) -> None:
-    directory = RelayDirectory(tmp_path)
-    first = start.fresh_writer(directory, INFO, file(5))
-    assert start.fresh_writer(directory, INFO, file(6)).sub_dir == first.sub_dir == SubDir("0-7", 1)
+    writer = writer_at(tmp_path, 5 * GIB, 5 * GIB - 100)
+    assert start.resume_position(writer, by_gtid=False) == 4
+    assert start.resume_position(writer, by_gtid=True) == 4  # MariaDB has one dump command only
+    writer.flavour = Flavour.MYSQL
+    assert start.resume_position(writer, by_gtid=True) == 5 * GIB - 100
 
 
 def test_a_directory_without_files_has_nothing_to_go_on_with(tmp_path: Path) -> None:
     directory = RelayDirectory(tmp_path)
-    assert start.held_writer(directory, INFO) is None
+    assert held_writer(directory, INFO.flavour) is None
     directory.add("0-7")
-    assert start.held_writer(directory, INFO) is None
+    assert held_writer(directory, INFO.flavour) is None
+    assert directory.sub_dirs() == ()  # as if nothing had begun
 
 
 def test_what_is_not_there_yet_is_refused() -> None:
-    with pytest.raises(NotSupportedYet):
-        start.refuse_unsupported(config(enable_gtid=True, relay_binlog_gtid="0-1-1"), Flavour.MARIADB)
     with pytest.raises(NotSupportedYet):
         start.refuse_unsupported(config(), Flavour.TIDB)
 

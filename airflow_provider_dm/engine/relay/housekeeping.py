@@ -1,0 +1,133 @@
+"""The relay's own purge: looks now and then for files that may go, beside the pull loop and under the same lock.
+
+A relay log that all tasks share is purged as `purge` in source.yaml says: every `interval` seconds, the oldest files
+until `remain-space` is free, and files older than `expires`. A private log (a spool) is purged every few seconds of
+whatever its task is past. What a task needs always stays (purge.py); a look that fails is logged, and the next one
+comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.engine.config.source import PurgeConfig
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.purge import BeforeTime, FreeSpace, Inactive, PurgePlan, Wish, plan_purge
+from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden
+from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
+from airflow_provider_dm.engine.relay.purge_survey import survey
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+
+log = logging.getLogger(__name__)
+
+FIRST_LOOK_SECONDS: Final = 60.0
+"""Whoever started this relay has so long to say what it needs, before anything goes."""
+SPOOL_SECONDS: Final = 3.0
+GIGABYTE: Final = 1 << 30
+HOUR: Final = 3600.0
+
+
+def wishes_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[Wish, ...]:
+    """What source.yaml wants to be rid of now (seconds since 1970). Nothing with `interval: 0`, as in DM."""
+    wishes: list[Wish] = []
+    missing = config.remain_space * GIGABYTE - free_bytes
+    if config.interval and missing > 0:
+        wishes.append(FreeSpace(missing))
+    if config.interval and config.expires:
+        wishes.append(BeforeTime(now - config.expires * HOUR))
+    return tuple(wishes)
+
+
+@dataclass
+class Housekeeper:
+    """Use it with `with`, under the directory's lock and before recovery: it first undoes what a dead purge left."""
+
+    spec: RelaySpec
+    store: MetaStore
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+    _thread: threading.Thread | None = None
+    _said: str = ""
+
+    def __enter__(self) -> Housekeeper:
+        """Raises PurgeFailed."""
+        restore_hidden(self._root)
+        if self._every:
+            self._thread = threading.Thread(target=self._loop, name="relay-purge", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def purge_now(self) -> int:
+        """The same look, now, for a disk that is full: bytes that it freed. Errors are logged."""
+        with self._looking:
+            try:
+                return self._look()
+            except (DmError, OSError) as error:
+                self._say(f"nothing could be purged: {error}")
+                return 0
+
+    @property
+    def _root(self) -> Path:
+        return Path(self.spec.source.relay_dir)
+
+    @property
+    def _every(self) -> float:
+        """Seconds between looks; 0: never."""
+        config = self.spec.source.config.purge
+        if self.spec.spool is not None:
+            return SPOOL_SECONDS
+        return float(config.interval if config.expires or config.remain_space else 0)
+
+    def _loop(self) -> None:
+        pause = min(self._every, FIRST_LOOK_SECONDS)
+        while not self._ended.wait(pause):
+            self.purge_now()
+            pause = self._every
+
+    def _look(self) -> int:
+        wishes = self._wishes()
+        if not wishes:
+            return 0
+        source, needs = self.spec.source.config.source_id, self._needs()
+        if self.spec.spool is not None and not needs:
+            return 0  # its task has only just begun
+        plan = plan_purge(survey(source, self._root), needs, *wishes)
+        if plan.held_by and self.spec.spool is None:
+            self._say(f"{len(plan.kept)} files would go and are kept. {plan.held_by}")
+        return self._purge(plan) if plan.delete else 0
+
+    def _purge(self, plan: PurgePlan) -> int:
+        purged = purge(plan, self._needs)
+        if purged.deleted:
+            log.info("purged %d files, %d bytes, up to %s", len(purged.deleted), purged.size, purged.deleted[-1])
+        return purged.size
+
+    def _wishes(self) -> tuple[Wish, ...]:
+        if self.spec.spool is not None:
+            return (Inactive(),)
+        disk = os.statvfs(self._root)
+        return wishes_of(self.spec.source.config.purge, free_bytes=disk.f_bavail * disk.f_frsize, now=time.time())
+
+    def _needs(self) -> Sequence[Need]:
+        spool = self.spec.spool
+        statuses = self.store.list_subtasks(source=self.spec.source.config.source_id)
+        return needs_of(statuses, only_task=spool.task if spool else None)
+
+    def _say(self, text: str) -> None:
+        """Once, until there is something else to say."""
+        if text != self._said:
+            log.warning("%s", text)
+            self._said = text

@@ -1,0 +1,149 @@
+"""The writer of one session: who answers, what is held of that server's log, and where pulling goes on.
+
+    the same server as before     the file goes on where it ends; its last transaction is compared
+    another server, by GTID       a new sub-directory, once that server is seen to have everything that is held
+    another server, by position   refused
+    nothing is held               a first file (`start.first_start`)
+
+Only here are sub-directories made. Dying at any point leaves a directory from which the next session decides the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, assert_never
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
+from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.relay import start
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.held import held_writer
+from airflow_provider_dm.engine.relay.protocol import StreamLost
+from airflow_provider_dm.engine.relay.writer import RelayWriter
+
+LAG_ALLOWED_SECONDS: Final = 60.0
+"""A server that has just been promoted may still be applying what it had received."""
+
+Locate = Callable[[GtidSet], BinlogFile]
+"""Asks the upstream in which file it would begin for a replica that has this set."""
+
+
+@dataclass(eq=False)
+class UpstreamLacks(DmError):
+    """Transactions that were pulled are not on the server that answers now."""
+
+    missing: str
+    server: str
+    final: bool = True
+
+    code: ClassVar[str] = "DM-4027"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "server {server} does not have the transactions {missing}, which the relay holds."
+    hint: ClassVar[str] = (
+        "They were lost in a failover or a crash, and the target may hold their rows. If the server is still catching "
+        "up, start the relay again later; else migrate the tables concerned in full again, with a new relay-dir."
+    )
+
+    @property
+    def reaction(self) -> Reaction:  # type: ignore[override]
+        """Looked at again for a while."""
+        return Reaction.STOP if self.final else Reaction.RETRY
+
+
+@dataclass
+class Opening:
+    """Opens the writer for session after session; keeps it from one to the next."""
+
+    config: SourceConfig
+    directory: RelayDirectory
+    needed: Callable[[], Location | None]
+    """The oldest location that a task needs."""
+    last_known: Callable[[], str]
+    """The sub-directory that the relay of this source last reported."""
+    writer: RelayWriter | None = None
+    torn: BinlogFile | None = None
+    """A file that the upstream cannot read to its end."""
+    _lacking_since: float | None = field(default=None, repr=False)
+
+    def open(self, connection: Connection, info: ServerInfo, locate: Locate) -> RelayWriter:
+        """The writer for this server.
+
+        Raises BinlogPurged, UpstreamLostTail, UpstreamSwitched, UpstreamLacks, what `locate` raises, and what recovery
+        and the disk raise.
+        """
+        start.refuse_unsupported(self.config, info.flavour)
+        binlogs = list_binlogs(connection)
+        if self.writer is None:
+            self.writer = held_writer(self.directory, info.flavour)
+            self.directory.repair_index()
+        if self.writer is None:
+            self.writer = self._first(info, binlogs, locate)
+        elif self.writer.sub_dir.server_uuid != info.server_uuid:
+            self.writer = self._follow(self.writer, connection, info, locate)
+        else:
+            self._go_on(self.writer, connection, info, binlogs)
+        start.check_available(self.writer.file, self.writer.size, binlogs)
+        return self.writer
+
+    def _first(self, info: ServerInfo, binlogs: Sequence[BinlogSize], locate: Locate) -> RelayWriter:
+        begin = start.first_start(self.config, info, self.needed(), self.last_known())
+        match begin.first:
+            case start.ByName(name):
+                file = name
+            case start.ByGtid(known):
+                file = locate(known)
+            case start.Latest():
+                file = BinlogFile.parse(binlogs[-1].name)
+            case other:
+                assert_never(other)
+        start.check_available(file, 0, binlogs)  # before a sub-directory is made for it
+        sub_dir = self.directory.add(info.server_uuid, at_least=begin.suffix)
+        return RelayWriter(self.directory, sub_dir, info.flavour, file)
+
+    def _follow(self, held: RelayWriter, connection: Connection, info: ServerInfo, locate: Locate) -> RelayWriter:
+        """Another server has taken over."""
+        if not self.config.enable_gtid:
+            raise start.UpstreamSwitched(held.sub_dir.server_uuid, info.server_uuid)
+        held.discard_open()
+        ours = self._complete_set(held)
+        self._check_has(ours, connection, info)
+        file = locate(ours)
+        held.close()
+        sub_dir = self.directory.add(info.server_uuid)
+        return RelayWriter(self.directory, sub_dir, info.flavour, file, carried=ours)
+
+    def _go_on(
+        self, writer: RelayWriter, connection: Connection, info: ServerInfo, binlogs: Sequence[BinlogSize]
+    ) -> None:
+        sizes = {binlog.name: binlog.size for binlog in binlogs}
+        following = writer.file.next()
+        if self.torn == writer.file:
+            if str(following) not in sizes:
+                raise StreamLost(f"the upstream has no file behind {writer.file} yet")
+            writer.discard_open()
+            writer.turn_to(following)
+        elif sizes.get(str(writer.file), writer.size) < writer.size:
+            writer.discard_open()  # the upstream died in it, and has cut it off too
+        if self.config.enable_gtid:
+            self._check_has(self._complete_set(writer), connection, info)
+        self.torn = None
+
+    @staticmethod
+    def _complete_set(writer: RelayWriter) -> GtidSet:
+        return GtidSet.parse(writer.location(exact=True).gtid_set, writer.flavour)
+
+    def _check_has(self, ours: GtidSet, connection: Connection, info: ServerInfo) -> None:
+        executed = GtidSet.parse(current_location(connection).gtid_set, info.flavour)
+        missing = ours.minus(executed)
+        if not missing:
+            self._lacking_since = None
+            return
+        now = time.monotonic()
+        since = self._lacking_since = self._lacking_since or now
+        raise UpstreamLacks(str(missing), info.server_uuid, final=now - since > LAG_ALLOWED_SECONDS)

@@ -1,0 +1,204 @@
+"""Which files of a relay log may go: decided here, from values only; purge_files.py does it.
+
+A log is a row of files, oldest first, sub-directory after sub-directory. A purge takes from its old end only, so what
+is left never has a hole. Two numbers decide: how many of the oldest files somebody wants to be rid of (by name, time,
+space, or all), and the first file that has to stay (the oldest that any task needs, at the latest the newest one, which
+grows). The smaller number goes; a wish that reaches further is kept with the reason.
+
+    wanted      ├───────────────────────┤                files[:wanted]
+    has to stay             ├───────────────────────┤    files[floor:]
+    goes        ├───────────┤
+    kept, why               ├───────────┤
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
+from pathlib import Path
+from typing import ClassVar, NamedTuple, assert_never
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.location import BinlogFile
+from airflow_provider_dm.engine.relay.directory import SubDir
+from airflow_provider_dm.engine.relay.purge_needs import Need, check_related
+
+
+@dataclass(eq=False)
+class NoSuchRelayFile(DmError):
+    """A purge names a file that the relay log does not have."""
+
+    name: str
+    sub_dir: str
+    held: str
+
+    code: ClassVar[str] = "DM-4050"
+    what: ClassVar[str] = "nothing is purged: {name!r} is no file of {sub_dir}, which holds {held}."
+    hint: ClassVar[str] = "Name a binlog file that is there, without a path: everything before it is purged."
+
+
+@dataclass(eq=False)
+class NoSuchRelaySubDir(DmError):
+    """A purge names a sub-directory that the relay log does not have."""
+
+    name: str
+    known: tuple[str, ...]
+
+    code: ClassVar[str] = "DM-4051"
+    what: ClassVar[str] = "nothing is purged: {name!r} is no sub-directory of the relay log, which has: {known}."
+    hint: ClassVar[str] = "Write it as in server-uuid.index, or leave it out for the newest one."
+
+
+@dataclass(eq=False)
+class PurgeUnclear(DmError):
+    """What is to be purged was said not at all, twice, or by halves."""
+
+    found: str
+
+    code: ClassVar[str] = "DM-4057"
+    what: ClassVar[str] = "nothing is purged: {found}."
+
+
+class HeldFile(NamedTuple):
+    """A binlog file of the relay log. `ended_at`: when it was last written, in seconds since 1970."""
+
+    sub_dir: SubDir
+    file: BinlogFile
+    size: int
+    ended_at: float
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.sub_dir.suffix, self.file.number
+
+    def same_file(self, other: HeldFile) -> bool:
+        """A file that has a successor never changes its size."""
+        return self[:3] == other[:3]
+
+    def __str__(self) -> str:
+        return f"{self.sub_dir}/{self.file}"
+
+
+class RelayLog(NamedTuple):
+    """The relay log of a source, as it was found: all files, oldest first."""
+
+    source: str
+    root: Path
+    files: tuple[HeldFile, ...]
+
+
+# Why files should go
+
+
+@dataclass(frozen=True)
+class BeforeFile:
+    """Everything in front of a file: in its sub-directory (default: the newest) and in all older ones."""
+
+    filename: str
+    sub_dir: str | None = None
+
+
+@dataclass(frozen=True)
+class BeforeTime:
+    """Files that ended before `moment` (seconds since 1970), up to the first that did not."""
+
+    moment: float
+
+
+@dataclass(frozen=True)
+class FreeSpace:
+    """The oldest files, until they add up to `size` bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Inactive:
+    """Everything that nobody needs."""
+
+
+Wish = BeforeFile | BeforeTime | FreeSpace | Inactive
+
+
+# What may go
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A file that was wished away and stays: `needs` are the tasks that hold it; without any it is the newest file."""
+
+    file: HeldFile
+    needs: tuple[Need, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.needs)) if self.needs else f"{self.file} is the newest file"
+
+
+@dataclass(frozen=True)
+class PurgePlan:
+    """`delete` goes, oldest first; `kept` was wished away too. Both hold in the moment of planning only."""
+
+    source: str
+    root: Path
+    delete: tuple[HeldFile, ...]
+    kept: tuple[Kept, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes that would be free."""
+        return sum(file.size for file in self.delete)
+
+    @property
+    def held_by(self) -> str:
+        """Why the first kept file stays; empty when nothing was kept."""
+        return f"{self.kept[0].file} stays: {self.kept[0]}" if self.kept else ""
+
+
+def plan_purge(log: RelayLog, needs: Sequence[Need], *wishes: Wish) -> PurgePlan:
+    """What goes when all of `wishes` are to come true. Raises NoSuchRelayFile, NoSuchRelaySubDir, NeedUnrelated."""
+    wanted = max((_wanted(log.files, wish) for wish in wishes), default=0)
+    floor = first_kept(log.files, needs)
+    kept = tuple(_kept(file, needs) for file in log.files[floor:wanted])
+    return PurgePlan(log.source, log.root, log.files[: min(wanted, floor)], kept)
+
+
+def first_kept(files: Sequence[HeldFile], needs: Sequence[Need]) -> int:
+    """The index of the first file that has to stay. Raises NeedUnrelated."""
+    check_related(needs, ((one.sub_dir.suffix, one.file) for one in files))
+    oldest = min((need.order for need in needs), default=None)
+    droppable = takewhile(lambda one: oldest is None or one.order < oldest, files[:-1])
+    return sum(1 for _ in droppable)
+
+
+def _kept(file: HeldFile, needs: Sequence[Need]) -> Kept:
+    return Kept(file, tuple(need for need in needs if need.order <= file.order))
+
+
+def _wanted(files: Sequence[HeldFile], wish: Wish) -> int:
+    """How many of the oldest files."""
+    match wish:
+        case BeforeFile(filename, sub_dir):
+            return _index_of(files, filename, sub_dir)
+        case BeforeTime(moment):
+            return sum(1 for _ in takewhile(lambda one: one.ended_at < moment, files))
+        case FreeSpace(size):
+            freed_before = accumulate((one.size for one in files), initial=0)
+            return min(sum(1 for _ in takewhile(lambda freed: freed < size, freed_before)), len(files))
+        case Inactive():
+            return len(files)
+        case unknown:
+            assert_never(unknown)
+
+
+def _index_of(files: Sequence[HeldFile], filename: str, sub_dir: str | None) -> int:
+    """Names are compared with what is there, never joined to a path."""
+    known = tuple(dict.fromkeys(str(one.sub_dir) for one in files))
+    where = sub_dir if sub_dir is not None else (known[-1] if known else "")
+    if where not in known:
+        raise NoSuchRelaySubDir(where, known or ("nothing",))
+    for index, one in enumerate(files):
+        if (str(one.sub_dir), str(one.file)) == (where, filename):
+            return index
+    here = [str(one.file) for one in files if str(one.sub_dir) == where]
+    raise NoSuchRelayFile(filename, where, f"{here[0]} to {here[-1]}")

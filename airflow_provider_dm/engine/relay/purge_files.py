@@ -1,0 +1,221 @@
+"""Purging for real: what a plan names is hidden, the needs are looked at again, and only then is it deleted.
+
+A task may come to need a file while the purge is under way. So a file is first renamed to a dot name, which no reader
+sees; then the metadata DB is asked once more, and what somebody needs by now gets its name back. Files are hidden from
+the oldest on and return from the newest on, so what can be seen is always the newest part of the log, without holes.
+
+A purge may die at any step. Hidden files that it leaves get their names back before the next purge, and when the relay
+starts (`restore_hidden`): nothing is lost but what two looks at the needs had released.
+
+A purge may run beside the writer, in this or another process: the writer only appends to the newest file, which a purge
+never takes. Two purges exclude each other by a lock of their own. Links are never followed: a sub-directory is opened
+as a folder that is no link, and its files are renamed and removed inside it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.meta import META
+from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, first_kept
+from airflow_provider_dm.engine.relay.purge_needs import Need
+from airflow_provider_dm.engine.relay.purge_survey import NoRelayLog, folders, hidden_files, hidden_name, survey
+
+log = logging.getLogger(__name__)
+
+PURGE_LOCK: Final = "purge.lock"
+
+Look = Callable[[], Sequence[Need]]
+"""What the source's tasks need now. May raise any DmError: then nothing is purged."""
+
+
+@dataclass(eq=False)
+class PurgeRuns(DmError):
+    """Another purge of this relay directory is under way."""
+
+    directory: str
+    holder: str
+
+    code: ClassVar[str] = "DM-4054"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "another purge of {directory} is under way ({holder})."
+    hint: ClassVar[str] = "It takes seconds; try again."
+
+
+@dataclass(eq=False)
+class PurgeFailed(DmError):
+    """The disk refused. Files that were not deleted keep their names, or get them back at the next start."""
+
+    path: str
+    reason: str
+
+    code: ClassVar[str] = "DM-4056"
+    what: ClassVar[str] = "purging {path} failed: {reason}."
+    hint: ClassVar[str] = "Check the disk and who owns the files, then purge again."
+
+
+@dataclass(frozen=True)
+class Purged:
+    """What a purge deleted, oldest first."""
+
+    deleted: tuple[HeldFile, ...]
+    returned: tuple[HeldFile, ...] = ()
+    """Files that had been hidden already when a task turned out to need them."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that are free now."""
+        return sum(file.size for file in self.deleted)
+
+
+@contextmanager
+def sole_purger(root: Path) -> Iterator[None]:
+    """Raises PurgeRuns at once while somebody else purges this directory, in this process or another."""
+    try:
+        descriptor = os.open(root / PURGE_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        raise PurgeFailed(str(root), error.strerror or str(error)) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip()
+            raise PurgeRuns(str(root), holder or "holder unknown") from None
+        with suppress(OSError):  # it is only for a message, and the disk may be full: that is why we are here
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def restore_hidden(root: Path) -> None:
+    """Give files their names back that a purge left hidden when it died. One that is under way is left alone.
+
+    Raises PurgeFailed.
+    """
+    with suppress(PurgeRuns), sole_purger(root):
+        _restore_leftovers(root)
+
+
+def purge(plan: PurgePlan, look: Look) -> Purged:
+    """Delete what the plan names, as far as nobody needs it now. A plan may be old: everything is looked at again.
+
+    Raises PurgeRuns, NoRelayLog, NeedUnrelated, PurgeFailed and what `look` raises.
+    """
+    if not plan.root.is_dir():
+        raise NoRelayLog(plan.source, str(plan.root))
+    with sole_purger(plan.root):
+        _restore_leftovers(plan.root)
+        held = survey(plan.source, plan.root).files
+        chosen = _still_planned(held[: first_kept(held, look())], plan)
+        deleted, returned = _hide_look_delete(plan.root, held, chosen, look)
+        _remove_empty_sub_dirs(plan.root)
+    return Purged(deleted, returned)
+
+
+def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[HeldFile, ...]:
+    """From the old end, as long as the files are those that were planned."""
+    planned = {file.order: file for file in plan.delete}
+    chosen = []
+    for file in droppable:
+        if file.order not in planned or not file.same_file(planned[file.order]):
+            break
+        chosen.append(file)
+    return tuple(chosen)
+
+
+def _hide_look_delete(
+    root: Path, held: Sequence[HeldFile], chosen: tuple[HeldFile, ...], look: Look
+) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...]]:
+    """Deleted and returned."""
+    try:
+        _in_each_folder(root, chosen, _hide)
+        free = chosen[: first_kept(held, look())] if chosen else ()
+        returned = chosen[len(free) :]
+        _in_each_folder(root, returned[::-1], _restore)
+        _in_each_folder(root, free, _delete)
+    except BaseException:
+        with suppress(PurgeFailed):  # the next start tries again
+            _restore_leftovers(root)
+        raise
+    return free, returned
+
+
+def _restore_leftovers(root: Path) -> None:
+    directory = RelayDirectory(root)
+    for sub_dir in reversed(folders(root)):
+        hidden = hidden_files(directory.folder(sub_dir))
+        if hidden:
+            log.warning("%s: a purge left %d files hidden; they are shown again", sub_dir, len(hidden))
+        _in_each_folder(root, [HeldFile(sub_dir, file, 0, 0.0) for file, _ in reversed(hidden)], _restore)
+
+
+def _in_each_folder(root: Path, files: Sequence[HeldFile], act: Callable[[int, str], None]) -> None:
+    """Folder after folder, in the order of `files`; what was done in one is on disk before the next is touched."""
+    for sub_dir, group in groupby(files, key=lambda file: file.sub_dir):
+        folder = root / str(sub_dir)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                for file in group:
+                    act(descriptor, str(file.file))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise PurgeFailed(str(folder), error.strerror or str(error)) from error
+
+
+def _hide(folder: int, name: str) -> None:
+    os.rename(name, hidden_name(name), src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _restore(folder: int, name: str) -> None:
+    """A name that is taken again stays with its new holder."""
+    if _exists(folder, name):
+        os.unlink(hidden_name(name), dir_fd=folder)
+    else:
+        os.rename(hidden_name(name), name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _delete(folder: int, name: str) -> None:
+    os.unlink(hidden_name(name), dir_fd=folder)
+    os.fsync(folder)  # in their order: what a power cut leaves must not have a hole
+
+
+def _exists(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _remove_empty_sub_dirs(root: Path) -> None:
+    """The folder first, then its line in the index: dying in between leaves a line without folder, which is no harm.
+
+    The newest sub-directory stays, as its first file may be about to come. So does one with files that are not ours.
+    """
+    directory = RelayDirectory(root)
+    for sub_dir in directory.sub_dirs()[:-1]:
+        if not directory.files(sub_dir) and _only_ours(directory.folder(sub_dir)):
+            log.info("%s is empty: removed", sub_dir)
+            directory.remove_empty(sub_dir)
+    directory.repair_index()
+
+
+def _only_ours(folder: Path) -> bool:
+    names = [path.name for path in folder.iterdir()]
+    return all(name == META or (name.startswith(".") and name.endswith(".new")) for name in names)

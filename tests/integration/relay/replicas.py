@@ -1,0 +1,34 @@
+"""A server and its replica by GTID, and what a failover does to them."""
+
+import time
+
+from testbed import Server
+
+
+def replicate(source: Server, replica: Server) -> None:
+    """From the beginning of the source's log on, by GTID."""
+    if source.flavour == "mysql":
+        replica.sql(
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='{source.host}', SOURCE_PORT={source.port}, SOURCE_USER='root', "
+            "SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1; START REPLICA"
+        )
+    else:
+        replica.sql(
+            f"CHANGE MASTER TO MASTER_HOST='{source.host}', MASTER_PORT={source.port}, MASTER_USER='root', "
+            "MASTER_USE_GTID=slave_pos; START SLAVE"
+        )
+
+
+def has_all_of(source: Server, replica: Server) -> None:
+    """Wait until the replica has applied everything that the source has."""
+    variable = "@@gtid_executed" if source.flavour == "mysql" else "@@gtid_binlog_pos"
+    ((wanted,),) = source.sql(f"SELECT {variable}")
+    deadline = time.monotonic() + 60
+    while replica.sql(f"SELECT {variable}")[0][0] != wanted:
+        assert time.monotonic() < deadline, (wanted, replica.sql(f"SELECT {variable}"), replica.tail())
+        time.sleep(0.05)
+
+
+def promote(replica: Server) -> None:
+    """It follows nobody any more."""
+    replica.sql("STOP REPLICA" if replica.flavour == "mysql" else "STOP SLAVE")

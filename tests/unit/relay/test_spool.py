@@ -1,0 +1,143 @@
+"""How far a task's private log may be ahead of the task: the rule, and the object that asks it again and again."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay import spool
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.spool import (
+    MARK,
+    Place,
+    SpoolBound,
+    bytes_ahead,
+    may_pull,
+    read_mark,
+    write_mark,
+)
+
+BEGUN = Place(1, 3, 900)
+"""Where the last transaction of the log begins; no mark of these tests is so far."""
+
+
+def decided(ahead: int, *, pulling: bool, mark: Place | None = None) -> bool:
+    return may_pull(pulling=pulling, ahead=ahead, limit=100, mark=mark, begun=BEGUN)
+
+
+def test_it_pulls_until_the_limit_and_waits_until_half_of_it_is_read() -> None:
+    assert decided(99, pulling=True)
+    assert not decided(100, pulling=True)
+    assert not decided(50, pulling=False)
+    assert decided(49, pulling=False)
+
+
+def test_an_open_transaction_is_pulled_to_its_end_however_large_it_is() -> None:
+    assert decided(10**12, pulling=False, mark=BEGUN)
+    assert decided(10**12, pulling=True, mark=BEGUN._replace(position=901))
+    assert not decided(10**12, pulling=True, mark=BEGUN._replace(position=899))
+
+
+def test_a_limit_of_one_byte_does_not_wait_for_less_than_nothing() -> None:
+    assert may_pull(pulling=False, ahead=0, limit=1, mark=None, begun=BEGUN)
+
+
+@given(
+    sizes=st.lists(st.integers(4, 50), min_size=1, max_size=5),
+    limit=st.integers(1, 60),
+    transactions=st.lists(st.integers(1, 120), min_size=1, max_size=8),
+)
+def test_a_reader_that_reads_gets_everything_whatever_the_limit(
+    sizes: list[int], limit: int, transactions: list[int]
+) -> None:
+    """A log of transactions in one file, a relay that pulls ten bytes at a time, and a reader that applies what is
+    complete and marks what it has looked at: both come to the end."""
+    ends = [4]
+    for size in transactions:
+        ends.append(ends[-1] + size)
+    held = read = 4
+    mark: int | None = None
+    pulling = True
+    for _ in range(10_000):
+        begun = max(end for end in ends[:-1] if end <= max(held - 1, 4))
+        place = None if mark is None else Place(1, 1, mark)
+        ahead = bytes_ahead([Place(1, 1, held)], place)
+        pulling = may_pull(pulling=pulling, ahead=ahead, limit=limit, mark=place, begun=Place(1, 1, begun))
+        if pulling:
+            held = min(held + 10, ends[-1])
+        complete = max(end for end in ends if end <= held)
+        if complete > read:
+            read = mark = complete
+        else:
+            mark = held
+        if read == ends[-1]:
+            return
+    pytest.fail("both stand still")
+
+
+def test_what_is_held_counts_but_for_the_read_part_of_the_file_that_is_being_read() -> None:
+    ends = [Place(1, 2, 100), Place(1, 3, 200), Place(2, 1, 50)]
+    assert bytes_ahead(ends, None) == 350
+    assert bytes_ahead(ends, Place(1, 2, 30)) == 70 + 200 + 50
+    assert bytes_ahead(ends, Place(1, 3, 200)) == 100 + 50, "the first file is read and not gone yet"
+    assert bytes_ahead(ends, Place(1, 2, 130)) == 250, "a mark behind the end of a file that was cut back"
+    assert bytes_ahead(ends, Place(2, 1, 50)) == 300
+
+
+def test_a_mark_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read_mark(tmp_path) is None
+    place = Place.of(Location("mysql-bin.000123", 2**40, suffix=7))
+    write_mark(tmp_path, place)
+    assert read_mark(tmp_path) == place == Place(7, 123, 2**40)
+    assert [path.name for path in tmp_path.iterdir()] == [MARK]
+
+
+@pytest.mark.parametrize("content", [b"", b"1 2", b"1 2 x\n", b"1 2 3", b"\xff\xfe", b"-1 2 3\n", b"1 2 3\n4\n"])
+def test_a_mark_that_cannot_be_understood_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / MARK).write_bytes(content)
+    assert read_mark(tmp_path) is None
+
+
+def files(root: Path, **sizes: int) -> None:
+    folder = root / "9f2c.000001"
+    folder.mkdir(exist_ok=True)
+    for name, size in sizes.items():
+        (folder / f"bin.{int(name[1:]):06d}").write_bytes(b"x" * size)
+
+
+def test_the_bound_counts_what_was_pulled_since_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "LOOK_SECONDS", 3600.0)
+    files(tmp_path, f1=40, f2=30)
+    bound = SpoolBound(tmp_path, 100)
+    begun = Place(1, 2, 20)
+    assert bound.may_pull(Place(1, 2, 30), begun)
+    assert bound.may_pull(Place(1, 2, 59), begun)
+    assert not bound.may_pull(Place(1, 2, 60), begun), "without having looked again"
+
+
+def test_the_bound_looks_again_when_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "LOOK_SECONDS", 3600.0)
+    files(tmp_path, f1=90)
+    bound = SpoolBound(tmp_path, 100)
+    assert bound.may_pull(Place(1, 1, 90), Place(1, 1, 80))
+    files(tmp_path, f1=90, f2=10)
+    assert not bound.may_pull(Place(1, 2, 10), Place(1, 2, 4))
+
+
+def test_the_bound_sees_that_its_reader_has_moved_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "LOOK_SECONDS", 0.0)
+    files(tmp_path, f1=60, f2=60)
+    bound, end, begun = SpoolBound(tmp_path, 100), Place(1, 2, 60), Place(1, 2, 50)
+    assert not bound.may_pull(end, begun)
+    write_mark(tmp_path, Place(1, 1, 40))
+    assert not bound.may_pull(end, begun), "80 are less than the limit and more than half of it"
+    (tmp_path / "9f2c.000001" / "bin.000001").unlink()
+    write_mark(tmp_path, Place(1, 2, 11))
+    assert bound.may_pull(end, begun)
+
+
+def test_the_mark_is_no_sub_directory(tmp_path: Path) -> None:
+    write_mark(tmp_path, Place(1, 2, 3))
+    assert RelayDirectory(tmp_path).sub_dirs() == ()
