@@ -108,8 +108,8 @@ def _watch(shop: Workshop, running: SparkApp) -> None:
     asked_at: float | None = None
     ask_again_at = 0.0
     while running.poll() is None:
-        if shop.relays.error is not None:
-            raise shop.relays.error
+        if (failure := shop.relays.failure(spec.app)) is not None:
+            raise failure
         if shop.interrupts.requested() and asked_at is None:
             shop.output.say("stopping: the current piece of work is finished first; Ctrl-C again ends it now")
             running.ask_to_stop()

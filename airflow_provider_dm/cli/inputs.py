@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import relay_directory
+from airflow_provider_dm.launch.relays import upstream_of
 from airflow_provider_dm.launch.workdir import TaskDir
 
 TARGET: Final = "target"
@@ -81,7 +81,7 @@ class Inputs:
     def upstreams(self, directory: TaskDir) -> tuple[Upstream, ...]:
         """The sources with their relay directories."""
         pairs = zip(self.sources, self.source_endpoints, strict=True)
-        return tuple(Upstream(config, endpoint, relay_directory(config, directory)) for config, endpoint in pairs)
+        return tuple(upstream_of(self.task, config, endpoint, directory) for config, endpoint in pairs)
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,13 +13,9 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 _RUN_IT: Final = "Run the task by `dmctl run` or by the Airflow operators, and end it there."
 
 LATER: Final[Mapping[str, str]] = {
-    "pause-relay": "Use stop-relay and start-relay: a relay continues where it was.",
-    "resume-relay": "Use start-relay: a relay continues where it was.",
-    "purge-relay": "Private relay logs are removed when `dmctl run` is done; remove shared ones by hand.",
     "start-task": _RUN_IT,
     "pause-task": _RUN_IT,
     "resume-task": _RUN_IT,
-    "stop-task": _RUN_IT,
     "operate-source": "Give the source files to each command.",
     "shard-ddl-lock": "Shard DDL is not coordinated yet: a DDL stops the task.",
     "binlog": "A binlog event cannot be skipped or replaced yet.",

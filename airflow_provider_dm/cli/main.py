@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from airflow_provider_dm import __version__
-from airflow_provider_dm.cli import check_task, later, meta, query_status, relay, run
+from airflow_provider_dm.cli import check_task, later, meta, purge_relay, query_status, relay, run, stop_task
 from airflow_provider_dm.cli.interrupts import Interrupted
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, log_to_stderr
 from airflow_provider_dm.cli.parsing import Command, Verbs
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser("dmctl", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="version", version=f"dmctl {__version__}")
     verbs = Verbs(top.add_subparsers(dest="verb", required=True, metavar="VERB"), shared)
-    for room in (run, check_task, query_status, relay, meta, later):
+    for room in (run, check_task, query_status, stop_task, relay, purge_relay, meta, later):
         room.add_verbs(verbs)
     return top
 

@@ -85,6 +85,11 @@ class Output:
         else:
             print(text, flush=True)
 
+    def document(self, body: Mapping[str, Any]) -> Exit:
+        """An answer with its own `result`, whose keys and their order are DM's; how the command ends after it."""
+        print(json.dumps(body, indent=None if self.as_json else 4, default=str), flush=True)
+        return Exit.DONE if body["result"] else Exit.FAILED
+
     def failure(self, error: DmError, body: Mapping[str, Any] | None = None) -> None:
         """A typed error: as DM's error object, or as one paragraph."""
         described = reported_error(error)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.output import Exit, Output, dm_answer
 from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
@@ -138,7 +139,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
     }
     match subtask.unit:
         case Unit.SYNC:
-            status["sync"] = _sync_json(subtask, relay)
+            status["sync"] = _sync_json(subtask, run, relay)
         case Unit.DUMP | Unit.LOAD:
             status[subtask.unit.value] = dict(run.progress) if run is not None else {}
         case Unit.PRECHECK | Unit.RELAY | Unit.VERIFY:
@@ -146,7 +147,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
     return status
 
 
-def _sync_json(subtask: SubtaskStatus, relay: RelayStatus | None) -> Json:
+def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> Json:
     master = relay.master if relay else None
     applied = subtask.applied
     return {
@@ -159,14 +160,21 @@ def _sync_json(subtask: SubtaskStatus, relay: RelayStatus | None) -> Json:
         "synced": applied is not None
         and master is not None
         and (applied.file, applied.position) == (master.file, master.position),
-        "binlogType": "local",
+        "binlogType": _binlog_type(subtask, run),
     }
 
 
+def _binlog_type(subtask: SubtaskStatus, run: Run | None) -> str:
+    """ "local": from the source's relay log; "remote": pulled for this task."""
+    of_source = run.progress.get(subtask.source) if run is not None else None
+    return str(of_source.get("binlog_type", "local")) if isinstance(of_source, dict) else "local"
+
+
 def relay_stage(relay: RelayStatus) -> Stage:
-    """What it says, unless it has stopped saying anything."""
+    """What it says, unless it has stopped saying anything. A relay that an error has ended stays Paused, as in DM."""
     silent = (relay.heartbeat_age_seconds or 0.0) > SILENT_SECONDS
-    return Stage.STOPPED if relay.stage is Stage.RUNNING and silent else relay.stage
+    ended_by_error = relay.stage is Stage.PAUSED and relay.error is not None
+    return Stage.STOPPED if silent and relay.stage is not Stage.FINISHED and not ended_by_error else relay.stage
 
 
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
@@ -185,4 +193,16 @@ def binlog(location: Location | None) -> str:
 
 
 def _result(error: Json | None) -> Json | None:
-    return {"isCanceled": False, "errors": [error]} if error else None
+    return {"isCanceled": False, "errors": [dm_error(error)], "detail": None} if error else None
+
+
+def dm_error(error: Json) -> Json:
+    """An error (as `errors.describe` makes it) with DM's keys.
+
+    >>> list(dm_error({"ErrCode": "DM-4003"}))
+    ['ErrCode', 'ErrClass', 'ErrScope', 'ErrLevel', 'Message', 'RawCause', 'Workaround']
+    """
+    level = "medium" if error.get("Reaction") == Reaction.RETRY.value else "high"
+    said = {key: error.get(key, "") for key in ("ErrCode", "ErrClass", "ErrScope")}
+    rest = {"Message": error.get("Message", ""), "RawCause": "", "Workaround": error.get("Workaround", "")}
+    return {**said, "ErrLevel": level, **rest}

@@ -1,38 +1,90 @@
-"""The relay's verbs: `start-relay` in the foreground, `stop-relay` for one that runs anywhere."""
+"""The relay's verbs: `start-relay` (in the foreground, or a wish), `stop-relay`, `pause-relay`, `resume-relay`.
+
+What a relay shall do is a wish in the metadata DB; a running relay looks every two seconds, wherever it runs. So all
+verbs work from any machine, but none of them starts a process there: `start-relay --source-file` is the process.
+Names of workers are taken as DM's dmctl takes them and mean nothing, as there are no workers to choose from.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.inputs import SourceFilesDiffer, named_variables, source_endpoint
 from airflow_provider_dm.cli.interrupts import interrupts
 from airflow_provider_dm.cli.output import Exit, Output, dm_answer
 from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.cli.relay_wish import answer_of, is_alive, wait_until_obeyed, worker
 from airflow_provider_dm.engine.config.yaml_file import load_source
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays, RelayStopped, own_relay_directory
 from airflow_provider_dm.launch.workdir import private_directory
 
-START_HELP = "pull a source's binlog into its relay directory, in the foreground, until stopped"
+START_HELP = "pull a source's binlog in the foreground (--source-file), or let its relay go on"
 STOP_HELP = "ask the relay of a source to end, wherever it runs"
+PAUSE_HELP = "let the relays of sources wait, and see that they do"
+RESUME_HELP = "let paused relays go on, and see that they do"
+
+
+@dataclass(eq=False)
+class SourceNotNamed(DmError):
+    """The command line says nothing about which source is meant."""
+
+    verb: str
+
+    code: ClassVar[str] = "DM-1313"
+    what: ClassVar[str] = "{verb}: no source is named."
+    hint: ClassVar[str] = "Give -s SOURCE-ID for a relay that runs, or --source-file SOURCE.yaml to run one here."
 
 
 def add_verbs(verbs: Verbs) -> None:
     start = verbs.add("start-relay", start_relay, START_HELP)
-    start.add_argument("--source", "-s", metavar="SOURCE-ID", help="checked against the file")
-    start.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, required=True)
+    start.add_argument("--source", "-s", metavar="SOURCE-ID", help="with --source-file: checked against the file")
+    start.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, help="run the relay here until it is stopped")
     start.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[])
-    meta_url.add_arguments(start)
+    _add_workers(start)
     stop = verbs.add("stop-relay", stop_relay, STOP_HELP)
-    stop.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", required=True, dest="sources")
-    meta_url.add_arguments(stop)
+    _add_sources(stop)
+    _add_workers(stop)
+    pause = verbs.add("pause-relay", partial(_operate, op="PauseRelay", stage=Stage.PAUSED), PAUSE_HELP)
+    _add_sources(pause)
+    resume = verbs.add("resume-relay", partial(_operate, op="ResumeRelay", stage=Stage.RUNNING), RESUME_HELP)
+    _add_sources(resume)
+    for parser in (start, stop, pause, resume):
+        meta_url.add_arguments(parser)
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", required=True, dest="sources")
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("workers", metavar="WORKER", nargs="*", help="accepted as DM does, without effect")
 
 
 def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Raises SourceNotNamed, and what a relay in the foreground ends with."""
+    if arguments.source_file is not None:
+        return _run_here(arguments, output)
+    if not arguments.source:
+        raise SourceNotNamed("start-relay")
+    store, _ = meta_url.open_store(arguments)
+    with store:
+        store.set_relay_desired(arguments.source, Stage.RUNNING)
+        alive = is_alive(store.relay_status(arguments.source))
+    how = f"run one: dmctl start-relay -s {arguments.source} --source-file SOURCE.yaml, or a DmRelayOperator"
+    missing = f"no relay of {arguments.source} is running, and this command starts no process without a file; {how}"
+    return output.document({"result": alive, "msg": "" if alive else missing})
+
+
+def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
     """Until Ctrl-C, SIGTERM, `stop-relay`, or a typed error of the relay (raised)."""
     config = load_source(arguments.source_file)
     config.require_supported()
@@ -58,11 +110,25 @@ def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def stop_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """The relay sees it within its next look at the metadata DB."""
+    """The relay sees it within its next look at the metadata DB; one that does not run has nothing left to do."""
+    store, _ = meta_url.open_store(arguments)
+    with store:
+        idle = [source for source in arguments.sources if not is_alive(store.relay_status(source))]
+        for source in arguments.sources:
+            store.set_relay_desired(source, Stage.STOPPED)
+    return output.document({"result": True, "msg": f"no relay is running of {', '.join(idle)}" if idle else ""})
+
+
+def _operate(arguments: argparse.Namespace, output: Output, *, op: str, stage: Stage) -> Exit:
+    """Record the wish for all sources first, then wait for each relay to obey."""
     store, _ = meta_url.open_store(arguments)
     with store:
         for source in arguments.sources:
-            store.set_relay_desired(source, Stage.STOPPED)
-    body = {"sources": [{"result": True, "msg": "", "source": source, "worker": ""} for source in arguments.sources]}
-    output.answer({"op": "StopRelay", **body}, dm_answer({"op": "StopRelay", **body}))
-    return Exit.DONE
+            store.set_relay_desired(source, stage)
+        answers = []
+        for source in arguments.sources:
+            status = wait_until_obeyed(store, source, stage)
+            msg = answer_of(status, stage, source=source)
+            answers.append({"result": not msg, "msg": msg, "source": source, "worker": worker(status)})
+    result = all(answer["result"] for answer in answers)
+    return output.document({"op": op, "result": result, "msg": "", "sources": answers})

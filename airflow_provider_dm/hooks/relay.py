@@ -6,9 +6,11 @@ sensor and trigger decide; it is pure.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from airflow.sdk import BaseHook
 
@@ -17,15 +19,18 @@ from airflow_provider_dm.hooks.metadata import DmMetadataHook
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+    from airflow_provider_dm.engine.mysql.endpoint import Endpoint
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.directory import RelayFile
+    from airflow_provider_dm.engine.relay.purge import PurgePlan, Wish
+    from airflow_provider_dm.engine.relay.purge_files import Purged
 
 SILENT_SECONDS: Final = 60.0
-"""A relay reports every two seconds; after this long it counts as gone."""
+"""A relay reports every second; after this long it counts as gone."""
 
 
 class RelayLogHook(BaseHook):
-    """List a relay's files, see its status, ask it to stop.
+    """List a relay's files, see its status, ask it to stop, purge what no task needs.
 
     :param dm_meta_conn_id: connection of type ``dm_meta``; ``[dm] metadata_conn_id`` by default
     :param relay_dir: directory of the relay log; by default the shared one of the source in the work directory
@@ -65,22 +70,85 @@ class RelayLogHook(BaseHook):
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             store.set_relay_desired(source_id, stage)
 
-    def plan_purge(self, source_id: str) -> Any:
-        """Which files nobody needs any more. Raises NotSupportedYet."""
-        raise _no_purge_yet(source_id)
+    def plan_purge(
+        self,
+        source_id: str,
+        *,
+        filename: str | None = None,
+        sub_dir: str | None = None,
+        before: datetime | None = None,
+        inactive: bool = False,
+    ) -> PurgePlan:
+        """Which files would go, and which stay and why (`delete`, `kept`, `held_by`). Nothing is touched.
 
-    def purge(self, plan: Any) -> Any:
-        """Remove them. Raises NotSupportedYet."""
-        raise _no_purge_yet(str(plan))
+        Say one of these: ``filename`` (everything in front of that file, of ``sub_dir`` or the newest one), ``before``
+        (files that ended before), ``inactive`` (everything that no task needs).
+
+        Raises PurgeUnclear, and what `engine.relay.purge_by_hand.plan_by_hand` raises.
+        """
+        from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand
+
+        wish = _wish(filename, sub_dir, before, inactive=inactive)
+        with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            return plan_by_hand(store, source_id, self.directory(source_id), wish)
+
+    def purge(self, plan: PurgePlan) -> Purged:
+        """Delete what is left of the plan by now: what a task has come to need meanwhile stays."""
+        from airflow_provider_dm.engine.relay.purge_by_hand import purge_by_hand
+
+        with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            return purge_by_hand(store, plan)
 
 
-def _no_purge_yet(where: str) -> Exception:
-    from airflow_provider_dm.engine.errors import NotSupportedYet
+def _wish(filename: str | None, sub_dir: str | None, before: datetime | None, *, inactive: bool) -> Wish:
+    from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, PurgeUnclear
 
-    return NotSupportedYet("purging relay logs", where, "Files stay until you remove the relay directory.")
+    given = [filename is not None, before is not None, inactive]
+    if sum(given) != 1:
+        raise PurgeUnclear("say one of filename, before and inactive")
+    if filename is not None:
+        return BeforeFile(filename, sub_dir)
+    if sub_dir is not None:
+        raise PurgeUnclear("sub_dir says where filename is, which is missing")
+    return BeforeTime(before.timestamp()) if before is not None else Inactive()
 
 
 # When has a relay caught up?
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A place in the binlog of one server. `server_uuid` "": of the server that the relay follows at the time."""
+
+    at: Location
+    server_uuid: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Goal:
+        """From `FILE:POSITION`, or from what `str` gives. Raises InvalidLocation."""
+        from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
+
+        if not text.lstrip().startswith("{"):
+            return cls(Location.parse(text))
+        try:
+            parts = json.loads(text)
+            return cls(Location(parts["file"], int(parts["position"]), parts["gtid_set"]), parts["server_uuid"])
+        except (ValueError, TypeError, KeyError):
+            raise InvalidLocation(text) from None
+
+    def __str__(self) -> str:
+        """JSON without secrets, for a trigger's arguments."""
+        where = {"file": self.at.file, "position": self.at.position, "gtid_set": self.at.gtid_set}
+        return json.dumps({**where, "server_uuid": self.server_uuid})
+
+
+def goal_at_end(endpoint: Endpoint) -> Goal:
+    """Where the binlog of this server ends now. Raises ServerUnreachable, AccessDenied, BinlogDisabled."""
+    from airflow_provider_dm.engine.mysql.binlog_status import current_location
+    from airflow_provider_dm.engine.mysql.connection import connected, server_info
+
+    with connected(endpoint) as session:
+        return Goal(current_location(session), server_info(session).server_uuid)
 
 
 @dataclass(frozen=True)
@@ -99,7 +167,7 @@ class Behind:
 
 @dataclass(frozen=True)
 class Broken:
-    """It will not get there by itself: the relay stopped with an error, or the goal is not in its history."""
+    """It will not get there by itself: the relay ended with an error, or the goal is not in its history."""
 
     why: str
 
@@ -107,34 +175,62 @@ class Broken:
 RelayProgress = CaughtUp | Behind | Broken
 
 
-def judge(status: RelayStatus | None, goal: Location) -> RelayProgress:
-    """Where a relay stands to a goal in the upstream's present binlog. A stage unknown here raises."""
+def judge(status: RelayStatus | None, goal: Goal) -> RelayProgress:
+    """Where a relay stands to a goal. A stage unknown here raises.
+
+    A relay that lives is never broken: it may be paused, or wait for its upstream or for room on its disk.
+    """
     from airflow_provider_dm.engine.meta.model import Stage
-    from airflow_provider_dm.engine.mysql.location import Order, compare
+    from airflow_provider_dm.launch.relay_watch import age_of, is_alive, said
 
     if status is None:
         return Behind("no relay of this source has reported yet")
-    if status.relay is not None:
-        # The upstream names its file without a sub-directory; it is the relay's newest one that holds it.
-        order = compare(status.relay, replace(goal, suffix=status.relay.suffix))
-        if order in (Order.SAME, Order.AFTER):
-            return CaughtUp(status.relay)
-        if order is Order.UNRELATED:
-            return Broken(f"the relay is at {status.relay}, which is unrelated to {goal}: another upstream?")
-    where = f"the relay is at {status.relay or 'its start'}, the goal is {goal}"
+    held = _holds(status, goal)
+    if held is None:
+        return Broken(f"the relay is at {status.relay}, which is unrelated to {goal.at}: another upstream?")
+    if held and status.relay is not None:
+        return CaughtUp(status.relay)
+    where = f"the relay is at {status.relay or 'its start'}, the goal is {goal.at}"
+    silent = "" if age_of(status) <= SILENT_SECONDS else f"; it has said nothing for {age_of(status):.0f} s"
     match status.stage:
-        case Stage.RUNNING | Stage.NEW if (status.heartbeat_age_seconds or 0.0) <= SILENT_SECONDS:
-            return Behind(f"{where}; it tries again after {_said(status.error)}" if status.error else where)
         case Stage.RUNNING | Stage.NEW:
-            return Behind(f"{where}; it has said nothing for {status.heartbeat_age_seconds:.0f} s")
+            trouble = f"; it tries again after {said(status.error)}" if status.error and not silent else ""
+            return Behind(f"{where}{trouble}{silent}")
+        case Stage.PAUSED if status.error is not None and is_alive(status, SILENT_SECONDS):
+            return Behind(f"{where}; it waits, and goes on by itself after {said(status.error)}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED if status.error is None:
-            return Behind(f"{where}; it is {status.stage.value.lower()}")
+            return Behind(f"{where}; it is {status.stage.value.lower()}{silent}")
         case Stage.PAUSED | Stage.STOPPED | Stage.FINISHED:
-            return Broken(f"{where}; it stopped: {_said(status.error)}")
+            return Broken(f"{where}; it stopped: {said(status.error)}")
         case unknown:
             assert_never(unknown)
 
 
-def _said(error: dict[str, Any] | None) -> str:
-    known = error or {}
-    return f"[{known.get('ErrCode', '?')}] {known.get('Message', known)}"
+def _holds(status: RelayStatus, goal: Goal) -> bool | None:
+    """Whether everything before the goal is in the relay log; None when that can never be said.
+
+    Positions are those of one server: after a switch only GTID sets tell, and they count the older sub-directories in.
+    """
+    from airflow_provider_dm.engine.mysql.location import Order, compare
+
+    if status.relay is None:
+        return False
+    server_uuid = status.sub_dir.rpartition(".")[0]
+    if goal.server_uuid and server_uuid and goal.server_uuid != server_uuid:
+        return _has_gtids(status.relay.gtid_set, goal.at.gtid_set)
+    # The upstream names its file without a sub-directory; it is the relay's newest one that holds it.
+    order = compare(status.relay, replace(goal.at, suffix=status.relay.suffix))
+    return None if order is Order.UNRELATED else order in (Order.SAME, Order.AFTER)
+
+
+def _has_gtids(held: str, wanted: str) -> bool:
+    from airflow_provider_dm.engine.mysql.endpoint import Flavour
+    from airflow_provider_dm.engine.mysql.gtid import GtidSet
+
+    if not held or not wanted:
+        return False
+    families = {Flavour.MYSQL if ":" in text else Flavour.MARIADB for text in (held, wanted)}
+    if len(families) != 1:
+        return False
+    (family,) = families
+    return GtidSet.parse(held, family).contains(GtidSet.parse(wanted, family))

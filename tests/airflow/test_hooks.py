@@ -1,6 +1,8 @@
 """The hooks against real servers: what the Test button says, and what an Airflow connection means to the engine."""
 
+import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,17 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 from sqlalchemy.engine import make_url
 
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated
 from airflow_provider_dm.engine.mysql.endpoint import Secret, Tls
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.purge import PurgeUnclear
 from airflow_provider_dm.hooks.checkpoint import CheckpointHook
 from airflow_provider_dm.hooks.database import DmDatabaseHook, endpoint_of
 from airflow_provider_dm.hooks.errors import ConnectionUnusable
 from airflow_provider_dm.hooks.metadata import DmMetadataHook, url_of
+from airflow_provider_dm.hooks.relay import RelayLogHook
 from testbed import Server
 
 CANARY = "c4nary/@:pass word"
@@ -154,3 +161,71 @@ def test_a_metadata_db_that_is_not_there(connection: Define) -> None:
 def test_a_target_that_knows_nothing_has_no_checkpoint(mariadb_target: Server, connection: Define) -> None:
     connection("target", **database(mariadb_target))
     assert CheckpointHook("target", meta_schema="not_there").get("task", "replica-01") is None
+
+
+# relay logs
+
+
+@pytest.fixture
+def relay_log(work_dir: Path) -> RelayDirectory:
+    """Three finished files and the newest one, as a relay of this machine has reported them; a stopped task needs the
+    third."""
+    directory = RelayDirectory(RelayLogHook().directory("replica-01"))
+    folder = directory.folder(SubDir("0-1", 1))
+    folder.mkdir(parents=True)
+    for number in range(1, 5):
+        (folder / f"mysql-bin.{number:06d}").write_bytes(b"\xfebin" + bytes(100))
+    directory.repair_index()
+    with DmMetadataHook().get_store() as store:
+        store.put_relay_status(RelayStatus("replica-01", Stage.RUNNING, sub_dir="0-1.000001"))
+        needed = Location("mysql-bin.000003", 4)
+        store.put_subtask("shop", "replica-01", unit=Unit.SYNC, stage=Stage.STOPPED, needed=needed)
+    return directory
+
+
+def names(directory: RelayDirectory) -> list[str]:
+    return [str(one.file) for sub_dir in directory.sub_dirs() for one in directory.files(sub_dir)]
+
+
+def test_a_purge_is_planned_first_and_says_what_stays_and_why(relay_log: RelayDirectory) -> None:
+    hook = RelayLogHook()
+
+    plan = hook.plan_purge("replica-01", filename="mysql-bin.000004")
+
+    assert [str(file.file) for file in plan.delete] == ["mysql-bin.000001", "mysql-bin.000002"]
+    assert plan.size == 2 * 104
+    assert plan.held_by == "0-1.000001/mysql-bin.000003 stays: task shop (Stopped) needs mysql-bin.000003:4"
+    assert names(relay_log) == [f"mysql-bin.{number:06d}" for number in range(1, 5)]
+
+    assert hook.purge(plan).size == plan.size
+    assert names(relay_log) == ["mysql-bin.000003", "mysql-bin.000004"]
+
+
+def test_a_task_that_came_after_the_plan_keeps_its_files(relay_log: RelayDirectory) -> None:
+    hook = RelayLogHook()
+    plan = hook.plan_purge("replica-01", inactive=True)
+    with DmMetadataHook().get_store() as store:
+        needed = Location("mysql-bin.000002", 4)
+        store.put_subtask("late", "replica-01", unit=Unit.LOAD, stage=Stage.RUNNING, needed=needed)
+
+    assert [str(file.file) for file in hook.purge(plan).deleted] == ["mysql-bin.000001"]
+
+
+def test_a_purge_before_a_moment(relay_log: RelayDirectory) -> None:
+    moment = datetime(2001, 1, 1, tzinfo=UTC)
+    for file in RelayLogHook().list_files("replica-01")[:1]:
+        os.utime(file.path, (moment.timestamp() - 1, moment.timestamp() - 1))
+
+    plan = RelayLogHook().plan_purge("replica-01", before=moment)
+
+    assert [str(file.file) for file in plan.delete] == ["mysql-bin.000001"]
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [{}, {"filename": "mysql-bin.000002", "inactive": True}, {"sub_dir": "0-1.000001", "inactive": True}],
+    ids=["none", "two", "half"],
+)
+def test_an_unclear_purge_is_refused(relay_log: RelayDirectory, wish: dict[str, Any]) -> None:
+    with pytest.raises(PurgeUnclear):
+        RelayLogHook().plan_purge("replica-01", **wish)

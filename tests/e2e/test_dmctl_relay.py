@@ -1,39 +1,204 @@
-"""`dmctl start-relay`, `query-status` and `stop-relay` on a real source."""
+"""The relay's verbs on a real source: start, stop, pause, resume, query-status, and what a purge may take."""
 
 import json
+import re
+import signal
+import socket
+import subprocess
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.relay.trickle import trickle_on
 
 from .dmctl import Dmctl
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 
-def test_a_relay_runs_in_the_foreground_until_it_is_stopped_from_elsewhere(source: Server, tmp_path: Path) -> None:
+STATUS: dict[str, Any] = {
+    "result": True,
+    "msg": "",
+    "sources": [
+        {
+            "result": True,
+            "msg": "no sub task started",
+            "sourceStatus": {
+                "source": "replica-01",
+                "worker": socket.gethostname(),
+                "result": None,
+                "relayStatus": {
+                    "masterBinlog": "LOCATION",
+                    "masterBinlogGtid": "GTIDS",
+                    "relaySubDir": "SUB-DIR",
+                    "relayBinlog": "LOCATION",
+                    "relayBinlogGtid": "GTIDS",
+                    "relayCatchUpMaster": True,
+                    "stage": "Running",
+                    "result": None,
+                },
+            },
+            "subTaskStatus": [],
+        }
+    ],
+}
+"""The seed's document, with masks for what differs from server to server."""
+
+
+@dataclass
+class Desk:
+    """A source, its file, and a work directory with the metadata DB that relay and commands share."""
+
+    source: Server
+    dmctl: Dmctl
+    file: Path
+    schema: str
+
+    @property
+    def root(self) -> Path:
+        return self.dmctl.work / "relay" / "replica-01"
+
+    def relay(self) -> AbstractContextManager[subprocess.Popen[str]]:
+        return self.dmctl.started("start-relay", "-s", "replica-01", "--source-file", self.file, "--json")
+
+    def ask(self, *arguments: object, code: int = 0) -> dict[str, Any]:
+        ended = self.dmctl(*arguments, "--json")
+        assert ended.code == code, ended.err
+        return ended.answer
+
+    def store(self) -> MetaStore:
+        url = f"sqlite:///{self.dmctl.work / 'meta.db'}"
+        self.dmctl.work.mkdir(exist_ok=True)
+        migrate(url)
+        return MetaStore.open(url)
+
+    def needs(self, file: str, *, unit: Unit, stage: Stage) -> None:
+        with self.store() as store:
+            store.put_subtask("shop", "replica-01", unit=unit, stage=stage, needed=Location(file, 4))
+
+    def files(self) -> list[str]:
+        """All that the relay log holds, oldest first."""
+        directory = RelayDirectory(self.root)
+        return [str(one.file) for sub_dir in directory.sub_dirs() for one in directory.files(sub_dir)]
+
+    def upstream(self) -> str:
+        """The file that the source writes now."""
+        return str(self.source.sql("SHOW BINARY LOGS")[-1][0])
+
+    def rotate(self, times: int) -> list[str]:
+        """New files of the source: all from the present one on, the newest last."""
+        files = [self.upstream()]
+        for _ in range(times):
+            self.source.sql("FLUSH BINARY LOGS")
+            files.append(self.upstream())
+        return files
+
+    def log(self) -> str:
+        return "".join(path.read_text() for path in (self.dmctl.work / "logs").glob("*.log"))
+
+
+@pytest.fixture
+def desk(source: Server, fresh_schema: FreshSchema, tmp_path: Path) -> Desk:
     dmctl = Dmctl(tmp_path / "work", {"DM_PASSWORD_REPLICA_01": "relay-password"})
     source.create_user("dm_relay", "relay-password")
     file = tmp_path / "source.yaml"
     login = f"{{host: {source.host}, port: {source.port}, user: dm_relay}}"
     file.write_text(f"source-id: replica-01\nenable-relay: true\nfrom: {login}\n")
+    return Desk(source, dmctl, file, fresh_schema(source))
 
-    with dmctl.started("start-relay", "-s", "replica-01", "--source-file", file, "--json") as process:
-        status = wait_until_caught_up(dmctl)
-        stopped = dmctl("stop-relay", "-s", "replica-01")
+
+def test_a_relay_runs_in_the_foreground_until_it_is_stopped_from_elsewhere(desk: Desk) -> None:
+    with desk.relay() as process:
+        status = wait_until_caught_up(desk.dmctl)
+        stopped = desk.dmctl("stop-relay", "-s", "replica-01")
         out, err = process.communicate(timeout=60)
 
     assert status["relayBinlog"] == status["masterBinlog"]
     assert status["relaySubDir"].endswith(".000001")
-    assert (tmp_path / "work" / "relay" / "replica-01" / status["relaySubDir"]).is_dir()
+    assert (desk.root / status["relaySubDir"]).is_dir()
     assert stopped.code == 0, stopped.err
-    assert json.loads(stopped.out)["op"] == "StopRelay"
+    assert json.loads(stopped.out) == {"result": True, "msg": ""}
     assert process.returncode == 0, err
     assert json.loads(out) == {"result": True, "msg": ""}
-    assert "relay-password" not in out + err + "".join(log.read_text() for log in (tmp_path / "work").rglob("*.log"))
+    assert "relay-password" not in out + err + desk.log()
+
+
+def test_pause_resume_and_status_are_dms_documents(desk: Desk) -> None:
+    with desk.relay() as process:
+        wait_until_caught_up(desk.dmctl)
+        assert masked(desk.ask("query-status", "-s", "replica-01")) == json.dumps(STATUS)
+
+        assert desk.ask("pause-relay", "-s", "replica-01") == operated("PauseRelay")
+        assert stage(desk) == "Paused"
+        desk.source.sql(f"CREATE TABLE `{desk.schema}`.t (id INT)")
+        assert desk.ask("start-relay", "-s", "replica-01", "worker1") == {"result": True, "msg": ""}
+        wait_until_caught_up(desk.dmctl)
+        desk.ask("pause-relay", "-s", "replica-01")
+        assert desk.ask("resume-relay", "-s", "replica-01") == operated("ResumeRelay")
+        assert stage(desk) == "Running"
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+    refused = desk.ask("pause-relay", "-s", "replica-01", code=1)
+    assert refused["sources"][0]["msg"].startswith("no relay of replica-01 is running")
+
+
+def test_the_automatic_purge_keeps_what_a_task_needs_until_it_is_released(desk: Desk) -> None:
+    with desk.file.open("a") as file:
+        file.write("purge: {interval: 1, remain-space: 1000000000}\n")  # never free: every look takes all it may
+    desk.needs(desk.upstream(), unit=Unit.LOAD, stage=Stage.RUNNING)
+
+    with desk.relay():
+        first, second, third, last = desk.rotate(3)
+        until(lambda: desk.files() == [first, second, third, last], desk)
+        until(lambda: f"task shop (Running) needs {first}:4" in desk.log(), desk)
+        assert desk.files() == [first, second, third, last], "a task that still loads holds its start"
+
+        desk.needs(third, unit=Unit.SYNC, stage=Stage.STOPPED)
+        until(lambda: desk.files() == [third, last], desk)
+        until(lambda: f"task shop (Stopped) needs {third}:4" in desk.log(), desk)
+        assert desk.files() == [third, last], "a stopped task holds what it will go on with"
+
+        assert desk.ask("stop-task", "shop")["result"] is True
+        until(lambda: desk.files() == [last], desk)
+        desk.source.sql(f"CREATE TABLE `{desk.schema}`.t (id INT)")
+        wait_until_caught_up(desk.dmctl)
+
+
+def test_a_purge_beside_a_relay_that_writes_under_load(desk: Desk) -> None:
+    def is_equal(name: str) -> bool:
+        (held,) = desk.root.glob(f"*/{name}")
+        theirs = bytearray((desk.source.datadir / name).read_bytes())
+        theirs[21] &= 0xFE  # "in use": says only that the server has it open
+        return held.read_bytes() == theirs
+
+    removed = 0
+    with desk.relay():
+        wait_until_caught_up(desk.dmctl)
+        with trickle_on(desk.source, desk.schema):
+            for _ in range(4):
+                until(lambda: len(desk.files()) > 4, desk)
+                need = desk.files()[-2]
+                desk.needs(need, unit=Unit.SYNC, stage=Stage.RUNNING)
+                removed += desk.files().index(need)
+                assert desk.ask("purge-relay", "-s", "replica-01", "--inactive")["result"] is True
+                assert desk.files()[0] == need
+        wait_until_caught_up(desk.dmctl)
+        until(lambda: desk.files()[-1] == desk.upstream() and all(map(is_equal, desk.files())), desk)
+
+    assert removed >= 10
 
 
 def test_a_file_of_another_source_is_refused(tmp_path: Path, mariadb_source: Server) -> None:
@@ -44,6 +209,35 @@ def test_a_file_of_another_source_is_refused(tmp_path: Path, mariadb_source: Ser
 
     assert ended.code == 1
     assert "DM-1310" in ended.err
+
+
+def operated(op: str) -> dict[str, Any]:
+    answer = {"result": True, "msg": "", "source": "replica-01", "worker": socket.gethostname()}
+    return {"op": op, "result": True, "msg": "", "sources": [answer]}
+
+
+def stage(desk: Desk) -> str:
+    return str(desk.ask("query-status", "-s", "replica-01")["sources"][0]["sourceStatus"]["relayStatus"]["stage"])
+
+
+def masked(document: dict[str, Any]) -> str:
+    """With keys in their order; each value that differs from run to run must at least look as it should."""
+    relay = document["sources"][0]["sourceStatus"]["relayStatus"]
+    looks = {"Binlog": r"\(mysql-bin\.\d{6}, \d+\)", "Gtid": r"[-0-9a-f:,]+", "SubDir": r"[-0-9a-f]+\.000001"}
+    masks = {"Binlog": "LOCATION", "Gtid": "GTIDS", "SubDir": "SUB-DIR"}
+    for key, value in relay.items():
+        for ending, look in looks.items():
+            if key.endswith(ending):
+                assert re.fullmatch(look, value), (key, value)
+                relay[key] = masks[ending]
+    return json.dumps(document)
+
+
+def until(true: Callable[[], bool], desk: Desk) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, (desk.files(), desk.log())
+        time.sleep(0.2)
 
 
 def wait_until_caught_up(dmctl: Dmctl) -> dict[str, Any]:

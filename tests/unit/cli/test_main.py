@@ -23,7 +23,8 @@ def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_every_verb_has_a_help_that_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb in ("run", "check-task", "query-status", "start-relay", "stop-relay"):
+    relay = ("start-relay", "stop-relay", "pause-relay", "resume-relay", "purge-relay")
+    for verb in ("run", "check-task", "query-status", "stop-task", *relay):
         with pytest.raises(SystemExit) as ended:
             parser().parse_args([verb, "--help"])
         assert ended.value.code == 0
@@ -87,16 +88,6 @@ def test_query_status_reads_what_relays_and_tasks_have_said(tmp_path: Path, caps
 
     assert main(["query-status", "--meta-url", url, "--json"]) == 0
     assert answer(capsys)["tasks"] == [{"taskName": "shop", "taskStatus": "Finished", "sources": ["one"]}]
-
-
-def test_stop_relay_is_written_where_the_relay_looks(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'meta.db'}"
-    migrate(url)
-
-    assert main(["stop-relay", "-s", "one", "-s", "two", "--meta-url", url]) == 0
-
-    with MetaStore.open(url) as store:
-        assert [store.relay_desired(source) for source in ("one", "two")] == [Stage.STOPPED, Stage.STOPPED]
 
 
 def test_the_command_line_imports_neither_airflow_nor_spark() -> None:

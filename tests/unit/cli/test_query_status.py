@@ -1,9 +1,12 @@
 """query-status prints what DM's dmctl prints."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_provider_dm.cli.query_status import source_status, task_status
+import pytest
+
+from airflow_provider_dm.cli.query_status import relay_stage, source_status, task_status
 from airflow_provider_dm.engine.meta.model import Holder, RelayStatus, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 
@@ -71,7 +74,47 @@ def test_a_paused_subtask_shows_its_error() -> None:
 
     (shown,) = source_status("s", None, [(subtask(stage=Stage.PAUSED), run(error=error))])["subTaskStatus"]
 
-    assert shown["result"] == {"isCanceled": False, "errors": [error]}
+    (said,) = shown["result"]["errors"]
+    assert {key: said[key] for key in error} == error
+
+
+def test_a_relay_that_an_error_has_ended_stays_paused_and_shows_it_as_dm_does() -> None:
+    error = {
+        "ErrCode": "DM-4022",
+        "ErrClass": "BinlogPurged",
+        "ErrScope": "upstream",
+        "Message": "gone.",
+        "Workaround": "w",
+    }
+    ended = relay(stage=Stage.PAUSED, error={**error, "Reaction": "stop"}, heartbeat_age_seconds=99_999.0)
+
+    shown = source_status("mysql-replica-01", ended, [])["sourceStatus"]["relayStatus"]
+
+    assert shown["stage"] == "Paused"
+    assert shown["result"] == {
+        "isCanceled": False,
+        "errors": [{**error, "ErrLevel": "high", "RawCause": ""}],
+        "detail": None,
+    }
+    assert list(shown["result"]["errors"][0])[:4] == ["ErrCode", "ErrClass", "ErrScope", "ErrLevel"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "shown"), [("New", "Stopped"), ("Running", "Stopped"), ("Paused", "Stopped"), ("Finished", "Finished")]
+)
+def test_a_relay_that_says_nothing_any_more(stage: str, shown: str) -> None:
+    assert relay_stage(relay(stage=Stage(stage), heartbeat_age_seconds=99.0)).value == shown
+
+
+def test_the_sync_says_where_it_reads_the_log() -> None:
+    remote = replace(run(), progress={"mysql-replica-01": {"binlog_type": "remote"}})
+
+    kinds = [
+        source_status("mysql-replica-01", relay(), [(subtask(), of)])["subTaskStatus"][0]["sync"]["binlogType"]
+        for of in (remote, run(), None)
+    ]
+
+    assert kinds == ["remote", "local", "local"]
 
 
 def test_who_is_silent_is_shown_as_stopped() -> None:

@@ -1,0 +1,125 @@
+"""`purge-relay`: remove relay files that no task needs, on the machine where they lie.
+
+    purge-relay -s SOURCE --filename FILE [--sub-dir DIR]   everything in front of that file
+    purge-relay -s SOURCE --time 'YYYY-MM-DD hh:mm:ss'      files that ended before (local time)
+    purge-relay -s SOURCE --inactive                        everything that nobody needs
+
+With --dry-run nothing is touched, and the answer lists what would go. A relay may be writing meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli.inputs import SourceFilesDiffer
+from airflow_provider_dm.cli.output import Exit, Output
+from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.cli.relay_wish import worker
+from airflow_provider_dm.engine.config.yaml_file import load_source
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.purge import (
+    BeforeFile,
+    BeforeTime,
+    HeldFile,
+    Inactive,
+    PurgePlan,
+    PurgeUnclear,
+    Wish,
+)
+from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
+from airflow_provider_dm.launch.relays import own_relay_directory
+from airflow_provider_dm.launch.workdir import shared_relay
+
+HELP = "remove relay files that no task needs"
+
+Json = dict[str, Any]
+
+
+def add_verbs(verbs: Verbs) -> None:
+    parser = verbs.add("purge-relay", purge_relay, HELP)
+    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", required=True, dest="sources")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--filename", "-f", metavar="FILE", help="purge all files before this one")
+    what.add_argument("--time", metavar="TIME", type=local_time, help="purge files that ended before, in local time")
+    what.add_argument("--inactive", action="store_true", help="purge all files that no task needs")
+    parser.add_argument("--sub-dir", metavar="DIR", help="where FILE is; default: the newest sub-directory")
+    parser.add_argument("--dry-run", action="store_true", help="remove nothing, say what would go")
+    file_help = "the source's file, if its relay log lies elsewhere (relay-dir)"
+    parser.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, help=file_help)
+    meta_url.add_arguments(parser)
+
+
+def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
+    """DM's document; its `msg` says what was kept and for whom. Raises PurgeUnclear, SourceFilesDiffer."""
+    wish = wish_of(arguments)
+    store, _ = meta_url.open_store(arguments)
+    with store:
+        answers = [
+            _answer(store, source, _root(arguments, source), wish, output, dry_run=arguments.dry_run)
+            for source in arguments.sources
+        ]
+    return output.document({"result": all(answer["result"] for answer in answers), "msg": "", "sources": answers})
+
+
+def wish_of(arguments: argparse.Namespace) -> Wish:
+    """Raises PurgeUnclear."""
+    if arguments.filename is not None:
+        if len(arguments.sources) != 1:
+            raise PurgeUnclear("for --filename, only one source can be given at a time")
+        return BeforeFile(arguments.filename, arguments.sub_dir)
+    if arguments.sub_dir is not None:
+        raise PurgeUnclear("--sub-dir says where --filename is, which is missing")
+    return BeforeTime(arguments.time.timestamp()) if arguments.time else Inactive()
+
+
+def local_time(text: str) -> datetime:
+    """`YYYY-MM-DD hh:mm:ss`, local unless it names its offset."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not YYYY-MM-DD hh:mm:ss") from error
+
+
+def _root(arguments: argparse.Namespace, source: str) -> Path:
+    if arguments.source_file is None:
+        return shared_relay(meta_url.root_of(arguments), source)
+    config = load_source(arguments.source_file)
+    if config.source_id != source:
+        raise SourceFilesDiffer("purge-relay", source, config.source_id)
+    return own_relay_directory(config, meta_url.root_of(arguments))
+
+
+def _answer(store: MetaStore, source: str, root: Path, wish: Wish, output: Output, *, dry_run: bool) -> Json:
+    answer: Json = {"result": True, "msg": "", "source": source, "worker": worker(store.relay_status(source))}
+    try:
+        plan = plan_by_hand(store, source, root, wish)
+        if dry_run:
+            output.say(f"{source}: would remove {listed(plan.delete)}")
+            return {**answer, "msg": plan.held_by, "files": [_file(file) for file in plan.delete]}
+        purged = purge_by_hand(store, plan)
+    except DmError as error:
+        output.say(f"error {error}")
+        return {**answer, "result": False, "msg": str(error)}
+    output.say(f"{source}: removed {listed(purged.deleted)}")
+    return {**answer, "msg": _why_kept(plan, purged.returned)}
+
+
+def _why_kept(plan: PurgePlan, returned: Sequence[HeldFile]) -> str:
+    return f"{returned[0]} stays: a task came to need it meanwhile" if returned else plan.held_by
+
+
+def listed(files: Sequence[HeldFile]) -> str:
+    """For people: how many, how much, which."""
+    if not files:
+        return "nothing"
+    return f"{len(files)} files ({sum(file.size for file in files):,} bytes), {files[0]} to {files[-1]}"
+
+
+def _file(file: HeldFile) -> Json:
+    return {"subDir": str(file.sub_dir), "filename": str(file.file), "bytes": file.size}

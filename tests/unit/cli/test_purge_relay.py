@@ -1,0 +1,244 @@
+"""purge-relay and stop-task: DM's documents, and that a doubt purges nothing."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Holder, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
+from tests.unit.relay.events import file_of
+
+SOURCE = "mysql-replica-01"
+FIRST, SECOND = "deb76a2b-09cc-11e9-9129-5242cf3bb246", "e4e0e8ab-09cc-11e9-9220-82cc35207219"
+TREE = (
+    f"{FIRST}.000001/mysql-bin.000001",
+    f"{FIRST}.000001/mysql-bin.000002",
+    f"{FIRST}.000001/mysql-bin.000003",
+    f"{SECOND}.000002/mysql-bin.000001",
+    f"{FIRST}.000003/mysql-bin.000001",
+)
+
+
+@dataclass
+class Desk:
+    """A work directory with the seed's relay log and a metadata DB."""
+
+    work: Path
+    store: MetaStore
+    capsys: pytest.CaptureFixture[str]
+    said: str = ""
+
+    def __call__(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        assert main([*arguments, "--work-dir", str(self.work)]) == code
+        printed = self.capsys.readouterr()
+        self.said = printed.err
+        found: dict[str, Any] = json.loads(printed.out)
+        return found
+
+    @property
+    def root(self) -> Path:
+        return self.work / "relay" / SOURCE
+
+    def files(self) -> list[str]:
+        return sorted(str(path.relative_to(self.root)) for path in self.root.glob("*/mysql-bin.*"))
+
+    def needs(self, file: str, suffix: int, task: str = "shop") -> None:
+        here = Location(file, 4, suffix=suffix)
+        self.store.put_subtask(task, SOURCE, unit=Unit.SYNC, stage=Stage.STOPPED, needed=here)
+
+    def run(self, task: str = "shop") -> None:
+        self.store.start_run("r1", task=task, app="incremental_sync", holder=Holder("dmctl", "1", "worker9"))
+
+
+@pytest.fixture
+def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
+    work = tmp_path / "work"
+    root = work / "relay" / SOURCE
+    for name in TREE:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(file_of(2)[0])
+        (root / name).parent.joinpath("relay.meta").write_text("")
+    (root / INDEX).write_text("".join(f"{name}\n" for name in dict.fromkeys(name.split("/")[0] for name in TREE)))
+    url = f"sqlite:///{work / 'meta.db'}"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        store.put_relay_status(RelayStatus(SOURCE, Stage.RUNNING, sub_dir=f"{FIRST}.000003", host="worker1", pid=1))
+        yield Desk(work, store, capsys)
+
+
+def document(msg: str = "", *, result: bool = True) -> dict[str, Any]:
+    answer = {"result": result, "msg": msg, "source": SOURCE, "worker": "worker1"}
+    return {"result": result, "msg": "", "sources": [answer]}
+
+
+def test_the_seeds_first_example(desk: Desk) -> None:
+    sub_dir = f"{SECOND}.000002"
+
+    said = desk("purge-relay", "-s", SOURCE, "--filename", "mysql-bin.000001", "--sub-dir", sub_dir)
+
+    assert said == document()
+    assert list(said) == ["result", "msg", "sources"]
+    assert list(said["sources"][0]) == ["result", "msg", "source", "worker"]
+    assert desk.files() == sorted(TREE[3:])
+    assert (desk.root / INDEX).read_text() == f"{SECOND}.000002\n{FIRST}.000003\n"
+    assert not (desk.root / f"{FIRST}.000001").exists()
+
+
+def test_the_seeds_second_example(desk: Desk) -> None:
+    assert desk("purge-relay", "-s", SOURCE, "--filename", "mysql-bin.000001") == document()
+
+    assert desk.files() == [TREE[4]]
+    assert (desk.root / INDEX).read_text() == f"{FIRST}.000003\n"
+    assert "removed 4 files" in desk.said
+
+
+def test_a_dry_run_touches_nothing_and_lists_what_would_go(desk: Desk) -> None:
+    said = desk("purge-relay", "-s", SOURCE, "--filename", "mysql-bin.000001", "--dry-run")
+
+    listed = said["sources"][0].pop("files")
+    assert said == document()
+    assert [f"{one['subDir']}/{one['filename']}" for one in listed] == list(TREE[:4])
+    assert {one["bytes"] for one in listed} == {len(file_of(2)[0])}
+    assert desk.files() == sorted(TREE)
+
+
+def test_a_task_that_is_stopped_keeps_its_files_until_it_is_released(desk: Desk) -> None:
+    desk.needs("mysql-bin.000002", 1)
+    wish = ("purge-relay", "-s", SOURCE, "--inactive")
+
+    held = desk(*wish)
+    assert desk.files() == sorted(TREE[1:])
+    assert "task shop (Stopped) needs mysql-bin.000002:4" in held["sources"][0]["msg"]
+
+    assert desk("stop-task", "shop", "-s", SOURCE)["result"] is True
+    desk(*wish)
+    assert desk.files() == [TREE[4]]
+
+
+def test_by_time_the_local_clock_counts(desk: Desk) -> None:
+    long_ago, tomorrow = "2001-01-01 00:00:00", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + 86400))
+
+    desk("purge-relay", "-s", SOURCE, "--time", long_ago)
+    assert desk.files() == sorted(TREE)
+    desk("purge-relay", "-s", SOURCE, "--time", tomorrow)
+    assert desk.files() == [TREE[4]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--filename", "mysql-bin.000001", "--sub-dir", "../.."), "DM-4051"),
+        (("--filename", "mysql-bin.000001", "--sub-dir", "/"), "DM-4051"),
+        (("--filename", "mysql-bin.000001", "--sub-dir", f"{FIRST}.000004"), "DM-4051"),
+        (("--filename", "../../mysql-bin.000001"), "DM-4050"),
+        (("--filename", "mysql-bin.000007"), "DM-4050"),
+    ],
+)
+def test_what_is_not_there_purges_nothing_and_says_why(desk: Desk, arguments: tuple[str, ...], code: str) -> None:
+    said = desk("purge-relay", "-s", SOURCE, *arguments, code=1)
+
+    assert code in said["sources"][0]["msg"]
+    assert said == document(said["sources"][0]["msg"], result=False)
+    assert desk.files() == sorted(TREE)
+
+
+def test_a_task_that_has_not_said_what_it_needs_is_named(desk: Desk) -> None:
+    desk.store.put_subtask("shop", SOURCE, unit=Unit.DUMP, stage=Stage.NEW, needed=None)
+
+    said = desk("purge-relay", "-s", SOURCE, "--inactive", code=1)
+
+    assert "task shop (New) has not said" in said["sources"][0]["msg"]
+    assert desk.files() == sorted(TREE)
+
+
+@pytest.mark.parametrize("how", [(), ("--dry-run",)], ids=["for real", "dry run"])
+def test_a_metadata_db_that_knows_no_relay_of_the_source_purges_nothing(
+    desk: Desk, tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    other = f"sqlite:///{tmp_path / 'other.db'}"
+    migrate(other)
+
+    said = desk("purge-relay", "-s", SOURCE, "--inactive", "--meta-url", other, *how, code=1)
+
+    assert "DM-4058" in said["sources"][0]["msg"]
+    assert desk.files() == sorted(TREE)
+
+
+def test_a_metadata_db_that_cannot_be_reached_purges_nothing(desk: Desk) -> None:
+    gone = "mysql+pymysql://dm@127.0.0.1:1/dm"
+
+    assert main(["purge-relay", "-s", SOURCE, "--inactive", "--meta-url", gone, "--work-dir", str(desk.work)]) == 1
+    assert desk.files() == sorted(TREE)
+
+
+def test_one_file_name_means_one_source(desk: Desk) -> None:
+    both = ["-s", SOURCE, "-s", "other"]
+
+    assert main(["purge-relay", *both, "--filename", "mysql-bin.000001", "--work-dir", str(desk.work)]) == 1
+    assert "for --filename, only one source can be given at a time" in desk.capsys.readouterr().err
+    assert main(["purge-relay", *both, "--inactive", "--work-dir", str(desk.work)]) == 1
+    answers = json.loads(desk.capsys.readouterr().out)["sources"]
+    assert [answer["result"] for answer in answers] == [True, False]
+    assert "DM-4055" in answers[1]["msg"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--inactive", "--filename", "a.000001"), ("--time", "yesterday")], ids=["none", "two", "no time"]
+)
+def test_an_unclear_wish_is_a_wrong_command_line(desk: Desk, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["purge-relay", "-s", SOURCE, *arguments])
+
+    assert ended.value.code == 2
+
+
+def test_a_relay_log_elsewhere_is_found_by_the_sources_file(desk: Desk, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    desk.root.rename(elsewhere)
+    file = tmp_path / "source.yaml"
+    file.write_text(f"source-id: {SOURCE}\nenable-relay: true\nrelay-dir: {elsewhere}\n")
+
+    desk("purge-relay", "-s", SOURCE, "--inactive", "--source-file", str(file))
+
+    directory = RelayDirectory(elsewhere)
+    assert [len(directory.files(one)) for one in directory.sub_dirs()] == [1]
+
+
+# stop-task
+
+
+def test_a_task_that_runs_is_not_forgotten(desk: Desk) -> None:
+    desk.needs("mysql-bin.000002", 1)
+    desk.run()
+
+    said = desk("stop-task", "shop", code=1)
+
+    assert said["sources"] == [{"result": False, "msg": said["msg"], "source": SOURCE, "worker": "worker9"}]
+    assert "task shop is running on worker9" in said["msg"]
+    assert len(desk.store.list_subtasks(task="shop")) == 1
+
+
+def test_a_task_that_has_ended_is_forgotten_on_the_sources_named(desk: Desk) -> None:
+    desk.needs("mysql-bin.000002", 1)
+    desk.store.put_subtask("shop", "other", unit=Unit.SYNC, stage=Stage.STOPPED, needed=None)
+    desk.run()
+    desk.store.finish_run("r1", stage=Stage.STOPPED)
+
+    said = desk("stop-task", "shop", "-s", SOURCE)
+
+    assert list(said) == ["op", "result", "msg", "sources"]
+    assert said["op"] == "Stop"
+    assert [one.source for one in desk.store.list_subtasks(task="shop")] == ["other"]
+
+
+def test_a_task_that_nobody_knows_is_said_to_be_unknown(desk: Desk) -> None:
+    assert desk("stop-task", "ship", code=1)["msg"] == "no task ship is known on these sources"

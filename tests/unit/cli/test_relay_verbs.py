@@ -1,0 +1,248 @@
+"""start-, stop-, pause-, resume-relay, query-status of a source: the seed's documents, byte for byte."""
+
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.cli import relay_wish
+from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+
+ONE, TWO = "mysql-replica-01", "mysql-replica-02"
+HOST = socket.gethostname()
+
+PAUSED = """\
+{
+    "op": "PauseRelay",
+    "result": true,
+    "msg": "",
+    "sources": [
+        {
+            "result": true,
+            "msg": "",
+            "source": "mysql-replica-01",
+            "worker": "worker1"
+        },
+        {
+            "result": true,
+            "msg": "",
+            "source": "mysql-replica-02",
+            "worker": "worker2"
+        }
+    ]
+}
+"""
+RESUMED = """\
+{
+    "op": "ResumeRelay",
+    "result": true,
+    "msg": "",
+    "sources": [
+        {
+            "result": true,
+            "msg": "",
+            "source": "mysql-replica-01",
+            "worker": "worker1"
+        }
+    ]
+}
+"""
+STATUS = """\
+{
+    "result": true,
+    "msg": "",
+    "sources": [
+        {
+            "result": true,
+            "msg": "no sub task started",
+            "sourceStatus": {
+                "source": "mysql-replica-01",
+                "worker": "worker2",
+                "result": null,
+                "relayStatus": {
+                    "masterBinlog": "(mysql-bin.000005, 916)",
+                    "masterBinlogGtid": "09bec856-ba95-11ea-850a-58f2b4af5188:1-28",
+                    "relaySubDir": "09bec856-ba95-11ea-850a-58f2b4af5188.000001",
+                    "relayBinlog": "(mysql-bin.000005, 4)",
+                    "relayBinlogGtid": "09bec856-ba95-11ea-850a-58f2b4af5188:1-28",
+                    "relayCatchUpMaster": false,
+                    "stage": "Running",
+                    "result": null
+                }
+            },
+            "subTaskStatus": []
+        }
+    ]
+}
+"""
+GOOD = '{\n    "result": true,\n    "msg": ""\n}\n'
+
+
+@dataclass
+class Meta:
+    """A metadata DB, and relays that report to it."""
+
+    url: str
+    store: MetaStore
+
+    def __call__(self, *arguments: str) -> int:
+        return main([*arguments, "--meta-url", self.url])
+
+    def relay(self, source: str, stage: Stage = Stage.RUNNING, *, host: str = HOST, pid: int | None = None) -> None:
+        self.store.put_relay_status(RelayStatus(source, stage, host=host, pid=pid or os.getpid()))
+
+    @contextmanager
+    def obedient(self, **hosts: str) -> Iterator[None]:
+        """Relays that do what they are told, as those of other machines."""
+        ended = threading.Event()
+        names = {ONE: hosts.get("one"), TWO: hosts.get("two")}
+
+        def obey() -> None:
+            while not ended.wait(0.05):
+                for source, host in names.items():
+                    if host and (stage := self.store.relay_desired(source)):
+                        self.relay(source, stage, host=host)
+
+        for source, host in names.items():
+            if host:
+                self.relay(source, host=host)
+        thread = threading.Thread(target=obey)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+@pytest.fixture
+def meta(tmp_path: Path) -> Iterator[Meta]:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        yield Meta(url, store)
+
+
+Printed = Callable[[], str]
+
+
+@pytest.fixture
+def out(capsys: pytest.CaptureFixture[str]) -> Printed:
+    return lambda: capsys.readouterr().out
+
+
+def test_pause_and_resume_print_what_the_seed_prints(meta: Meta, out: Printed) -> None:
+    with meta.obedient(one="worker1", two="worker2"):
+        assert meta("pause-relay", "-s", ONE, "-s", TWO) == 0
+        assert out() == PAUSED
+        assert meta("resume-relay", "-s", ONE) == 0
+        assert out() == RESUMED
+
+    assert [meta.store.relay_desired(source) for source in (ONE, TWO)] == [Stage.RUNNING, Stage.PAUSED]
+
+
+def test_with_json_it_is_the_same_document_in_one_line(meta: Meta, out: Printed) -> None:
+    with meta.obedient(one="worker1"):
+        assert meta("resume-relay", "-s", ONE, "--json") == 0
+
+    (line,) = out().splitlines()
+    assert json.dumps(json.loads(line), indent=4) + "\n" == RESUMED
+
+
+def test_a_relay_that_does_not_obey_is_named(meta: Meta, out: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_wish, "OBEY_SECONDS", 0.3)
+    meta.relay(ONE)
+
+    assert meta("pause-relay", "-s", ONE) == 1
+
+    said = json.loads(out())
+    assert (said["result"], said["sources"][0]["result"]) == (False, False)
+    assert "is still Running after" in said["sources"][0]["msg"]
+    assert said["sources"][0]["worker"] == HOST
+
+
+def a_dead_process() -> int:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    return child.pid
+
+
+@pytest.mark.parametrize("dead", ["never there", "stopped", "killed"])
+@pytest.mark.parametrize("verb", ["pause-relay", "resume-relay"])
+def test_where_no_relay_runs_the_answer_is_no_and_comes_at_once(meta: Meta, out: Printed, verb: str, dead: str) -> None:
+    if dead != "never there":
+        meta.relay(ONE, Stage.STOPPED if dead == "stopped" else Stage.RUNNING, pid=a_dead_process())
+    began = time.monotonic()
+
+    assert meta(verb, "-s", ONE) == 1
+
+    assert f"no relay of {ONE} is running" in json.loads(out())["sources"][0]["msg"]
+    assert time.monotonic() - began < relay_wish.OBEY_SECONDS
+
+
+def test_why_a_relay_has_ended_is_said(meta: Meta, out: Printed) -> None:
+    error = {"ErrCode": "DM-4022", "Message": "needed, purged."}
+    meta.store.put_relay_status(RelayStatus(ONE, Stage.PAUSED, error=error, pid=None, host=HOST))
+
+    assert meta("resume-relay", "-s", ONE) == 1
+
+    assert "(its last error: [DM-4022] needed, purged.)" in json.loads(out())["sources"][0]["msg"]
+
+
+@pytest.mark.parametrize("workers", [(), ("worker1", "worker2")])
+def test_start_and_stop_print_what_the_seed_prints(meta: Meta, out: Printed, workers: tuple[str, ...]) -> None:
+    meta.relay(ONE, Stage.PAUSED)
+
+    assert meta("start-relay", "-s", ONE, *workers) == 0
+    assert out() == GOOD
+    assert meta.store.relay_desired(ONE) is Stage.RUNNING
+    assert meta("stop-relay", "-s", ONE, *workers) == 0
+    assert out() == GOOD
+    assert meta.store.relay_desired(ONE) is Stage.STOPPED
+
+
+def test_start_relay_without_a_relay_says_how_to_run_one(meta: Meta, out: Printed) -> None:
+    assert meta("start-relay", "-s", ONE) == 1
+
+    said = json.loads(out())
+    assert said["result"] is False
+    assert f"dmctl start-relay -s {ONE} --source-file" in said["msg"]
+    assert meta.store.relay_desired(ONE) is Stage.RUNNING
+
+
+def test_start_relay_wants_to_know_which_source(meta: Meta, capsys: pytest.CaptureFixture[str]) -> None:
+    assert meta("start-relay") == 1
+
+    assert "DM-1313" in capsys.readouterr().err
+
+
+def test_stop_relay_is_written_where_relays_look_also_when_none_runs(meta: Meta, out: Printed) -> None:
+    assert meta("stop-relay", "-s", ONE, "-s", TWO) == 0
+
+    assert [meta.store.relay_desired(source) for source in (ONE, TWO)] == [Stage.STOPPED, Stage.STOPPED]
+    assert json.loads(out()) == {"result": True, "msg": f"no relay is running of {ONE}, {TWO}"}
+
+
+def test_query_status_of_a_source_is_the_seeds_document(meta: Meta, out: Printed) -> None:
+    gtids = "09bec856-ba95-11ea-850a-58f2b4af5188:1-28"
+    here, there = Location("mysql-bin.000005", 4, gtids), Location("mysql-bin.000005", 916, gtids)
+    sub_dir = "09bec856-ba95-11ea-850a-58f2b4af5188.000001"
+    meta.store.put_relay_status(RelayStatus(ONE, Stage.RUNNING, there, here, sub_dir, host="worker2", pid=1))
+
+    assert meta("query-status", "-s", ONE) == 0
+    printed = out()
+    assert printed == STATUS
+    assert meta("query-status", "-s", ONE, "--json") == 0
+    assert [*map(json.dumps, json.loads(out()).items())] == [*map(json.dumps, json.loads(printed).items())]

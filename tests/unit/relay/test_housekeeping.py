@@ -1,0 +1,152 @@
+"""The relay's own purge: when it looks, what it takes, and that nothing ever stops it."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
+from airflow_provider_dm.engine.relay.purge_files import sole_purger
+from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from tests.unit.relay.events import file_of
+
+SOURCE, SUB_DIR = "replica-01", "0-1.000001"
+WANTS_SPACE: Mapping[str, int] = MappingProxyType({"remain_space": 1 << 30})
+"""So many GB are never free: every look takes all that it may."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MetaStore]:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        yield store
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "relay" / SUB_DIR
+    folder.mkdir(parents=True)
+    for number in range(1, 6):
+        (folder / f"bin.{number:06d}").write_bytes(file_of(number)[0])
+    return folder.parent
+
+
+def keeper(
+    root: Path, store: MetaStore, purge: Mapping[str, int] = WANTS_SPACE, spool: SpoolSpec | None = None
+) -> Housekeeper:
+    config = SourceConfig.model_validate({"source_id": SOURCE, "purge": purge})
+    endpoint = EndpointSpec(name=SOURCE, host="nowhere", port=1, user="nobody")
+    source = SourceSpec(config=config, endpoint=endpoint, relay_dir=str(root))
+    return Housekeeper(RelaySpec(source=source, spool=spool, meta_url=SecretRef(env="UNUSED")), store)
+
+
+def needs(
+    store: MetaStore, file: str, task: str = "shop", stage: Stage = Stage.STOPPED, unit: Unit = Unit.SYNC
+) -> None:
+    store.put_subtask(task, SOURCE, unit=unit, stage=stage, needed=Location(file, 4))
+
+
+def files(root: Path) -> list[int]:
+    return [one.file.number for one in RelayDirectory(root).files(RelayDirectory(root).sub_dirs()[0])]
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_it_looks_by_itself_and_takes_what_nobody_needs(root: Path, store: MetaStore) -> None:
+    needs(store, "bin.000003")
+    with keeper(root, store, {**WANTS_SPACE, "interval": 1}):
+        wait_until(lambda: files(root) == [3, 4, 5])
+        needs(store, "bin.000005")
+        wait_until(lambda: files(root) == [5])
+
+
+def test_a_load_that_has_not_ended_holds_its_start(root: Path, store: MetaStore) -> None:
+    needs(store, "bin.000002", stage=Stage.RUNNING, unit=Unit.LOAD)
+    needs(store, "bin.000005", task="other", stage=Stage.RUNNING)
+
+    freed = keeper(root, store).purge_now()
+
+    assert files(root) == [2, 3, 4, 5]
+    assert freed == len(file_of(1)[0])
+
+
+def test_whom_it_kept_files_for_is_said_once(root: Path, store: MetaStore, caplog: pytest.LogCaptureFixture) -> None:
+    needs(store, "bin.000001")
+    housekeeper = keeper(root, store)
+
+    with caplog.at_level(logging.WARNING):
+        assert [housekeeper.purge_now() for _ in range(3)] == [0, 0, 0]
+
+    (said,) = caplog.messages
+    assert "0-1.000001/bin.000001 stays: task shop (Stopped) needs bin.000001:4" in said
+
+
+@pytest.mark.parametrize("off", [{"interval": 0}, {"remain_space": 0}], ids=["interval: 0", "no reason is left"])
+def test_what_is_switched_off_takes_nothing(root: Path, store: MetaStore, off: dict[str, int]) -> None:
+    with keeper(root, store, {**WANTS_SPACE, **off}) as housekeeper:
+        assert housekeeper.purge_now() == 0
+        assert housekeeper._thread is None
+
+    assert files(root) == [1, 2, 3, 4, 5]
+
+
+def test_an_unknown_need_takes_nothing(root: Path, store: MetaStore, caplog: pytest.LogCaptureFixture) -> None:
+    store.put_subtask("shop", SOURCE, unit=Unit.DUMP, stage=Stage.NEW, needed=None)
+
+    assert keeper(root, store).purge_now() == 0
+
+    assert files(root) == [1, 2, 3, 4, 5]
+    assert "DM-4052" in caplog.text
+
+
+def test_a_metadata_db_that_is_gone_takes_nothing(
+    root: Path, store: MetaStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "meta.db").write_bytes(b"not a database, but what is left of one" * 100)
+
+    assert keeper(root, store).purge_now() == 0
+
+    assert files(root) == [1, 2, 3, 4, 5]
+    assert "nothing could be purged" in caplog.text
+
+
+def test_a_purge_of_somebody_else_is_waited_for_until_the_next_look(root: Path, store: MetaStore) -> None:
+    housekeeper = keeper(root, store)
+
+    with sole_purger(root):
+        assert housekeeper.purge_now() == 0
+    assert housekeeper.purge_now() > 0
+
+
+def test_it_begins_by_undoing_what_a_dead_purge_left(root: Path, store: MetaStore) -> None:
+    (root / SUB_DIR / "bin.000001").rename(root / SUB_DIR / ".bin.000001.purged")
+
+    with keeper(root, store):
+        assert files(root) == [1, 2, 3, 4, 5]
+
+
+def test_a_private_directory_keeps_only_what_its_own_task_needs(root: Path, store: MetaStore) -> None:
+    needs(store, "bin.000001", task="other")
+    spool = SpoolSpec(task="shop", limit_bytes=1)
+    housekeeper = keeper(root, store, {"interval": 0}, spool)
+
+    assert housekeeper.purge_now() == 0, "the task has not said where it stands"
+    needs(store, "bin.000004", stage=Stage.RUNNING)
+    with housekeeper:
+        wait_until(lambda: files(root) == [4, 5])

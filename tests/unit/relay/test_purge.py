@@ -1,0 +1,261 @@
+"""Which relay files may go: the seed's examples, the reasons, and the law that nothing needed ever goes."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.config.source import PurgeConfig
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.relay.directory import SubDir
+from airflow_provider_dm.engine.relay.housekeeping import GIGABYTE, wishes_of
+from airflow_provider_dm.engine.relay.purge import (
+    BeforeFile,
+    BeforeTime,
+    FreeSpace,
+    HeldFile,
+    Inactive,
+    NoSuchRelayFile,
+    NoSuchRelaySubDir,
+    PurgePlan,
+    RelayLog,
+    Wish,
+    first_kept,
+    plan_purge,
+)
+from airflow_provider_dm.engine.relay.purge_by_hand import RelayNotReported, check_reported
+from airflow_provider_dm.engine.relay.purge_needs import Need, NeedUnknown, NeedUnrelated, needs_of
+
+FIRST, SECOND = "deb76a2b-09cc-11e9-9129-5242cf3bb246", "e4e0e8ab-09cc-11e9-9220-82cc35207219"
+SEED = (
+    f"{FIRST}.000001/mysql-bin.000001",
+    f"{FIRST}.000001/mysql-bin.000002",
+    f"{FIRST}.000001/mysql-bin.000003",
+    f"{SECOND}.000002/mysql-bin.000001",
+    f"{FIRST}.000003/mysql-bin.000001",
+)
+
+
+def held(name: str, size: int = 100, ended_at: float = 0.0) -> HeldFile:
+    sub_dir, _, file = name.partition("/")
+    return HeldFile(SubDir.parse(sub_dir), BinlogFile.parse(file), size, ended_at)
+
+
+def log_of(*files: HeldFile) -> RelayLog:
+    return RelayLog("mysql-replica-01", Path("/relay"), files)
+
+
+def numbered(count: int) -> RelayLog:
+    return log_of(*(held(f"0-1.000001/bin.{number:06d}", 100, 1000.0 * number) for number in range(1, count + 1)))
+
+
+def need(file: str, suffix: int = 1, task: str = "shop", stage: Stage = Stage.STOPPED) -> Need:
+    return Need(task, Location(file, 4, suffix=suffix), stage)
+
+
+def gone(plan: PurgePlan) -> list[str]:
+    return [str(file) for file in plan.delete]
+
+
+# By name: the two examples of the seed
+
+
+def test_seed_one_everything_before_a_file_of_an_older_sub_directory() -> None:
+    plan = plan_purge(log_of(*map(held, SEED)), (), BeforeFile("mysql-bin.000001", f"{SECOND}.000002"))
+
+    assert gone(plan) == list(SEED[:3])
+
+
+def test_seed_two_everything_before_a_file_of_the_newest_sub_directory() -> None:
+    plan = plan_purge(log_of(*map(held, SEED)), (), BeforeFile("mysql-bin.000001"))
+
+    assert gone(plan) == list(SEED[:4])
+
+
+@pytest.mark.parametrize("sub_dir", ["../..", "/etc", "", ".", f"{FIRST}.000009", f"{FIRST}.000001/", "*"])
+def test_what_is_no_sub_directory_purges_nothing_and_says_so(sub_dir: str) -> None:
+    with pytest.raises(NoSuchRelaySubDir) as refused:
+        plan_purge(log_of(*map(held, SEED)), (), BeforeFile("mysql-bin.000001", sub_dir))
+
+    assert "nothing is purged" in str(refused.value)
+    assert f"{SECOND}.000002" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["mysql-bin.000009", "../mysql-bin.000001", "/etc/passwd", "relay.meta", "", "1"])
+def test_what_is_no_file_there_purges_nothing_and_says_so(name: str) -> None:
+    with pytest.raises(NoSuchRelayFile, match=r"nothing is purged: .* holds mysql-bin\.000001 to mysql-bin\.000003"):
+        plan_purge(log_of(*map(held, SEED)), (), BeforeFile(name, f"{FIRST}.000001"))
+
+
+# By time, by space, all
+
+
+def test_by_time_stops_at_the_first_newer_file() -> None:
+    files = [held(f"0-1.000001/bin.{number:06d}", ended_at=at) for number, at in enumerate((10, 20, 99, 20, 20), 1)]
+
+    assert len(plan_purge(log_of(*files), (), BeforeTime(50)).delete) == 2
+
+
+@pytest.mark.parametrize(("size", "files"), [(0, 0), (-5, 0), (1, 1), (100, 1), (101, 2), (10_000, 4)])
+def test_by_space_as_many_of_the_oldest_as_are_needed(size: int, files: int) -> None:
+    assert len(plan_purge(numbered(5), (), FreeSpace(size)).delete) == files
+
+
+def test_the_newest_file_never_goes() -> None:
+    plan = plan_purge(numbered(3), (), Inactive())
+
+    assert gone(plan) == ["0-1.000001/bin.000001", "0-1.000001/bin.000002"]
+    assert plan.held_by == "0-1.000001/bin.000003 stays: 0-1.000001/bin.000003 is the newest file"
+
+
+def test_of_several_wishes_the_one_that_reaches_furthest() -> None:
+    assert len(plan_purge(numbered(9), (), FreeSpace(150), BeforeTime(4500.0)).delete) == 4
+    assert plan_purge(numbered(9), ()).delete == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "free", "wishes"),
+    [
+        ({}, 20 * GIGABYTE, ()),
+        ({}, 5 * GIGABYTE, (FreeSpace(10 * GIGABYTE),)),
+        ({"interval": 0, "expires": 1}, 0, ()),
+        ({"remain_space": 0, "expires": 2}, 0, (BeforeTime(10_000.0 - 7200.0),)),
+        ({"remain_space": 1, "expires": 2}, 0, (FreeSpace(GIGABYTE), BeforeTime(10_000.0 - 7200.0))),
+    ],
+)
+def test_what_source_yaml_wants(config: dict[str, int], free: int, wishes: tuple[Wish, ...]) -> None:
+    assert wishes_of(PurgeConfig(**config), free_bytes=free, now=10_000.0) == wishes
+
+
+# What tasks need
+
+
+def status(task: str, stage: Stage, needed: Location | None, unit: Unit = Unit.SYNC) -> SubtaskStatus:
+    return SubtaskStatus(task, "mysql-replica-01", unit, stage, needed, None, datetime(2026, 1, 1, tzinfo=UTC), 0.0)
+
+
+def test_whoever_holds_a_file_is_named() -> None:
+    needs = (need("bin.000002"), need("bin.000003", task="archive", stage=Stage.RUNNING))
+
+    plan = plan_purge(numbered(5), needs, BeforeFile("bin.000004"))
+
+    assert gone(plan) == ["0-1.000001/bin.000001"]
+    assert [str(kept) for kept in plan.kept] == [
+        "task shop (Stopped) needs bin.000002:4",
+        "task shop (Stopped) needs bin.000002:4; task archive (Running) needs bin.000003:4",
+    ]
+    assert plan.held_by.startswith("0-1.000001/bin.000002 stays: task shop")
+
+
+@pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.FINISHED])
+@pytest.mark.parametrize("unit", [Unit.DUMP, Unit.LOAD, Unit.SYNC])
+def test_the_file_of_a_need_stays_whatever_the_task_is_doing(stage: Stage, unit: Unit) -> None:
+    needs = needs_of([status("shop", stage, Location("bin.000002", 4), unit)])
+
+    assert first_kept(numbered(5).files, needs) == 1
+
+
+def test_a_finished_task_needs_nothing() -> None:
+    assert (
+        needs_of([status("shop", Stage.FINISHED, Location("bin.000001", 4)), status("x", Stage.FINISHED, None)]) == ()
+    )
+
+
+def test_a_task_that_has_not_said_what_it_needs_stops_every_purge() -> None:
+    known = status("other", Stage.RUNNING, Location("bin.000004", 4))
+
+    with pytest.raises(NeedUnknown, match=r"nothing is purged: task shop \(New\)"):
+        needs_of([known, status("shop", Stage.NEW, None)])
+
+
+def test_in_a_private_directory_only_its_task_counts() -> None:
+    statuses = [status("shop", Stage.RUNNING, Location("bin.000004", 4)), status("other", Stage.NEW, None)]
+
+    assert [one.task for one in needs_of(statuses, only_task="shop")] == ["shop"]
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [
+        (need("other-bin.000001"),),
+        (need("bin.000001", suffix=7),),
+        (need("bin.000001"), need("other-bin.000001", suffix=1, task="b")),
+    ],
+    ids=["another name", "a sub-directory to come", "two names"],
+)
+def test_a_need_of_another_log_stops_every_purge(needs: tuple[Need, ...]) -> None:
+    with pytest.raises(NeedUnrelated, match="nothing is purged"):
+        plan_purge(numbered(5), needs, Inactive())
+
+
+def test_a_need_in_an_older_sub_directory_holds_all_newer_ones() -> None:
+    plan = plan_purge(log_of(*map(held, SEED)), (need("mysql-bin.000003", suffix=1),), Inactive())
+
+    assert gone(plan) == list(SEED[:2])
+
+
+def test_a_need_older_than_the_log_holds_everything() -> None:
+    log = log_of(*map(held, SEED[3:]))
+
+    assert plan_purge(log, (need("mysql-bin.000002", suffix=1),), Inactive()).delete == ()
+
+
+# A metadata DB that knows nothing of this log
+
+
+@pytest.mark.parametrize("sub_dir", [None, f"{SECOND}.000005"])
+def test_a_metadata_db_of_somebody_else_is_refused(sub_dir: str | None) -> None:
+    status = RelayStatus("mysql-replica-01", Stage.RUNNING, sub_dir=sub_dir) if sub_dir else None
+
+    with pytest.raises(RelayNotReported, match="nothing is purged"):
+        check_reported(log_of(*map(held, SEED)), status)
+
+
+def test_the_metadata_db_that_the_relay_reports_to_is_taken() -> None:
+    check_reported(log_of(*map(held, SEED)), RelayStatus("mysql-replica-01", Stage.PAUSED, sub_dir=f"{FIRST}.000003"))
+
+
+# The law
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> RelayLog:
+    """Several sub-directories, each with a row of files from some number on; any ages and sizes."""
+    files = []
+    first = draw(st.integers(1, 3))
+    for suffix in range(first, first + draw(st.integers(1, 3))):
+        begin = draw(st.integers(1, 4))
+        for number in range(begin, begin + draw(st.integers(1, 4))):
+            size, ended = draw(st.integers(4, 500)), draw(st.floats(0, 100))
+            files.append(HeldFile(SubDir(FIRST, suffix), BinlogFile("bin", number), size, ended))
+    return log_of(*files)
+
+
+def places(log: RelayLog) -> st.SearchStrategy[Location]:
+    numbers = st.builds(BinlogFile, st.just("bin"), st.integers(1, 9)).map(str)
+    return st.builds(Location, numbers, st.integers(4, 99), suffix=st.integers(1, log.files[-1].sub_dir.suffix))
+
+
+def wishes(log: RelayLog) -> st.SearchStrategy[Wish]:
+    named = st.sampled_from(log.files).map(lambda file: BeforeFile(str(file.file), str(file.sub_dir)))
+    by_time = st.builds(BeforeTime, st.floats(-10, 1e12))  # a clock may say anything
+    return st.one_of(named, by_time, st.builds(FreeSpace, st.integers(-5, 5000)), st.just(Inactive()))
+
+
+@given(st.data())
+def test_no_file_at_or_behind_any_need_ever_goes(data: st.DataObject) -> None:
+    log = data.draw(logs())
+    stages = st.sampled_from([stage for stage in Stage if stage is not Stage.FINISHED])
+    needs = data.draw(st.lists(st.builds(Need, st.sampled_from("abc"), places(log), stages), max_size=4))
+
+    plan = plan_purge(log, needs, *data.draw(st.lists(wishes(log), max_size=3)))
+
+    assert plan.delete == log.files[: len(plan.delete)], "what is left has no hole"
+    assert log.files[-1] not in plan.delete
+    for file in plan.delete:
+        for one in needs:
+            assert (file.sub_dir.suffix, file.file.number) < (one.at.suffix, BinlogFile.parse(one.at.file).number)
+    assert {kept.file for kept in plan.kept}.isdisjoint(plan.delete)

@@ -1,0 +1,381 @@
+"""A purge on disk: two looks at the needs, links, locks, and death between any two steps."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, RelayDirectoryUnusable
+from airflow_provider_dm.engine.relay.meta import RelayMeta
+from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, PurgePlan, plan_purge
+from airflow_provider_dm.engine.relay.purge_files import (
+    Look,
+    PurgeFailed,
+    PurgeRuns,
+    purge,
+    restore_hidden,
+    sole_purger,
+)
+from airflow_provider_dm.engine.relay.purge_needs import Need
+from airflow_provider_dm.engine.relay.purge_survey import NoRelayLog, survey
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from tests.unit.relay.events import file_of
+from tests.unit.relay.test_purge import logs, places
+
+ONE, TWO = "0-1.000001", "0-2.000002"
+NAMES = (*(f"{ONE}/bin.{number:06d}" for number in (1, 2, 3)), *(f"{TWO}/bin.{number:06d}" for number in (1, 2, 3)))
+NEEDED = f"{TWO}/bin.000002"
+SOURCE = "replica-01"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two sub-directories of three files; each file's bytes are its own."""
+    for index, name in enumerate(NAMES):
+        path = tmp_path / "relay" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file_of(index)[0])
+        RelayMeta(path.name, path.stat().st_size).write(path.parent)
+    RelayDirectory(tmp_path / "relay").repair_index()
+    return tmp_path / "relay"
+
+
+def need(name: str = NEEDED) -> Need:
+    folder, _, file = name.partition("/")
+    return Need("shop", Location(file, 4, suffix=int(folder[-6:])), Stage.STOPPED)
+
+
+def looks(*answers: list[Need] | DmError) -> Look:
+    """One answer for each look; the last one for all further looks."""
+    left = list(answers)
+
+    def look() -> list[Need]:
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(answer, DmError):
+            raise answer
+        return answer
+
+    return look
+
+
+def planned(root: Path) -> PurgePlan:
+    return plan_purge(survey(SOURCE, root), [need()], Inactive())
+
+
+def visible(root: Path) -> list[str]:
+    directory = RelayDirectory(root)
+    return [f"{sub}/{one.file}" for sub in directory.sub_dirs() for one in directory.files(sub)]
+
+
+def everything(root: Path) -> set[str]:
+    return {
+        str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and not path.name.endswith(".lock")
+    }
+
+
+def test_what_nobody_needs_goes_with_its_sub_directory_and_its_line(root: Path) -> None:
+    purged = purge(planned(root), looks([need()]))
+
+    assert [str(file) for file in purged.deleted] == list(NAMES[:4])
+    assert everything(root) == {*NAMES[4:], f"{TWO}/relay.meta", INDEX}
+    assert (root / INDEX).read_text() == f"{TWO}\n"
+    assert [one.name for one in RelayReader(root).files(need().at)] == ["bin.000002", "bin.000003"]
+
+
+def test_planning_touches_nothing(root: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+
+    planned(root)
+
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def test_a_need_that_appears_while_files_are_hidden_gets_them_back(root: Path) -> None:
+    purged = purge(planned(root), looks([need()], [need(), need(NAMES[2])]))
+
+    assert [str(file) for file in purged.deleted] == list(NAMES[:2])
+    assert [str(file) for file in purged.returned] == [NAMES[2], NAMES[3]]
+    assert visible(root) == list(NAMES[2:])
+
+
+def test_a_metadata_db_that_fails_at_the_second_look_gets_everything_back(root: Path) -> None:
+    with pytest.raises(NoRelayLog):
+        purge(planned(root), looks([need()], NoRelayLog("any", "error")))
+
+    assert visible(root) == list(NAMES)
+
+
+def test_an_old_plan_is_looked_at_again(root: Path) -> None:
+    plan = planned(root)
+
+    purged = purge(plan, looks([need(NAMES[1])]))
+
+    assert [str(file) for file in purged.deleted] == [NAMES[0]]
+
+
+def test_a_plan_for_files_that_are_others_now_deletes_nothing(root: Path) -> None:
+    plan = planned(root)
+    (root / NAMES[0]).write_bytes(b"\xfebin and something else")
+
+    assert purge(plan, looks([need()])).deleted == ()
+    assert visible(root) == list(NAMES)
+
+
+def test_a_plan_for_what_is_the_newest_file_now_deletes_nothing(root: Path) -> None:
+    plan = planned(root)
+    for name in NAMES[1:]:
+        (root / name).unlink()
+
+    assert purge(plan, looks([])).deleted == ()
+    assert visible(root) == [NAMES[0]]
+
+
+def test_links_are_neither_seen_nor_followed(root: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "bin.000001").write_bytes(b"mine")
+    (root / "0-9.000009").symlink_to(elsewhere)
+    (root / ONE / "bin.000004").symlink_to(elsewhere / "bin.000001")
+    (root / ONE / ".bin.000005.purged").symlink_to(elsewhere / "bin.000001")
+
+    purge(planned(root), looks([need()]))
+
+    assert (elsewhere / "bin.000001").read_bytes() == b"mine"
+    assert (root / ONE / "bin.000004").is_symlink()
+
+
+def test_a_sub_directory_that_becomes_a_link_is_not_entered(root: Path, tmp_path: Path) -> None:
+    plan, elsewhere = planned(root), tmp_path / "elsewhere"
+
+    def swap_then_look() -> list[Need]:
+        if not elsewhere.exists():
+            (root / ONE).rename(elsewhere)
+            (root / ONE).symlink_to(elsewhere)
+        return [need()]
+
+    with pytest.raises(PurgeFailed):
+        purge(plan, swap_then_look)
+
+    assert [path.name for path in sorted(elsewhere.glob("bin.*"))] == ["bin.000001", "bin.000002", "bin.000003"]
+
+
+def test_files_of_others_keep_a_sub_directory(root: Path) -> None:
+    (root / ONE / "notes.txt").write_text("mine")
+
+    purge(planned(root), looks([need()]))
+
+    assert {path.name for path in (root / ONE).iterdir()} == {"notes.txt", "relay.meta"}
+
+
+def test_two_purges_exclude_each_other(root: Path) -> None:
+    with sole_purger(root), pytest.raises(PurgeRuns, match="process"):
+        purge(planned(root), looks([need()]))
+    assert visible(root) == list(NAMES)
+
+
+def test_leftovers_of_a_purge_that_is_under_way_are_left_to_it(root: Path) -> None:
+    hidden = (root / NAMES[0]).rename(root / ONE / ".bin.000001.purged")
+    with sole_purger(root):
+        restore_hidden(root)
+        assert hidden.exists()
+    restore_hidden(root)
+    assert visible(root) == list(NAMES)
+
+
+def test_a_name_that_is_taken_again_stays_with_its_new_holder(root: Path) -> None:
+    (root / ONE / ".bin.000001.purged").write_bytes(b"old")
+
+    restore_hidden(root)
+
+    assert (root / NAMES[0]).read_bytes() == file_of(0)[0]
+    assert visible(root) == list(NAMES)
+
+
+def test_there_is_nothing_to_purge_where_no_relay_log_is(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "none"):
+        with pytest.raises(NoRelayLog):
+            survey(SOURCE, place)
+
+
+def test_a_directory_whose_order_is_unknown_is_refused(root: Path) -> None:
+    (root / "0-3.000001").mkdir()
+    (root / "0-3.000001" / "bin.000001").write_bytes(b"\xfebin")
+
+    with pytest.raises(RelayDirectoryUnusable):
+        survey(SOURCE, root)
+
+
+def test_a_file_is_as_young_as_its_mtime_and_the_first_event_behind_it(root: Path) -> None:
+    """A restored directory has old mtimes, a copied one new ones: the younger of the two witnesses counts."""
+    begun = 1_700_000_000  # what the events of these files say
+    for name in NAMES[:2]:
+        os.utime(root / name, (1, 1))
+    os.utime(root / NAMES[2], (begun + 500, begun + 500))
+
+    ages = [file.ended_at for file in survey(SOURCE, root).files[:3]]
+
+    assert ages == [begun, begun, begun + 500]
+    assert len(plan_purge(survey(SOURCE, root), [], BeforeTime(begun + 1)).delete) == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_on_any_disk_no_file_goes_that_either_look_finds_needed(data: st.DataObject) -> None:
+    log = data.draw(logs())
+    needs = st.lists(st.builds(Need, st.just("shop"), places(log), st.just(Stage.STOPPED)), max_size=2)
+    at_plan, at_start, at_end = data.draw(needs), data.draw(needs), data.draw(needs)
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        for held in log.files:
+            (root / str(held.sub_dir)).mkdir(exist_ok=True)
+            (root / str(held)).write_bytes(bytes(held.size))
+        RelayDirectory(root).repair_index()
+        purged = purge(plan_purge(survey(SOURCE, root), at_plan, Inactive()), looks(at_start, at_end))
+
+        floor = min((one.order for one in (*at_plan, *at_start, *at_end)), default=log.files[-1].order)
+        must_go = [str(file) for file in log.files[:-1] if file.order < floor]
+        assert [str(file) for file in purged.deleted] == must_go
+        assert visible(root) == [str(file) for file in log.files[len(must_go) :]]
+
+
+# Death between any two steps
+
+STEPS = ("rename", "unlink", "rmdir", "fsync", "open", "ftruncate", "pwrite", "write")
+
+
+class Died(BaseException):
+    """kill -9: nothing that comes later happens either."""
+
+
+@contextmanager
+def dying_at(step: int) -> Iterator[Callable[[], int]]:
+    """Each change of the disk counts; from `step` on none happens. Yields how many there were."""
+    count = 0
+    real: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in STEPS}
+
+    def counted(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count > step:
+                raise Died
+            return real[name](*arguments, **options)
+
+        return call
+
+    for name in STEPS:
+        setattr(os, name, counted(name))
+    try:
+        yield lambda: count
+    finally:
+        for name in STEPS:
+            setattr(os, name, real[name])
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Every binlog file that is there, hidden or not, by its name."""
+    found = {}
+    for path in root.glob("*/*bin.*"):
+        name = path.name.removeprefix(".").removesuffix(".purged")
+        found[f"{path.parent.name}/{name}"] = path.read_bytes()
+    return found
+
+
+def test_death_between_any_two_steps_loses_nothing_needed_and_the_next_run_finishes(root: Path, tmp_path: Path) -> None:
+    original = contents(root)
+    plan, states = planned(root), set()
+    for step in range(1000):
+        here = fresh_copy(root, tmp_path / "copies" / str(step))
+        died = purge_dying_at(step, plan, here)
+
+        left = contents(here)
+        assert all(left[name] == original[name] for name in NAMES[4:])
+        assert visible(here)[-2:] == list(NAMES[4:])
+        assert_no_hole(here)
+        states.add(tuple(sorted(everything(here))))
+
+        restore_hidden(here)
+        assert visible(here) == sorted(left), "all that is left can be seen again"
+        assert_no_hole(here)
+        purge(plan_purge(survey(SOURCE, here), [need()], Inactive()), looks([need()]))
+        assert everything(here) == {*NAMES[4:], f"{TWO}/relay.meta", INDEX}
+        assert (here / INDEX).read_text() == f"{TWO}\n"
+        if not died:
+            break
+    else:
+        raise AssertionError("it never came to its end")
+    assert step > 20
+    assert len(states) > 10, "the deaths were all at one place"
+
+
+def test_a_death_while_files_return_loses_nothing(root: Path, tmp_path: Path) -> None:
+    plan = planned(root)
+    for step in range(1000):
+        here = fresh_copy(root, tmp_path / "copies" / str(step))
+        died = purge_dying_at(step, plan, here, looks([need()], [need(), need(NAMES[0])]))
+
+        assert contents(here) == contents(root), "the second look forbids every deletion"
+        assert_no_hole(here)
+        restore_hidden(here)
+        assert visible(here) == list(NAMES)
+        if not died:
+            return
+    raise AssertionError("it never came to its end")
+
+
+def test_a_death_while_leftovers_return_leaves_no_hole(root: Path, tmp_path: Path) -> None:
+    for name in NAMES[:4]:
+        folder, _, file = name.partition("/")
+        (root / name).rename(root / folder / f".{file}.purged")
+    for step in range(1000):
+        here = fresh_copy(root, tmp_path / "copies" / str(step))
+        with dying_at(step), suppress(Died):
+            restore_hidden(here)
+
+        assert_no_hole(here)
+        if visible(here) == list(NAMES):
+            assert step > 4
+            return
+    raise AssertionError("it never came to its end")
+
+
+def assert_no_hole(root: Path) -> None:
+    shown = visible(root)
+    assert shown == list(NAMES[len(NAMES) - len(shown) :])
+
+
+def purge_dying_at(step: int, plan: PurgePlan, here: Path, look: Look | None = None) -> bool:
+    with dying_at(step):
+        try:
+            purge(PurgePlan(plan.source, here, plan.delete), look or looks([need()]))
+        except Died:
+            return True
+    return False
+
+
+def fresh_copy(root: Path, to: Path) -> Path:
+    for path in root.rglob("*"):
+        if path.is_file():
+            target = to / path.relative_to(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    return to
+
+
+def test_a_purge_by_name_after_a_death_counts_hidden_files_as_there(root: Path) -> None:
+    (root / NAMES[0]).rename(root / ONE / ".bin.000001.purged")
+
+    plan = plan_purge(survey(SOURCE, root), [need()], BeforeFile("bin.000002", ONE))
+
+    assert [str(file) for file in plan.delete] == [NAMES[0]]
+    purge(plan, looks([need()]))
+    assert visible(root) == list(NAMES[1:])
