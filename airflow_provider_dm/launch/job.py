@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.secrets import SecretEnvironment
 
 App = Literal["full_migration", "incremental_sync", "verify"]
@@ -30,6 +31,10 @@ class Upstream:
     config: SourceConfig
     endpoint: Endpoint
     relay_dir: Path
+    fallback_dir: Path | None = None
+    """Where a sync may pull for itself what the relay log cannot serve; None: it may not."""
+    spool: SpoolSpec | None = None
+    """The relay log is a task's own, and bounded; None: it is for all tasks of the source."""
 
     @property
     def source_id(self) -> str:
@@ -83,6 +88,7 @@ def source_spec(upstream: Upstream, secrets: SecretEnvironment) -> SourceSpec:
         config=upstream.config.without_secrets(),
         endpoint=secrets.endpoint("SOURCE", upstream.endpoint),
         relay_dir=str(upstream.relay_dir),
+        fallback_dir=str(upstream.fallback_dir) if upstream.fallback_dir is not None else None,
     )
 
 

@@ -2,12 +2,15 @@
 
 An app reads binlogs from relay directories only, so each source needs a relay that writes one. A source with
 `enable-relay: true` has a directory of its own, shared by its tasks: if some relay (`dmctl start-relay`, an operator)
-already writes it, ours steps back and looks again later. Every other source gets a private directory below the task.
+already writes it, ours steps back and looks again later. Every other source gets a private directory below the task,
+bounded by `spool-limit-mb` (engine/relay/spool.py).
 
 A relay reconnects by itself; it ends only when a person has to look (exit code 2, typed error), or when it dies. Deaths
-are answered by a restart, with growing pauses. A private directory is removed when the work is finished
-(`forget_private`), as the next run can start at its checkpoint; after a stop or a failure it stays, because upstream
-may have purged by then what it holds.
+are answered by a restart, with growing pauses. What ends the relay of a private directory ends the work. A shared one
+can be done without for a time, as the sync then pulls for itself (engine/sync/tail.py): it is tried again later.
+
+A private directory is removed when the work is finished (`forget_private`), as the next run can start at its
+checkpoint; after a stop or a failure it stays, because upstream may have purged by then what it holds.
 """
 
 from __future__ import annotations
@@ -26,12 +29,13 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
 from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.lock import RelayLocked
 from airflow_provider_dm.engine.relay.process import RelayProcess
-from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.launch.job import Upstream, source_spec
+from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from airflow_provider_dm.launch.job import App, Upstream, source_spec
 from airflow_provider_dm.launch.secrets import SecretEnvironment
 from airflow_provider_dm.launch.submit import ERROR_LINE
 from airflow_provider_dm.launch.workdir import TaskDir, private_directory, quoted, shared_relay
@@ -105,11 +109,27 @@ def own_relay_directory(config: SourceConfig, root: Path) -> Path:
     return Path(config.relay_dir).expanduser().absolute() if config.relay_dir else shared_relay(root, config.source_id)
 
 
+def upstream_of(task: TaskConfig, config: SourceConfig, endpoint: Endpoint, directory: TaskDir) -> Upstream:
+    """A source of a task, with the places of its logs. Raises InvalidLocation for a bad `meta` of the task."""
+    private = SpoolSpec(
+        task=task.name, limit_bytes=config.spool_limit_mb << 20, start=task.subtask(config.source_id).start
+    )
+    return Upstream(
+        config=config,
+        endpoint=endpoint,
+        relay_dir=relay_directory(config, directory),
+        fallback_dir=directory.fallback_relay(config.source_id),
+        spool=None if config.enable_relay else private,
+    )
+
+
 def forget_private(upstreams: Sequence[Upstream]) -> None:
-    """Remove the private relay directories: the work is finished and their relays have ended."""
+    """Remove what was pulled for the task alone: the work is finished and the relays have ended."""
     for upstream in upstreams:
         if not upstream.config.enable_relay:
             shutil.rmtree(upstream.relay_dir, ignore_errors=True)
+        if upstream.fallback_dir is not None:
+            shutil.rmtree(upstream.fallback_dir, ignore_errors=True)
 
 
 # What to do when a relay has ended
@@ -136,10 +156,35 @@ class GiveUp:
     error: DmError
 
 
+@dataclass(frozen=True)
+class DoWithout:
+    """A person has to look, but its readers can do without it: try again later."""
+
+    error: DmError
+    look_again_after_seconds: float
+
+
 def after_end(
+    source: str,
+    *,
+    exit_code: int,
+    reported: Mapping[str, Any] | None,
+    deaths: int,
+    log_path: Path,
+    tail: str,
+    replaceable: bool = False,
+) -> Restart | StandBack | GiveUp | DoWithout:
+    """What to do about a relay that ended; `deaths` in a row, this one included. `replaceable`: its readers can read
+    elsewhere meanwhile."""
+    decision = _after_end(source, exit_code=exit_code, reported=reported, deaths=deaths, log_path=log_path, tail=tail)
+    if replaceable and isinstance(decision, GiveUp):
+        return DoWithout(decision.error, LONGEST_PAUSE_SECONDS)
+    return decision
+
+
+def _after_end(
     source: str, *, exit_code: int, reported: Mapping[str, Any] | None, deaths: int, log_path: Path, tail: str
 ) -> Restart | StandBack | GiveUp:
-    """What to do about a relay that ended; `deaths` in a row, this one included."""
     if reported is not None and reported.get("ErrCode") == RelayLocked.code:
         return StandBack(LONGEST_PAUSE_SECONDS)
     if exit_code == 0:
@@ -173,11 +218,14 @@ class _Kept:
 class Relays:
     """Starts a relay for each source and restarts those that die, until the `with` block ends.
 
-    `error` is what made one of them impossible; the owner of the block looks at it while it waits.
+    `error` is what made one of them impossible for good; the owner of the block looks at it, or at `failure`, while it
+    waits.
     """
 
     def __init__(self, upstreams: Sequence[Upstream], *, meta_url: Secret, log_dir: Path) -> None:
         self.error: DmError | None = None
+        self._troubles: dict[str, DmError] = {}
+        """Of relays that can be done without for a time, by source."""
         self._kept = [_keep(upstream, meta_url, log_dir) for upstream in upstreams]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="relays", daemon=True)
@@ -197,6 +245,12 @@ class Relays:
             if kept.process is not None:
                 kept.process.stop(STOP_SECONDS)
 
+    def failure(self, app: App) -> DmError | None:
+        """Why this app cannot go on. A sync can without a shared relay; a load needs it from its beginning."""
+        if self.error is not None or app == "incremental_sync":
+            return self.error
+        return next(iter(list(self._troubles.values())), None)
+
     def _watch(self) -> None:
         while not self._stop.wait(LOOK_EVERY_SECONDS):
             for kept in self._kept:
@@ -211,6 +265,7 @@ class Relays:
         now = time.monotonic()
         if kept.process is None:
             if now >= kept.start_at:
+                self._troubles.pop(kept.upstream.source_id, None)
                 _start(kept)
             return
         if kept.process.alive():
@@ -225,6 +280,7 @@ class Relays:
             deaths=deaths,
             log_path=kept.log_path,
             tail=kept.secrets.masked(tail),
+            replaceable=kept.upstream.spool is None and kept.upstream.fallback_dir is not None,
         )
         kept.process = None
         source = kept.upstream.source_id
@@ -234,6 +290,10 @@ class Relays:
                 kept.deaths, kept.start_at = deaths, now + pause * random.uniform(0.8, 1.2)
             case StandBack(pause):
                 log.info("another relay serves %s", source)
+                kept.deaths, kept.start_at = 0, now + pause
+            case DoWithout(error, pause):
+                log.error("%s A sync pulls from the upstream itself until the relay works again.", error)
+                self._troubles[source] = error
                 kept.deaths, kept.start_at = 0, now + pause
             case GiveUp(error):
                 self._give_up(error)
@@ -248,6 +308,7 @@ def _keep(upstream: Upstream, meta_url: Secret, log_dir: Path) -> _Kept:
     spec = RelaySpec(
         source=source_spec(upstream, secrets),
         meta_url=secrets.reference("META", "meta", meta_url),
+        spool=upstream.spool,
         launcher_pid=os.getpid(),
         until="stopped",
     )

@@ -4,6 +4,7 @@
     <root>/relay/<source-id>/              relay log of a source with `enable-relay: true` and no `relay-dir`
     <root>/tasks/<task>/lock               held by the one process on this host that runs the task
     <root>/tasks/<task>/relay/<source-id>/ private relay log of a source with `enable-relay: false`
+    <root>/tasks/<task>/upstream/<source-id>/ what a sync pulls for itself while the relay log cannot serve it
     <root>/tasks/<task>/runs/<run-id>/     job.json, app.log, engine.zip
 
 Everything below the root is readable by its owner only: relay logs hold rows, and log files what a server said. The
@@ -111,6 +112,10 @@ class TaskDir:
     def private_relay(self, source_id: str) -> Path:
         """Where the relay log of a source without a relay of its own lies; not created."""
         return self.path / "relay" / quoted(source_id)
+
+    def fallback_relay(self, source_id: str) -> Path:
+        """Where a sync may pull for itself what the relay log cannot serve; not created."""
+        return self.path / "upstream" / quoted(source_id)
 
     def forget_old_runs(self, kept: int = RUNS_KEPT) -> None:
         """Remove the files of all runs but the newest `kept`."""

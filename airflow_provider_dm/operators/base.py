@@ -213,8 +213,8 @@ class DmSparkAppOperator(DmTaskOperator):
     def _watch(self, app: SparkApp, relays: Relays | None) -> None:
         """Until the app has ended. Raises what a relay died of."""
         while app.wait(LOOK_EVERY_SECONDS) is None:
-            if relays is not None and relays.error is not None:
-                raise relays.error
+            if relays is not None and (failure := relays.failure(self.app)) is not None:
+                raise failure
 
     def _result_of(self, outcome: Outcome) -> dict[str, Any]:
         from airflow_provider_dm.hooks.errors import StoppedOnRequest

@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.hooks.database import endpoint_of
 from airflow_provider_dm.hooks.errors import ConnectionMissing, PasswordInDag
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import relay_directory
+from airflow_provider_dm.launch.relays import upstream_of
 from airflow_provider_dm.launch.workdir import TaskDir
 
 TARGET: Final = "target"
@@ -50,7 +50,7 @@ class Inputs:
     def upstreams(self, directory: TaskDir) -> tuple[Upstream, ...]:
         """The sources with their relay directories."""
         pairs = zip(self.sources, self.source_endpoints, strict=True)
-        return tuple(Upstream(config, endpoint, relay_directory(config, directory)) for config, endpoint in pairs)
+        return tuple(upstream_of(self.task, config, endpoint, directory) for config, endpoint in pairs)
 
 
 def read_inputs(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch
+from airflow_provider_dm.engine.sync.fallback import unreadable
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.tasks import Applied, ApplyGroup, ApplyRanges, EpochJob, FoldRange
 from airflow_provider_dm.engine.target.frontier import Act
@@ -37,10 +38,13 @@ def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, in_one_task: boo
 
 
 def with_data(one: ByteRange) -> ByteRange:
-    """The range with its bytes."""
-    with open(one.path, "rb") as file:
-        file.seek(one.start)
-        return replace(one, data=file.read(one.end - one.start))
+    """The range with its bytes. Raises RelayFileGone or RelayDirectoryUnusable."""
+    try:
+        with open(one.path, "rb") as file:
+            file.seek(one.start)
+            return replace(one, data=file.read(one.end - one.start))
+    except OSError as error:
+        raise unreadable(one.path, error) from error
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.start import Opened, open_sync
-from airflow_provider_dm.engine.sync.tail import SILENT_SECONDS, Tail, check_relay
+from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.session import run_transaction
@@ -86,7 +86,7 @@ def run_sync(
         store=store,
         stop=stop,
         progress=shown,
-        tail=Tail.of(spec.source(source_id).relay_dir),
+        tail=Tail.of(spec, source_id, store, shown),
         plan=runner.share(opened.plan),
         threads=max(1, min(2, syncer.worker_count // runner.slots)),
         ship=spec.ship_ranges,
@@ -101,6 +101,8 @@ def run_sync(
     except DmError:
         loop.note(Stage.PAUSED, now=True, only_meta=True)
         raise
+    finally:
+        loop.tail.close()
     seconds = round(time.monotonic() - began, 3)
     return SyncResult(loop.applied, finished, shown.epochs, shown.transactions, shown.changes, seconds)
 
@@ -161,8 +163,8 @@ class _Loop:
     # What comes next
 
     def _planned(self, ahead: Future[Planned] | None) -> Planned:
-        if ahead is not None and not isinstance(ahead.result(), UpToDate):  # that is old news by now
-            return ahead.result()
+        if ahead is not None and not isinstance(ahead.result(), UpToDate) and self.edge is None:
+            return ahead.result()  # an UpToDate would be old news by now; before the edge nothing else may be applied
         if self.edge is None:
             return self._plan_from(self.here)
         planned = self.tail.plan(self.here, goal=self.edge, limit=None, range_bytes=self.size.range_bytes(1))
@@ -204,7 +206,12 @@ class _Loop:
     def _epoch(self, epoch: Epoch) -> None:
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
         began = time.monotonic()
-        applied = self._apply_with_retries(epoch)
+        try:
+            applied = self._apply_with_retries(epoch)
+        except DmError as error:
+            self.tail.distrust(error, epoch.lo)  # raises it, unless the same stretch can be read elsewhere
+            self.edge = epoch.hi  # some buckets may stand there already
+            return
         seconds = time.monotonic() - began
         self._applied_up_to(epoch.hi)
         self.edge = None
@@ -267,7 +274,7 @@ class _Loop:
         )
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:
-        self.progress.caught_up = True
+        self.progress.caught_up = not self.tail.waiting
         if self.edge is None:
             self.here = at
             if (at.suffix, at.file) != (self.applied.suffix, self.applied.file) or self._at_goal():
@@ -276,8 +283,7 @@ class _Loop:
             return
         self.note(Stage.RUNNING)
         self.stop.wait(wait)
-        if time.monotonic() - idle_since > SILENT_SECONDS:
-            check_relay(self.store, self.opened.target.source, self.here)
+        self.tail.idle(self.here, time.monotonic() - idle_since)
 
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""

@@ -27,6 +27,8 @@ class SyncProgress:
     """The last look found nothing more in the relay log."""
     catching_up: bool = False
     """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
+    binlog_type: str = "local"
+    """DM's word for where the log is read: "local" (the source's relay log) or "remote" (pulled for this task)."""
 
     def lag_seconds(self, now: float | None = None) -> float | None:
         """Age of the newest transaction applied; 0 when there is nothing more; None before the first. Grows while
@@ -49,4 +51,5 @@ class SyncProgress:
             "lag_seconds": self.lag_seconds(),
             "caught_up": self.caught_up,
             "catch_up_mode": self.catching_up,
+            "binlog_type": self.binlog_type,
         }

@@ -1,62 +1,416 @@
-"""The growing end of one source's relay log, as the loop asks for it."""
+"""The growing end of one source's log, as the loop asks for it: from its relay log, or else from the upstream.
+
+    LOCAL     the relay log: the source's own one, or the task's private one (`enable-relay: false`)
+    UPSTREAM  what a child process pulls for this task alone, since the relay log could not serve (upstream.py)
+
+What can be wrong is found in three places, and all of them come here: reading and planning (`plan`), decoding on an
+executor (`distrust`), and waiting in vain (`idle`). Which way to go then is decided in fallback.py. The bytes are those
+of the upstream's own files either way, so the piece that failed is planned again over the same stretch.
+"""
 
 from __future__ import annotations
 
+import logging
 import sys
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
-from airflow_provider_dm.engine.binlog.planner import Planned, UpToDate, plan_epoch
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, MalformedEvent
+from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.repetitions import Repetitions
+from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.errors import DmError, reaction_of
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, Order, compare, reached
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
+from airflow_provider_dm.engine.relay.spool import Place, write_mark
+from airflow_provider_dm.engine.sync.damage import check_events
+from airflow_provider_dm.engine.sync.fallback import (
+    MOVES,
+    SILENT_SECONDS,
+    Fault,
+    Health,
+    Move,
+    NeitherServes,
+    Reading,
+    RelaySilent,
+    fault_of,
+    unreadable,
+)
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.upstream import UpstreamLog
 
-SILENT_SECONDS: Final = 60.0
-"""How long nothing may come before the loop asks whether anybody pulls, and how old a relay's sign of life may be."""
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 2.0
+"""Between two looks at the relay's status."""
+RETURN_SECONDS: Final = 5.0
+"""Between two looks whether the relay log can serve again, at first."""
+LONGEST_RETURN_SECONDS: Final = 60.0
+FRESH_SECONDS: Final = 10.0
+"""A relay to which the sync goes back must have reported within this time."""
+MARK_SECONDS: Final = 0.5
+AGAIN_SECONDS: Final = 0.2
 
 
-@dataclass(eq=False)
-class RelaySilent(DmError):
-    """Nothing new comes, and nobody pulls."""
+@dataclass
+class Tail:
+    """Of one source. Its methods may be called by any thread."""
 
     source: str
-    here: str
-    why: str
+    local: RelayReader
+    store: MetaStore
+    progress: SyncProgress = field(default_factory=SyncProgress)
+    upstream: UpstreamLog | None = None
+    """None: there is nothing to fall back to, and what is wrong with the relay log is an error at once."""
+    private: bool = False
+    """The relay log is the task's own: pulled from the upstream, bounded by how far we have read."""
+    reading: Reading = field(default=Reading.LOCAL, init=False)
+    waiting: bool = field(default=False, init=False)
+    """The last plan found a log that does not reach the sync's location (yet)."""
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    _opened_at: float = field(default_factory=time.monotonic, init=False)
+    _looked_at: float = field(default=0.0, init=False)
+    _why: DmError | None = field(default=None, init=False)
+    """What is wrong with the relay log, while the upstream is read."""
+    _return_at: float = field(default=0.0, init=False)
+    _return_pause: float = field(default=RETURN_SECONDS, init=False)
+    _left_at: Location | None = field(default=None, init=False)
+    """Where the upstream's files were left for the relay log: they may still be being read."""
+    _mark: tuple[Path, Place] | None = field(default=None, init=False)
+    _marked_at: float = field(default=0.0, init=False)
+    _checked: LogFile | None = field(default=None, init=False)
+    _repetitions: Repetitions = field(default_factory=Repetitions, init=False, repr=False)
+    """What was found out about the log that is being read."""
 
-    code: ClassVar[str] = "DM-6041"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "the relay of {source} is not pulling: {why}. The sync stands at {here}."
-    hint: ClassVar[str] = "Start the relay (DmRelayOperator, or `dmctl start-relay`) and look at its log."
-
-
-@dataclass(frozen=True)
-class Tail:
-    """Plans over what the relay has published so far."""
-
-    reader: RelayReader
+    def __post_init__(self) -> None:
+        self._show()
 
     @classmethod
-    def of(cls, relay_dir: str) -> Tail:
-        return cls(RelayReader(Path(relay_dir)))
+    def of(cls, spec: JobSpec, source_id: str, store: MetaStore, progress: SyncProgress) -> Tail:
+        source = spec.source(source_id)
+        upstream = None
+        if source.fallback_dir is not None:
+            upstream = UpstreamLog(source, spec.task.name, spec.meta_url, Path(source.fallback_dir))
+        private = not source.config.enable_relay
+        return cls(source_id, RelayReader(Path(source.relay_dir)), store, progress, upstream, private)
+
+    # What the loop asks
 
     def plan(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
-        """The next piece behind `lo`; `limit` in bytes, None: all up to the goal. Raises what reader and planner do."""
-        files = self.reader.files(lo)
+        """The next piece behind `lo`; `limit` in bytes, None: all up to the goal.
+
+        Raises what reader and planner raise where it is not the relay log's fault, and NeitherServes.
+        """
+        with self._lock:
+            self._forget_left(lo)
+            if self.reading is Reading.UPSTREAM:
+                self._look_back(lo)
+            for _ in Reading:
+                try:
+                    return self._plan(lo, goal=goal, limit=limit, range_bytes=range_bytes)
+                except DmError as error:
+                    self._move_on(error, lo)
+            return self._plan(lo, goal=goal, limit=limit, range_bytes=range_bytes)
+
+    def distrust(self, error: DmError, lo: Location) -> None:
+        """A piece that begins at `lo` could not be decoded: read it elsewhere. Raises `error` unless the log is at
+        fault, or NeitherServes."""
+        with self._lock:
+            self._move_on(error, lo)
+
+    def idle(self, here: Location, seconds: float) -> None:
+        """Nothing has come for so long. Raises RelaySilent where nobody pulls and nothing can be done about that, or
+        NeitherServes."""
+        with self._lock:
+            if time.monotonic() - self._looked_at < LOOK_SECONDS:
+                return
+            self._looked_at = time.monotonic()
+            if self.reading is Reading.LOCAL:
+                self._idle_local(here, seconds)
+            elif self.upstream is not None and seconds > SILENT_SECONDS:
+                self.upstream.check_upstream()
+
+    def close(self) -> None:
+        """Nothing is pulled for us any more. The files stay: a later run may need them."""
+        with self._lock:
+            if self.upstream is not None:
+                self.upstream.end()
+
+    # Reading
+
+    def _plan(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
+        try:
+            return self._plan_once(lo, goal=goal, limit=limit, range_bytes=range_bytes)
+        except (MalformedEvent, ChecksumMismatch) as error:
+            # A relay that starts again cuts off an open transaction: who reads those bytes at that moment gets zeros.
+            log.info("planned again in a moment: %s", error)
+            time.sleep(AGAIN_SECONDS)
+            return self._plan_once(lo, goal=goal, limit=limit, range_bytes=range_bytes)
+
+    def _plan_once(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
+        if self.reading is Reading.UPSTREAM and self.upstream is not None:
+            self.upstream.check()
+        reader = self._reader()
+        files = reader.files(lo)
+        self.waiting = not _reach(files, lo)
         if not files:
             return UpToDate(lo)
-        return plan_epoch(files, lo, goal=goal, max_bytes=limit or sys.maxsize, range_bytes=range_bytes)
+        try:
+            planned = plan_epoch(
+                files,
+                lo,
+                goal=goal,
+                max_bytes=limit or sys.maxsize,
+                range_bytes=range_bytes,
+                repetitions=self._repetitions,
+            )
+        except OSError as error:
+            raise unreadable(str(error.filename or files[0].path), error) from error
+        enough = _is_enough(planned, goal if limit is None else None)
+        self._say_how_far(reader, Place.of(lo) if enough else _end_of(files[-1]), enough=enough)
+        return planned
+
+    def _reader(self) -> RelayReader:
+        if self.reading is Reading.LOCAL:
+            return self.local
+        assert self.upstream is not None
+        return self.upstream.reader
+
+    def _say_how_far(self, reader: RelayReader, seen: Place, *, enough: bool) -> None:
+        """The mark by which a private relay bounds itself (relay/spool.py)."""
+        if self.reading is Reading.LOCAL and not self.private:
+            return
+        now = time.monotonic()
+        if (reader.root, seen) == self._mark or (enough and now - self._marked_at < MARK_SECONDS):
+            return
+        try:
+            write_mark(reader.root, seen)
+        except OSError as error:
+            log.warning("the relay was not told how far the sync has read: %s", error)
+        self._mark, self._marked_at = (reader.root, seen), now
+
+    # Falling back
+
+    def _move_on(self, error: DmError, at: Location) -> None:
+        """After `error`: read elsewhere from now on. Raises `error` where that would not help, or NeitherServes."""
+        if not self._is_at_fault(error, at):
+            raise error
+        if self.reading is Reading.LOCAL:
+            self._leave_local(error, at)
+        else:
+            self._leave_upstream(error, at)
+
+    def _is_at_fault(self, error: DmError, at: Location) -> bool:
+        match fault_of(error):
+            case Fault.LOG:
+                return True
+            case Fault.SUSPECT:
+                return self._is_damaged(at)
+            case Fault.OTHER:
+                return False
+
+    def _is_damaged(self, at: Location) -> bool:
+        """Whether an event between `at` and the end of the log is not what the server wrote."""
+        try:
+            for file in self._reader().files(at):
+                check_events(file, _begin_in(file, at))
+        except (DmError, OSError):
+            return True
+        return False
+
+    def _leave_local(self, error: DmError, at: Location) -> None:
+        if self.upstream is None:
+            raise error
+        refused: DmError | None = None
+        try:
+            self.upstream.begin(at, self._server_uuid(at))
+        except DmError as reason:
+            refused = reason
+        match MOVES[Reading.LOCAL, Health.ILL, Health.ILL if refused else Health.WELL]:
+            case Move.FALL_BACK:
+                log.warning(
+                    "the relay log of %s cannot serve %s, pulling from the upstream: %s", self.source, at, error
+                )
+                self._go(Reading.UPSTREAM, why=error)
+            case _:
+                assert refused is not None
+                raise self._neither(at, error, refused) from error
+
+    def _leave_upstream(self, error: DmError, at: Location) -> None:
+        assert self.upstream is not None
+        serves = self._local_serves(at)
+        self.upstream.end()
+        match MOVES[Reading.UPSTREAM, Health.WELL if serves else Health.ILL, Health.ILL]:
+            case Move.GO_BACK:
+                log.warning(
+                    "what was pulled from %s cannot serve %s, back to the relay log: %s", self.source, at, error
+                )
+                self._go(Reading.LOCAL, left_at=at)
+            case _:
+                self.upstream.forget()  # so that another run pulls it anew
+                raise self._neither(at, self._why or error, error) from error
+
+    def _neither(self, at: Location, local: DmError, upstream: DmError) -> NeitherServes:
+        return NeitherServes(self.source, str(at), str(local), str(upstream), {"Reaction": reaction_of(upstream).value})
+
+    def _go(self, reading: Reading, *, why: DmError | None = None, left_at: Location | None = None) -> None:
+        self.reading, self._why, self._left_at = reading, why, left_at
+        self._repetitions = Repetitions()
+        self._return_at, self._return_pause = time.monotonic() + RETURN_SECONDS, RETURN_SECONDS
+        self._show()
+
+    def _show(self) -> None:
+        local = self.reading is Reading.LOCAL and not self.private
+        self.progress.binlog_type = (Reading.LOCAL if local else Reading.UPSTREAM).value
+
+    def _server_uuid(self, at: Location) -> str:
+        """Whose log is being read; "" when nobody knows any more."""
+        held = RelayDirectory(self.local.root).by_suffix(at.suffix)
+        if held is not None:
+            return held.server_uuid
+        status = self._status()
+        try:
+            said = SubDir.parse(status.sub_dir if status is not None else "")
+        except DmError:
+            return ""
+        return said.server_uuid if said.suffix == at.suffix else ""
+
+    # Going back
+
+    def _look_back(self, lo: Location) -> None:
+        """To the relay log once it can serve again."""
+        if time.monotonic() < self._return_at:
+            return
+        if MOVES[Reading.UPSTREAM, Health.WELL if self._local_serves(lo) else Health.ILL, Health.WELL] is Move.GO_BACK:
+            log.info("the relay log of %s can serve %s again", self.source, lo)
+            assert self.upstream is not None
+            self.upstream.end()
+            self._go(Reading.LOCAL, left_at=lo)
+        else:
+            self._return_pause = min(self._return_pause * 1.5, LONGEST_RETURN_SECONDS)
+            self._return_at = time.monotonic() + self._return_pause
+
+    def _local_serves(self, lo: Location) -> bool:
+        """Whether the relay log has the location and an unbroken log behind it, and somebody makes it grow."""
+        try:
+            files = self.local.files(lo)
+            if not _reach(files, lo):
+                return False
+            status = self._status()
+            if status is None or status.error is not None or status.stage is not Stage.RUNNING or status.pid is None:
+                return False
+            if (status.heartbeat_age_seconds or 0.0) > FRESH_SECONDS:
+                return False
+            check_events(files[0], _begin_in(files[0], lo))
+        except (DmError, OSError):
+            return False
+        return True
+
+    def _forget_left(self, lo: Location) -> None:
+        """Remove what was read from the upstream, once nothing planned over it can be under way any more."""
+        if self._left_at is not None and self.upstream is not None and reached(lo, self._left_at):
+            if lo.sort_key != self._left_at.sort_key:
+                self.upstream.forget()
+                self._left_at = None
+
+    # Waiting in vain
+
+    def _idle_local(self, here: Location, seconds: float) -> None:
+        try:
+            status = self.store.relay_status(self.source)
+        except DmError as error:  # it says nothing about the relay
+            log.warning("the relay's status is not known: %s", error)
+            return
+        waited = seconds > SILENT_SECONDS
+        ended = has_ended(status, time.monotonic() - self._opened_at) and not self.private and self.upstream is not None
+        why = silence(status) if waited or ended else None
+        if why is not None:
+            silent = RelaySilent(self.source, str(here), why)
+            if self.private or self.upstream is None:
+                raise silent
+            self._leave_local(silent, here)
+        elif self.waiting and is_past(status, here):
+            self._move_on(RelayFileGone(here.file, str(self.local.root)), here)
+        elif waited:
+            self._check_rest(here)
+
+    def _check_rest(self, here: Location) -> None:
+        """An event whose length is damaged looks like one that has not come yet, for ever. Each state of the last file
+        is checked once."""
+        try:
+            files = self.local.files(here)
+            if not files or files[-1] == self._checked:
+                return
+            self._checked = files[-1]
+            check_events(files[-1], _begin_in(files[-1], here))
+        except DmError as error:
+            self._move_on(error, here)
+        except OSError as error:
+            log.warning("the end of the relay log could not be read: %s", error)
+
+    def _status(self) -> RelayStatus | None:
+        try:
+            return self.store.relay_status(self.source)
+        except DmError:
+            return None
 
 
-def check_relay(store: MetaStore, source: str, here: Location) -> None:
-    """Raises RelaySilent where no relay of this source has lately said that it is well."""
-    status = store.relay_status(source)
-    if status is None:
-        raise RelaySilent(source, str(here), "none has ever reported")
+def _reach(files: Sequence[LogFile], lo: Location) -> bool:
+    """Whether the log has the location; where that is the end of an older server's log, the next one's will do."""
+    if not files:
+        return False
+    first = files[0]
+    return first.suffix > lo.suffix or (first.name == lo.file and first.size >= lo.position)
+
+
+def _is_enough(planned: Planned, needed: Location | None) -> bool:
+    """Whether the loop can do something with it; `needed`: it has to come so far, as after half an epoch."""
+    match planned:
+        case UpToDate():
+            return False
+        case Epoch(hi=end) | DdlStatement(end=end):
+            return needed is None or reached(end, needed)
+
+
+def _end_of(file: LogFile) -> Place:
+    return Place(file.suffix, BinlogFile.parse(file.name).number, file.size)
+
+
+def _begin_in(file: LogFile, at: Location) -> int:
+    """From where on a file is read when reading begins at `at`."""
+    return at.position if (file.suffix, file.name) == (at.suffix, at.file) else 0
+
+
+def silence(status: RelayStatus | None) -> str | None:
+    """Why nobody pulls, as far as the relay's row tells; None: somebody does."""
+    if status is None or status.heartbeat_age_seconds is None:
+        return "none has ever reported"
     if status.error is not None:
-        raise RelaySilent(source, str(here), str(status.error.get("Message", "it has an error")))
+        return str(status.error.get("Message", "it has an error"))
+    if status.pid is None:
+        return f"it has ended ({status.stage.value})"
     age = status.heartbeat_age_seconds
-    if age is None or age > SILENT_SECONDS:
-        raise RelaySilent(source, str(here), f"its last sign of life is {age or 0:.0f} s old")
+    return f"its last sign of life is {age:.0f} s old" if age > SILENT_SECONDS else None
+
+
+def is_past(status: RelayStatus | None, here: Location) -> bool:
+    """Whether a living relay has more than `here`: then its files must have it too."""
+    if status is None or status.relay is None or (status.heartbeat_age_seconds or 0.0) > FRESH_SECONDS:
+        return False
+    return status.stage is Stage.RUNNING and compare(status.relay, here) is Order.AFTER
+
+
+def has_ended(status: RelayStatus | None, since_we_read: float) -> bool:
+    """Whether the relay said so after we began, or that it waits for a person: a row from before may be of one that has
+    been started again since."""
+    if status is None or status.heartbeat_age_seconds is None or status.heartbeat_age_seconds >= since_we_read:
+        return False
+    return status.pid is None or (status.stage is Stage.PAUSED and status.error is not None)

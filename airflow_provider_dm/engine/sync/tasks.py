@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
+from airflow_provider_dm.engine.sync.fallback import unreadable
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.runner import Shared
 from airflow_provider_dm.engine.target.frontier import Act, Step
@@ -101,7 +102,10 @@ class ApplyGroup:
 
 
 def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:
-    return decode_range(one, plan.tables(), plan.skip_until(), plan.wanted())
+    try:
+        yield from decode_range(one, plan.tables(), plan.skip_until(), plan.wanted())
+    except OSError as error:
+        raise unreadable(one.path, error) from error
 
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}

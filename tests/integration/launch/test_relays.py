@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.launch import relays as relays_module
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import RelayFailed, Relays, RelayStopped, relay_directory
+from airflow_provider_dm.launch.relays import RelayFailed, Relays, RelayStopped, relay_directory, upstream_of
 from airflow_provider_dm.launch.workdir import TaskDir
 from testbed import Server
 
@@ -101,3 +103,58 @@ def test_a_relay_that_was_told_to_stop_stays_stopped(mariadb_source: Server, tmp
             eventually(lambda: relays.error is not None)
 
     assert isinstance(relays.error, RelayStopped)
+
+
+def test_a_sync_can_do_without_its_shared_relay_and_a_load_cannot(
+    mariadb_source: Server, tmp_path: Path, url: Secret, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay is told to stop; when that wish is gone it is there again by itself."""
+    monkeypatch.setattr(relays_module, "LONGEST_PAUSE_SECONDS", 1.0)
+    plain = upstream(mariadb_source, tmp_path, enable_relay=True)
+    task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one"}]})
+    shared = upstream_of(task, plain.config, plain.endpoint, TaskDir.of("shop", tmp_path))
+    with MetaStore.open(url) as store, Relays([shared], meta_url=url, log_dir=tmp_path) as relays:
+        eventually(lambda: caught_up(store) is not None)
+
+        store.set_relay_desired("one", Stage.STOPPED)
+
+        eventually(lambda: isinstance(relays.failure("full_migration"), RelayStopped))
+        assert relays.failure("incremental_sync") is None
+        assert relays.error is None
+
+        store.set_relay_desired("one", Stage.RUNNING)
+
+        eventually(lambda: caught_up(store) is not None)
+        assert relays.failure("full_migration") is None
+
+
+def test_a_private_log_is_pulled_under_its_bound(source: Server, tmp_path: Path, url: Secret) -> None:
+    """What the launcher starts for `enable-relay: false` is the bounded kind."""
+    plain = upstream(source, tmp_path)
+    config = plain.config.model_copy(update={"spool_limit_mb": 1})
+    task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one"}]})
+    private = upstream_of(task, config, plain.endpoint, TaskDir.of("shop", tmp_path))
+    source.sql("CREATE DATABASE IF NOT EXISTS spooled; CREATE TABLE IF NOT EXISTS spooled.t (v LONGBLOB)")
+    source.sql("FLUSH BINARY LOGS")
+    try:
+        with MetaStore.open(url) as store, Relays([private], meta_url=url, log_dir=tmp_path) as relays:
+            eventually(lambda: caught_up(store) is not None)
+            for _ in range(8):
+                source.sql("INSERT INTO spooled.t VALUES (REPEAT('x', 500000))")
+
+            def waits() -> bool:
+                dumps = source.sql("SELECT 1 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'")
+                return not dumps and held(private) >= 1 << 20
+
+            eventually(waits)
+            assert held(private) < 3 << 20
+            assert relays.error is None
+            eventually(lambda: caught_up(store) is None)
+            assert (status := store.relay_status("one")) is not None
+            assert (status.stage, status.error) == (Stage.RUNNING, None)
+    finally:
+        source.sql("DROP DATABASE spooled")
+
+
+def held(upstream: Upstream) -> int:
+    return sum(path.stat().st_size for path in upstream.relay_dir.glob("*/*bin.*"))

@@ -1,0 +1,36 @@
+"""Whether a piece of a log file is what its server wrote: every event whole and with the right checksum.
+
+Planning walks over headers and decoding verifies what it decodes, so ordinary reading needs none of this. It is asked
+when something is in doubt: may an error be due to a flipped bit, is a damaged file whole again.
+"""
+
+from __future__ import annotations
+
+from airflow_provider_dm.engine.binlog.boundary import read_format
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
+from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.window import Window
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
+
+
+def check_events(file: LogFile, start: int) -> None:
+    """From `start`, where an event begins, to the end of what is published.
+
+    Raises MalformedEvent, ChecksumMismatch, UnsupportedFormat or OSError.
+    """
+    position = max(start, BINLOG_HEADER_SIZE)
+    with Window(file.path, file.size) as window:
+        log_format = read_format(window, file.name)
+        if log_format is None:
+            raise MalformedEvent(f"{file.name}:{BINLOG_HEADER_SIZE}", "no whole format description")
+        while position < file.size:
+            at, head = f"{file.name}:{position}", window.read(position, HEADER_SIZE)
+            size = START.unpack_from(head)[3] if len(head) == HEADER_SIZE else HEADER_SIZE
+            if position + size > file.size:
+                raise MalformedEvent(at, f"{file.name} ends inside of it")
+            if size < HEADER_SIZE:
+                raise MalformedEvent(at, f"a size of {size} bytes")
+            if log_format.checksum:
+                verify_checksum(window.read(position, size), at)
+            position += size

@@ -1,0 +1,120 @@
+"""When a sync leaves its relay log for the upstream, and when it comes back."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.errors import (
+    BrokenFileChain,
+    ChecksumMismatch,
+    LocationNotInLog,
+    MalformedEvent,
+    StatementDml,
+    XaTransaction,
+)
+from airflow_provider_dm.engine.errors import DmError, Reaction, describe, reaction_of
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayStartsTooLate
+from airflow_provider_dm.engine.sync.fallback import (
+    MOVES,
+    Fault,
+    Health,
+    Move,
+    NeitherServes,
+    PrivateRelayEnded,
+    Reading,
+    fault_of,
+)
+from airflow_provider_dm.engine.sync.tail import has_ended, is_past, silence
+
+HERE = Location("bin.000003", 500)
+WELL = RelayStatus("one", Stage.RUNNING, relay=HERE, heartbeat_age_seconds=1.0, pid=7)
+FULL = {"ErrCode": "DM-4003", "Message": "no space left"}
+
+
+def test_every_case_is_decided() -> None:
+    assert MOVES.keys() == set(itertools.product(Reading, Health, Health))
+
+
+def test_a_relay_log_that_serves_is_what_is_read() -> None:
+    moves = {move for (_, local, _), move in MOVES.items() if local is Health.WELL}
+    assert moves == {Move.STAY, Move.GO_BACK}
+
+
+def test_nobody_gives_up_while_one_of_them_serves() -> None:
+    assert {key[1:] for key, move in MOVES.items() if move is Move.GIVE_UP} == {(Health.ILL, Health.ILL)}
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (RelayFileGone("bin.000003", "/relay"), Fault.LOG),
+        (RelayStartsTooLate("bin.000003:4", "bin.000004", "/relay"), Fault.LOG),
+        (ChecksumMismatch("bin.000003:4", 1, 2), Fault.LOG),
+        (MalformedEvent("bin.000003:4", "a size of 3 bytes"), Fault.LOG),
+        (BrokenFileChain("bin.000003", "bin.000004", "bin.000005"), Fault.LOG),
+        (LocationNotInLog("bin.000003:4", "the files are none"), Fault.LOG),
+        (XaTransaction("bin.000003:4"), Fault.SUSPECT),
+        (StatementDml("bin.000003:4", "UPDATE t"), Fault.OTHER),
+        (DmError(), Fault.OTHER),
+    ],
+)
+def test_what_an_error_says_about_the_log(error: DmError, fault: Fault) -> None:
+    assert fault_of(error) is fault
+
+
+def test_a_living_relay_is_not_silent() -> None:
+    assert silence(WELL) is None
+    assert not has_ended(WELL, 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (None, "none has ever reported"),
+        (replace(WELL, error=FULL), "no space left"),
+        (replace(WELL, stage=Stage.STOPPED, pid=None), "it has ended (Stopped)"),
+        (replace(WELL, heartbeat_age_seconds=61.0), "its last sign of life is 61 s old"),
+        (replace(WELL, heartbeat_age_seconds=None), "none has ever reported"),
+    ],
+)
+def test_why_nobody_pulls(status: RelayStatus | None, said: str) -> None:
+    assert silence(status) == said
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        replace(WELL, stage=Stage.STOPPED, pid=None),
+        replace(WELL, stage=Stage.FINISHED, pid=None),
+        replace(WELL, stage=Stage.PAUSED, error=FULL, pid=None),
+        replace(WELL, stage=Stage.PAUSED, error=FULL),
+    ],
+    ids=["stopped", "caught up", "ended with an error", "waits for space"],
+)
+def test_a_relay_that_pulls_no_more_is_left_at_once_if_that_was_after_we_began(ended: RelayStatus) -> None:
+    assert has_ended(replace(ended, heartbeat_age_seconds=5.0), 6.0)
+    assert not has_ended(replace(ended, heartbeat_age_seconds=5.0), 4.0), "it may have been started again since"
+
+
+def test_a_relay_that_was_paused_on_request_is_waited_for() -> None:
+    assert not has_ended(replace(WELL, stage=Stage.PAUSED), 1000.0)
+
+
+def test_what_a_living_relay_has_must_be_in_its_files() -> None:
+    assert is_past(WELL, Location("bin.000003", 499))
+    assert not is_past(WELL, HERE)
+    assert not is_past(replace(WELL, heartbeat_age_seconds=11.0), Location("bin.000003", 499)), "it is the past's row"
+    assert not is_past(None, HERE)
+
+
+@pytest.mark.parametrize("reaction", ["retry", "stop"])
+def test_where_neither_serves_the_upstream_says_whether_to_try_again(reaction: str) -> None:
+    ended = PrivateRelayEnded({"ErrCode": "DM-1", "ErrScope": "upstream", "Message": "gone.", "Reaction": reaction})
+    error = NeitherServes("one", str(HERE), "damaged.", str(ended), {"Reaction": reaction_of(ended).value})
+    assert reaction_of(error) is Reaction(reaction)
+    assert describe(error)["Reaction"] == reaction
+    assert "damaged." in str(error)
+    assert "[DM-1 upstream] gone." in str(error)

@@ -1,0 +1,117 @@
+"""What the tail makes of a log that cannot be read, without servers: is it whole a moment later, or not."""
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent, StatementDml
+from airflow_provider_dm.engine.binlog.planner import Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
+from airflow_provider_dm.engine.relay.spool import Place, read_mark
+from airflow_provider_dm.engine.sync import tail as module
+from airflow_provider_dm.engine.sync.tail import Tail
+
+LO = Location("bin.000001", 4)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "relay" / "9f2c.000001"
+    folder.mkdir(parents=True)
+    (folder / "bin.000001").write_bytes(b"x" * 100)
+    return tmp_path / "relay"
+
+
+def tail_of(root: Path, *, private: bool = False) -> Tail:
+    url = f"sqlite:///{root.parent}/meta.db"
+    migrate(url)
+    return Tail("one", RelayReader(root), MetaStore.open(url), private=private)
+
+
+def planned(
+    tail: Tail,
+    monkeypatch: pytest.MonkeyPatch,
+    *answers: Planned | BaseException,
+    limit: int | None = None,
+    goal: Location | None = None,
+) -> Planned:
+    """What `plan` gives when the planner answers so, time after time."""
+    left = iter(answers)
+
+    def plan_epoch(*_: object, **__: object) -> Planned:
+        answer = next(left)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(module, "plan_epoch", plan_epoch)
+    monkeypatch.setattr(module, "AGAIN_SECONDS", 0.0)
+    with tail.store:
+        return tail.plan(LO, goal=goal, limit=limit, range_bytes=1)
+
+
+ZEROS = MalformedEvent("bin.000001:80", "a size of 0 bytes")
+
+
+def test_bytes_that_were_cut_off_while_they_were_read_are_no_damage(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert planned(tail_of(root), monkeypatch, ZEROS, UpToDate(LO)) == UpToDate(LO)
+
+
+@pytest.mark.parametrize(
+    "answers", [(ZEROS, ZEROS), (StatementDml("bin.000001:4", "UPDATE t"),)], ids=["damage", "another error"]
+)
+def test_without_something_to_fall_back_to_the_error_is_what_it_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch, answers: tuple[DmError, ...]
+) -> None:
+    with pytest.raises(type(answers[-1])) as caught:
+        planned(tail_of(root), monkeypatch, *answers)
+    assert caught.value is answers[-1]
+
+
+def test_a_file_that_disappears_while_it_is_read_is_gone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RelayFileGone):
+        planned(tail_of(root), monkeypatch, FileNotFoundError(2, "No such file", str(root / "bin.000001")))
+
+
+def test_a_private_log_is_told_how_far_it_was_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned(tail_of(root, private=True), monkeypatch, UpToDate(LO))
+    assert read_mark(root) == Place(1, 1, 100), "all of it, as nothing was found in it"
+
+
+@pytest.mark.parametrize(
+    ("limit", "goal", "mark"),
+    [
+        (1000, 90, Place(1, 1, 4)),
+        (None, 90, Place(1, 1, 100)),
+        (None, 50, Place(1, 1, 4)),
+        (None, None, Place(1, 1, 4)),
+    ],
+    ids=["any piece will do", "it has to come to the goal", "it does", "no goal"],
+)
+def test_half_an_epoch_is_not_enough_where_a_whole_one_is_due(
+    root: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None, goal: int | None, mark: Place
+) -> None:
+    """Else a log that is smaller than the epoch to be completed would wait for its reader, and that for it."""
+    piece = Epoch(LO, LO.at(50), (), transactions=1, bytes=46, newest_timestamp=0)
+    end = LO.at(goal) if goal is not None else None
+    assert planned(tail_of(root, private=True), monkeypatch, piece, limit=limit, goal=end) == piece
+    assert read_mark(root) == mark
+
+
+def test_a_shared_log_is_only_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted(root.rglob("*"))
+    planned(tail_of(root), monkeypatch, UpToDate(LO))
+    assert sorted(root.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("private", "shown"), [(False, "local"), (True, "remote")])
+def test_where_it_is_read_is_shown(root: Path, *, private: bool, shown: str) -> None:
+    tail = tail_of(root, private=private)
+    assert tail.progress.to_json()["binlog_type"] == shown
+    tail.store.close()
