@@ -1,18 +1,20 @@
 """Keeping a relay log from within a DAG: one task that is the relay of one source, and one that ends it.
 
-The task and its relay process live and die together: when the process dies the task fails, so that Airflow's retry
-starts another; when the task is killed, so is the process, and should the task's own process vanish, the relay notices.
+Two ways to be a relay. By default the task and its relay process live and die together: when the process dies the task
+fails, so that Airflow's retry starts another; when the task is killed, so is the process, and should the task's own
+process vanish, the relay notices. With `deferrable` the relay is a process of its own on the worker's machine, and the
+task waits in the triggerer, which watches the relay's row in the metadata DB and takes no worker slot.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, conf
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_dm.operators.base import folder_of, holder_of, mask
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.relay.process import RelayProcess
+    from airflow_provider_dm.engine.relay.spec import RelaySpec
+    from airflow_provider_dm.hooks.relay import Goal
     from airflow_provider_dm.launch.job import Upstream
+    from airflow_provider_dm.launch.relay_detached import DetachedRelay
+    from airflow_provider_dm.launch.relay_watch import Life
+    from airflow_provider_dm.launch.secrets import SecretEnvironment
     from airflow_provider_dm.operators.inputs import Document
 
 KILL_SECONDS: Final = 2.0
@@ -36,10 +43,15 @@ Until = Literal["stopped", "caught-up"]
 
 
 class DmRelayOperator(BaseOperator):
-    """Pull the binlogs of one source into its relay directory, for as long as the task runs.
+    """Pull the binlogs of one source into its relay directory, for as long as the task runs or is deferred.
 
     Give the task retries: a relay that dies fails the task, and the next attempt goes on where the files end. Where
     another relay writes the directory already (that of a sync, or of `dmctl`), the task stands by and takes over.
+
+    Deferrable, the relay is a process of its own, which outlives the task's process, and a later attempt finds it and
+    goes on watching. One that dies is started again on a worker, in the same attempt. It ends when it is asked to, and
+    when the deferred task is marked or cleared by a person. All attempts must run on one machine, where the relay
+    directory lies: give the task a queue that one worker serves.
 
     :param source: source-id, path of a ``source.yaml`` (relative: to the DAG file), or what it would hold (templated)
     :param until: ``"stopped"`` (by :class:`DmRelayStopOperator`, `RelayLogHook.request_stop` or `dmctl stop-relay`), or
@@ -47,6 +59,7 @@ class DmRelayOperator(BaseOperator):
     :param source_conn_id: Airflow connection of the source; by default ``from`` of its source.yaml, else the connection
         of the same id (templated)
     :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+    :param deferrable: start the relay and wait in the triggerer; the metadata DB must be one that it reaches
 
     Returns ``{"source", "stage", "location", "caught_up"}``.
     """
@@ -61,6 +74,7 @@ class DmRelayOperator(BaseOperator):
         until: Until = "stopped",
         source_conn_id: str | None = None,
         dm_meta_conn_id: str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -68,26 +82,113 @@ class DmRelayOperator(BaseOperator):
         self.until = until
         self.source_conn_id = source_conn_id
         self.dm_meta_conn_id = dm_meta_conn_id
+        self.deferrable = deferrable
         self._process: RelayProcess | None = None
+        self._detached: DetachedRelay | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Be the relay until it is over. Raises AirflowException (retry), AirflowFailException."""
+        """Be the relay until it is over, or a deferral. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
 
         with translated():
             upstream = self._upstream()
+            attempt = holder_of(context["ti"]).attempt
             with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-                store.set_relay_desired(upstream.source_id, Stage.RUNNING)
+                # A retry does not undo the pause that a person ordered meanwhile.
+                if attempt == "1" or store.relay_desired(upstream.source_id) is not Stage.PAUSED:
+                    store.set_relay_desired(upstream.source_id, Stage.RUNNING)
+                log_path = self._log_path(upstream, attempt)
+                if self.deferrable:
+                    return self._see_to_it(upstream, store, log_path, self._goal_of(upstream))
                 try:
-                    self._keep(upstream, store, self._log_path(upstream, holder_of(context["ti"]).attempt))
+                    self._keep(upstream, store, log_path)
                 finally:
                     self._end_process()
                 return summary(upstream.source_id, store.relay_status(upstream.source_id))
 
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+        """What the trigger saw: the end, or a relay to start again. Anything that is not known to be good fails."""
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.hooks.relay import Goal
+        from airflow_provider_dm.launch.relays import RelayFailed
+
+        with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            source_id = str(event.get("source"))
+            match event.get("status"):
+                case "stopped" | "caught-up":
+                    return summary(source_id, store.relay_status(source_id))
+                case "failed":
+                    raise RelayFailed(source_id, dict(event["error"]))
+                case "gone":
+                    self.log.warning("the relay of %s is gone: %s; starting it again", source_id, event["message"])
+                    upstream = self._upstream()
+                    log_path = self._log_path(upstream, holder_of(context["ti"]).attempt)
+                    goal = Goal.parse(event["goal"]) if event.get("goal") else None
+                    return self._see_to_it(upstream, store, log_path, goal, deaths=int(event["deaths"]))
+                case unknown:
+                    raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
+
     def on_kill(self) -> None:
         """End the relay process, within three seconds. What it has received is on disk."""
         self._end_process()
+        detached, self._detached = self._detached, None
+        if detached is not None:
+            self.log.info("ending the relay of %s", detached.source_id)
+            detached.end(KILL_SECONDS)
+
+    # A process of its own, watched from the triggerer
+
+    def _see_to_it(
+        self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Goal | None, deaths: int = 0
+    ) -> dict[str, Any]:
+        """What is to be returned, where the relay has ended already as it should; else it lives on, and this defers."""
+        from airflow_provider_dm.hooks.relay import CaughtUp, judge
+        from airflow_provider_dm.hooks.spark import environment_of_apps
+        from airflow_provider_dm.launch.relay_detached import DetachedRelay
+        from airflow_provider_dm.launch.relay_watch import Life
+
+        spec, secrets = self._spec(upstream, launcher_pid=None)
+        environment = {**environment_of_apps(), **secrets.variables}
+        relay = self._detached = DetachedRelay(spec, environment, store, log_path, secrets.masked)
+        if deaths and (tail := relay.tail()):
+            self.log.warning("the end of its log:\n%s", secrets.masked(tail))
+        found = relay.ensure(deaths)
+        status = store.relay_status(upstream.source_id)
+        caught_up = goal is not None and isinstance(judge(status, goal), CaughtUp)
+        mine = relay.is_ours()
+        self._detached = None  # from here on the trigger answers for it
+        relay.let_go()
+        if isinstance(found, Life) and not caught_up:
+            self._defer(upstream.source_id, found, goal, mine=mine)
+        return summary(upstream.source_id, status)
+
+    def _defer(self, source_id: str, life: Life, goal: Goal | None, *, mine: bool) -> NoReturn:
+        from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.triggers.relay import RelayWatchTrigger
+
+        self.log.info("watching the relay of %s from the triggerer", source_id)
+        self.defer(
+            trigger=RelayWatchTrigger(
+                source_id=source_id,
+                goal=None if goal is None else str(goal),
+                stop_on_kill=mine,
+                began_at=life.began_at,
+                deaths=life.deaths,
+                dm_meta_conn_id=self.dm_meta_conn_id,
+                poll_interval=settings.poll_seconds(),
+            ),
+            method_name="execute_complete",
+        )
+        raise AssertionError("defer raises")
+
+    def _goal_of(self, upstream: Upstream) -> Goal | None:
+        """Where the source's binlog ends now, when that is where this task ends."""
+        from airflow_provider_dm.hooks.relay import goal_at_end
+
+        return goal_at_end(upstream.endpoint) if self.until == "caught-up" else None
+
+    # A process that lives and dies with the task
 
     def _end_process(self) -> None:
         process, self._process = self._process, None
@@ -142,25 +243,33 @@ class DmRelayOperator(BaseOperator):
 
     def _start(self, upstream: Upstream, log_path: Path) -> RelayProcess:
         from airflow_provider_dm.engine.relay.process import RelayProcess
+        from airflow_provider_dm.hooks.spark import environment_of_apps
+        from airflow_provider_dm.launch.workdir import private_directory
+
+        spec, secrets = self._spec(upstream, launcher_pid=os.getpid())
+        private_directory(upstream.relay_dir)
+        log_path.unlink(missing_ok=True)
+        process = RelayProcess.start(spec, {**environment_of_apps(), **secrets.variables}, log_path)
+        self.log.info("relay process %d of %s writes %s", process.pid, upstream.source_id, upstream.relay_dir)
+        return process
+
+    # Both
+
+    def _spec(self, upstream: Upstream, *, launcher_pid: int | None) -> tuple[RelaySpec, SecretEnvironment]:
         from airflow_provider_dm.engine.relay.spec import RelaySpec
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.hooks.spark import environment_of_apps
         from airflow_provider_dm.launch.job import source_spec
         from airflow_provider_dm.launch.secrets import SecretEnvironment
-        from airflow_provider_dm.launch.workdir import private_directory
 
         secrets = SecretEnvironment()
         spec = RelaySpec(
             source=source_spec(upstream, secrets),
             meta_url=secrets.reference("META", "meta", DmMetadataHook(self.dm_meta_conn_id).url()),
-            launcher_pid=os.getpid(),
+            launcher_pid=launcher_pid,
             until=self.until,
         )
         mask(*secrets.variables.values())
-        private_directory(upstream.relay_dir)
-        process = RelayProcess.start(spec, {**environment_of_apps(), **secrets.variables}, log_path)
-        self.log.info("relay process %d of %s writes %s", process.pid, upstream.source_id, upstream.relay_dir)
-        return process
+        return spec, secrets
 
     def _upstream(self) -> Upstream:
         from airflow_provider_dm.hooks import settings
@@ -183,7 +292,6 @@ class DmRelayOperator(BaseOperator):
         settings.work_root().mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = private_directory(settings.work_root() / "logs")
         name = f"relay-{quoted(upstream.source_id)}-{quoted(self.task_id)}-{attempt}.log"
-        (folder / name).unlink(missing_ok=True)
         return folder / name
 
 
@@ -246,10 +354,7 @@ def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
 
 def _runs(store: MetaStore, source_id: str) -> bool:
     """A relay that says nothing any more has died, and will not say that it stopped."""
-    from airflow_provider_dm.engine.meta.model import Stage
-    from airflow_provider_dm.hooks.relay import SILENT_SECONDS
+    from airflow_provider_dm.launch.relay_watch import is_alive
 
     status = store.relay_status(source_id)
-    if status is None or status.stage is not Stage.RUNNING:
-        return False
-    return (status.heartbeat_age_seconds or 0.0) < min(SILENT_SECONDS, 15.0)
+    return status is not None and is_alive(status)

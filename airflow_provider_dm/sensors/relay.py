@@ -15,8 +15,7 @@ from airflow_provider_dm.operators.errors import translated
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_dm.engine.mysql.location import Location
-    from airflow_provider_dm.hooks.relay import RelayProgress
+    from airflow_provider_dm.hooks.relay import Goal, RelayProgress
 
 GOAL_KEY: Final = "dm_relay_goal"
 
@@ -29,7 +28,11 @@ class RelayCatchUpSensor(BaseSensorOperator):
     """Wait until the relay log of a source holds everything up to a location.
 
     Without `min_location` that is where the source's binlog ended when the sensor started: it ends even if the source
-    is written to all the time. Deferred it takes no worker slot.
+    is written to all the time. Deferred it takes no worker slot. Should the relay switch to another server meanwhile,
+    the GTID set of that place tells; a `min_location` is a place of the server that the relay follows at the time.
+
+    A relay that is paused, cut off from its source or without room on its disk is waited for, as it goes on by itself.
+    One that has ended with an error fails the sensor.
 
     :param source_id: the source (templated)
     :param min_location: ``FILE:POSITION`` of the source; by default its end at the sensor's start (templated)
@@ -65,13 +68,13 @@ class RelayCatchUpSensor(BaseSensorOperator):
         self.dm_meta_conn_id = dm_meta_conn_id
         self.deferrable = deferrable
         self.end_from_trigger = end_from_trigger
-        self._goal: Location | None = None
+        self._goal: Goal | None = None
 
     def execute(self, context: Context) -> Any:
         """The relay's location as text, or a deferral. Raises AirflowException."""
         with translated():
             self._goal = self._goal_of(context)
-            self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal)
+            self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal.at)
             if not self.deferrable:
                 return super().execute(context)
             found = self.poke(context)
@@ -116,29 +119,26 @@ class RelayCatchUpSensor(BaseSensorOperator):
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return judge(store.relay_status(self.source_id), goal)
 
-    def _goal_of(self, context: Context) -> Location:
+    def _goal_of(self, context: Context) -> Goal:
         """Given, or the source's end now; one that was rescheduled keeps the goal that it started with."""
-        from airflow_provider_dm.engine.mysql.location import Location
+        from airflow_provider_dm.hooks.relay import Goal
 
         if self.min_location:
-            return Location.parse(self.min_location)
+            return Goal.parse(self.min_location)
         if not self.reschedule:
             return self._end_of_source()
         state = context["task_state_store"]
         if kept := state.get(GOAL_KEY):
-            return Location.parse(str(kept))
+            return Goal.parse(str(kept))
         goal = self._end_of_source()
         state.set(GOAL_KEY, str(goal))
         return goal
 
-    def _end_of_source(self) -> Location:
-        from airflow_provider_dm.engine.mysql.binlog_status import current_location
-        from airflow_provider_dm.engine.mysql.connection import connected
+    def _end_of_source(self) -> Goal:
         from airflow_provider_dm.hooks.database import DmDatabaseHook
+        from airflow_provider_dm.hooks.relay import goal_at_end
 
-        endpoint = DmDatabaseHook(self.source_conn_id or self.source_id, name=self.source_id).endpoint()
-        with connected(endpoint) as session:
-            return current_location(session)
+        return goal_at_end(DmDatabaseHook(self.source_conn_id or self.source_id, name=self.source_id).endpoint())
 
     def _defer(self) -> NoReturn:
         from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger

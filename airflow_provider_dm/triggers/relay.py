@@ -1,8 +1,9 @@
-"""What a deferred `RelayCatchUpSensor` runs in the triggerer.
+"""What runs in the triggerer: waiting until a relay has caught up, and watching one that runs for a deferred task.
 
-It holds connection ids, resolves them where it runs, and looks at the metadata DB in a thread, one short transaction
-at a time. The first look comes after ten seconds: a trigger that fires while its task is still being deferred can get
-the task failed (Airflow issues 71580, 72716). The deadline is absolute, so a triggerer that restarts extends nothing.
+A trigger holds connection ids, resolves them where it runs, and looks at the metadata DB in a thread, one short
+transaction at a time. The first look comes after ten seconds: a trigger that fires while its task is still being
+deferred can get the task failed (Airflow issues 71580, 72716). A deadline is absolute, so a triggerer that restarts
+extends nothing. A metadata DB that does not answer is asked again: its silence says nothing about a relay.
 """
 
 from __future__ import annotations
@@ -10,25 +11,87 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseTrigger, TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
 if TYPE_CHECKING:
+    from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+    from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.mysql.endpoint import Secret
-    from airflow_provider_dm.hooks.relay import RelayProgress
+    from airflow_provider_dm.hooks.relay import Goal, RelayProgress
+    from airflow_provider_dm.launch.relay_watch import Life
+
+Event = dict[str, Any]
+T = TypeVar("T")
 
 FIRST_DELAY_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 10.0
+"""How long a triggerer may wait for the metadata DB to take down that a relay shall stop."""
+SAY_EVERY_SECONDS: Final = 300.0
 
 
-class RelayCatchUpTrigger(BaseTrigger):
+class _MetadataTrigger(BaseTrigger):
+    """Base of those that look at the metadata DB again and again."""
+
+    dm_meta_conn_id: str | None
+    poll_interval: float
+    first_delay: float
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event, then the end."""
+        try:
+            event = await self._wait()
+        except Exception as error:  # noqa: BLE001  it reaches the task's log as the reason of its failure
+            event = {"status": "error", "message": f"{type(error).__name__}: {error}"}
+        yield self._as_event(event)
+
+    async def _wait(self) -> Event:
+        raise NotImplementedError
+
+    def _as_event(self, event: Event) -> TriggerEvent:
+        return TriggerEvent(event)
+
+    async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
+        """One look in a connection of its own: an older one might not see what is new. None: ask again later."""
+        from airflow_provider_dm.engine.errors import DmError, Reaction
+
+        try:
+            return await asyncio.to_thread(in_store, await self._url(), look)
+        except DmError as error:
+            if error.reaction is not Reaction.RETRY:
+                raise
+            self.log.warning("%s Asking again.", error)
+            return None
+
+    async def _url(self) -> Secret:
+        """As `DmMetadataHook.url`, without blocking the loop."""
+        from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.hooks.metadata import url_of, url_without_connection
+
+        conn_id = self.dm_meta_conn_id or settings.metadata_conn_id()
+        try:
+            return url_of(await BaseHook.aget_connection(conn_id))
+        except AirflowNotFoundException:
+            return url_without_connection(conn_id)
+
+
+def in_store(url: Secret, look: Callable[[MetaStore], T]) -> T:
+    """`look` at a store that is opened for it alone."""
+    from airflow_provider_dm.engine.meta.store import MetaStore
+
+    with MetaStore.open(url) as store:
+        return look(store)
+
+
+class RelayCatchUpTrigger(_MetadataTrigger):
     """Fire when the relay log of a source has reached a location, will not reach it, or the time is over.
 
     :param source_id: the source
-    :param goal: ``FILE:POSITION``
+    :param goal: ``FILE:POSITION``, or a `hooks.relay.Goal` as text
     :param dm_meta_conn_id: connection of the metadata DB
     :param poll_interval: seconds between two looks
     :param deadline: when to give up, in seconds since the epoch
@@ -73,23 +136,16 @@ class RelayCatchUpTrigger(BaseTrigger):
             },
         )
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event, then the end."""
-        try:
-            event = await self._wait()
-        except Exception as error:  # noqa: BLE001  it reaches the task's log as the reason of its failure
-            event = {"status": "error", "message": f"{type(error).__name__}: {error}"}
-        yield self._as_event(event)
+    async def _wait(self) -> Event:
+        from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, Goal
 
-    async def _wait(self) -> dict[str, Any]:
-        from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp
-
-        url = await self._url()
+        goal = Goal.parse(self.goal)
         delay = self.first_delay
         while True:
             await asyncio.sleep(max(0.0, min(delay, self.deadline - time.time())))
             delay = self.poll_interval * random.uniform(0.9, 1.1)
-            match await asyncio.to_thread(look, url, self.source_id, self.goal):
+            progress = await self._look(lambda store: progress_of(store, self.source_id, goal))
+            match progress or Behind("the metadata DB does not answer"):
                 case CaughtUp(at):
                     return {"status": "caught-up", "location": str(at)}
                 case Broken(why):
@@ -99,7 +155,7 @@ class RelayCatchUpTrigger(BaseTrigger):
                 case Behind(why):
                     self.log.info("%s", why)
 
-    def _as_event(self, event: dict[str, Any]) -> TriggerEvent:
+    def _as_event(self, event: Event) -> TriggerEvent:
         if not self.end_from_trigger:
             return TriggerEvent(event)
         if event["status"] == "caught-up":
@@ -107,23 +163,181 @@ class RelayCatchUpTrigger(BaseTrigger):
         self.log.error("%s", event["message"])
         return TaskFailedEvent()
 
-    async def _url(self) -> Secret:
-        """As `DmMetadataHook.url`, without blocking the loop."""
-        from airflow_provider_dm.hooks import settings
-        from airflow_provider_dm.hooks.metadata import url_of, url_without_connection
 
-        conn_id = self.dm_meta_conn_id or settings.metadata_conn_id()
-        try:
-            return url_of(await BaseHook.aget_connection(conn_id))
-        except AirflowNotFoundException:
-            return url_without_connection(conn_id)
-
-
-def look(url: Secret, source_id: str, goal: str) -> RelayProgress:
-    """One look at the metadata DB, in a connection of its own: an older one might not see what is new."""
-    from airflow_provider_dm.engine.meta.store import MetaStore
-    from airflow_provider_dm.engine.mysql.location import Location
+def progress_of(store: MetaStore, source_id: str, goal: Goal) -> RelayProgress:
+    """Where the relay stands to the goal now."""
     from airflow_provider_dm.hooks.relay import judge
 
-    with MetaStore.open(url) as store:
-        return judge(store.relay_status(source_id), Location.parse(goal))
+    return judge(store.relay_status(source_id), goal)
+
+
+class RelayWatchTrigger(_MetadataTrigger):
+    """Watch the relay of a deferred `DmRelayOperator`; fire when a worker has something to do about it.
+
+    A relay that lives is left alone, whatever it reports: paused, cut off, without room on its disk.
+
+    :param source_id: the source
+    :param goal: a `hooks.relay.Goal` as text, when the task ends there; None: when the relay is asked to stop
+    :param stop_on_kill: the relay was started for this task: it ends when a person ends the deferred task
+    :param began_at: when this life of the relay began, in seconds since the epoch
+    :param deaths: how often in a row it had died right before
+    :param dm_meta_conn_id: connection of the metadata DB
+    :param poll_interval: seconds between two looks
+    :param first_delay: seconds before the first look
+
+    Events have ``status`` and ``source``: ``stopped``, ``caught-up``, ``failed`` with ``error``, ``gone`` with
+    ``message``, ``deaths`` and ``goal``; ``error`` with ``message``.
+    """
+
+    def __init__(
+        self,
+        *,
+        source_id: str,
+        goal: str | None,
+        stop_on_kill: bool,
+        began_at: float,
+        deaths: int,
+        dm_meta_conn_id: str | None,
+        poll_interval: float,
+        first_delay: float = FIRST_DELAY_SECONDS,
+    ) -> None:
+        super().__init__()
+        self.source_id = source_id
+        self.goal = goal
+        self.stop_on_kill = stop_on_kill
+        self.began_at = began_at
+        self.deaths = deaths
+        self.dm_meta_conn_id = dm_meta_conn_id
+        self.poll_interval = poll_interval
+        self.first_delay = first_delay
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Path and arguments, none of them secret."""
+        return (
+            "airflow_provider_dm.triggers.relay.RelayWatchTrigger",
+            {
+                "source_id": self.source_id,
+                "goal": self.goal,
+                "stop_on_kill": self.stop_on_kill,
+                "began_at": self.began_at,
+                "deaths": self.deaths,
+                "dm_meta_conn_id": self.dm_meta_conn_id,
+                "poll_interval": self.poll_interval,
+                "first_delay": self.first_delay,
+            },
+        )
+
+    async def on_kill(self) -> None:
+        """A person has ended the deferred task: the relay is asked to stop, unless another attempt watches it already.
+
+        Airflow also calls this where a triggerer was cut off for a while and its triggers were given to another one.
+        """
+        if not self.stop_on_kill:
+            self.log.info("the relay of %s was not started by this task; it goes on", self.source_id)
+            return
+        if (state := await self._state()) in ("deferred", "running"):
+            self.log.info("the task is %s elsewhere; the relay of %s goes on", state, self.source_id)
+            return
+        await asyncio.wait_for(self._look(lambda store: stop(store, self.source_id)), STOP_SECONDS)
+        self.log.info("asked the relay of %s to stop, as the task is %s now", self.source_id, state)
+        if await self._state() in ("deferred", "running"):  # the next attempt came between: it wants the relay
+            await asyncio.wait_for(self._look(lambda store: resume(store, self.source_id)), STOP_SECONDS)
+
+    async def _state(self) -> str | None:
+        """Of the task instance that this trigger works for; None where it is not scheduled, or gone."""
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        ti = self.task_instance
+        if ti is None:
+            return None
+        mapped = ti.map_index if ti.map_index >= 0 else None
+        found = await asyncio.to_thread(
+            RuntimeTaskInstance.get_task_states,
+            dag_id=ti.dag_id,
+            task_ids=[ti.task_id],
+            run_ids=[ti.run_id],
+            map_index=mapped,
+        )
+        states = found.get(ti.run_id) or {}
+        state = states.get(ti.task_id if mapped is None else f"{ti.task_id}_{mapped}")
+        return None if state is None else str(getattr(state, "value", state))
+
+    async def _wait(self) -> Event:
+        from airflow_provider_dm.hooks.relay import Goal
+        from airflow_provider_dm.launch.relay_watch import Life
+
+        goal = Goal.parse(self.goal) if self.goal else None
+        life = Life(self.began_at, self.deaths)
+        delay, say_at = self.first_delay, 0.0
+        while True:
+            await asyncio.sleep(delay)
+            delay = self.poll_interval * random.uniform(0.9, 1.1)
+            rows = await self._look(lambda store: row_of(store, self.source_id))
+            if rows is None:
+                continue
+            event = decide(*rows, goal, life, time.time())
+            if event is not None:
+                return {**event, "source": self.source_id, "goal": self.goal}
+            if time.monotonic() >= say_at:
+                say_at = time.monotonic() + SAY_EVERY_SECONDS
+                self._say(rows[0])
+
+    def _say(self, status: RelayStatus | None) -> None:
+        from airflow_provider_dm.launch.relay_watch import doing
+
+        if status is not None:
+            self.log.info(
+                "the relay of %s, process %s on %s: %s", self.source_id, status.pid, status.host, doing(status)
+            )
+
+
+def row_of(store: MetaStore, source_id: str) -> tuple[RelayStatus | None, Stage | None]:
+    """What the relay last said, and what it shall be."""
+    return store.relay_status(source_id), store.relay_desired(source_id)
+
+
+def stop(store: MetaStore, source_id: str) -> None:
+    """Ask the relay to end."""
+    from airflow_provider_dm.engine.meta.model import Stage
+
+    store.set_relay_desired(source_id, Stage.STOPPED)
+
+
+def resume(store: MetaStore, source_id: str) -> None:
+    """Take the wish of `stop` back."""
+    from airflow_provider_dm.engine.meta.model import Stage
+
+    store.set_relay_desired(source_id, Stage.RUNNING)
+
+
+def decide(
+    status: RelayStatus | None, desired: Stage | None, goal: Goal | None, life: Life, now: float
+) -> Event | None:
+    """What a worker has to be told about this relay; None: nothing, it goes on. Pure."""
+    from airflow_provider_dm.hooks.relay import CaughtUp, judge
+    from airflow_provider_dm.launch.relay_watch import (
+        Alive,
+        Failed,
+        Finished,
+        Gone,
+        Stopped,
+        age_of,
+        deaths_after,
+        seen,
+    )
+    from airflow_provider_dm.launch.relays import STEADY_SECONDS
+
+    if goal is not None and isinstance(judge(status, goal), CaughtUp):
+        return {"status": "caught-up"}
+    match seen(status, desired):
+        case Alive():
+            return None
+        case Stopped():
+            return {"status": "stopped"}
+        case Failed(error):
+            return {"status": "failed", "error": error}
+        case Finished():  # an adopted one, that had a goal of its own
+            return {"status": "gone", "message": "it ended where it was told to", "deaths": 0}
+        case Gone(why):
+            ended_at = now - (age_of(status) if status is not None else 0.0)
+            return {"status": "gone", "message": why, "deaths": deaths_after(life, ended_at, STEADY_SECONDS)}

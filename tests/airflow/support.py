@@ -1,5 +1,9 @@
 """Looking at the processes of an Airflow of our own."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,3 +38,21 @@ def files_with(text: str, root: Path) -> list[Path]:
     files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
     ours = [path for path in files if "relay" not in path.relative_to(root).parts]
     return [path for path in ours if text.encode() in path.read_bytes()]
+
+
+def restart_triggerer(airflow: Airflow) -> None:
+    """End it as an operating system does, and start another; the one Airflow of this session goes on with that."""
+    old = airflow.pids["triggerer"]
+    os.kill(old, signal.SIGTERM)
+    wait_for(lambda: not arguments(old), seconds=60)
+    with open(airflow.log("triggerer"), "ab") as log:
+        new = subprocess.Popen(
+            [sys.executable, "-m", "airflow", "triggerer", "--skip-serve-logs"],
+            env=airflow.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=airflow.home,
+            start_new_session=True,
+        )
+    airflow.pids["triggerer"] = new.pid

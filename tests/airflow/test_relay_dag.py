@@ -15,8 +15,8 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.hooks.relay import RelayLogHook
-from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator
+from airflow_provider_dm.hooks.relay import Behind, Broken, Goal, RelayLogHook, judge
+from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator, Until
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 from testbed import Server
@@ -47,7 +47,7 @@ def test_pull_until_caught_up_then_wait_for_it(
 ) -> None:
     upstream.sql(f"CREATE DATABASE `{unique_database}`")
     with DAG(f"pull_{upstream.flavour}_{deferrable}") as dag:
-        pull = DmRelayOperator(task_id="pull", source="replica_01", until="caught-up")
+        pull = DmRelayOperator(task_id="pull", source="replica_01", until="caught-up", deferrable=deferrable)
         wait = RelayCatchUpSensor(
             task_id="wait", source_id="replica_01", deferrable=deferrable, poke_interval=1, timeout=60
         )
@@ -69,13 +69,20 @@ def test_pull_until_caught_up_then_wait_for_it(
         assert store.relay_desired("replica_01") is Stage.STOPPED
 
 
+@pytest.mark.parametrize(("until", "deferrable"), [("caught-up", False), ("stopped", True), ("caught-up", True)])
 def test_a_source_that_denies_the_login_fails_the_task_without_a_retry(
-    mariadb_source: Server, connection: Define, work_dir: Path, run_dag: RunDag, capfd: pytest.CaptureFixture[str]
+    mariadb_source: Server,
+    connection: Define,
+    work_dir: Path,
+    run_dag: RunDag,
+    capfd: pytest.CaptureFixture[str],
+    until: Until,
+    deferrable: bool,
 ) -> None:
     host = {"host": mariadb_source.host, "port": mariadb_source.port}
     connection("replica_01", conn_type="dm_database", **host, login="nobody", password="c4nary-relay")
-    with DAG("pull_denied") as dag:
-        DmRelayOperator(task_id="pull", source="replica_01", until="caught-up", retries=3)
+    with DAG(f"pull_denied_{until}_{deferrable}") as dag:
+        DmRelayOperator(task_id="pull", source="replica_01", until=until, deferrable=deferrable, retries=3)
 
     run = run_dag(dag)
 
@@ -84,6 +91,29 @@ def test_a_source_that_denies_the_login_fails_the_task_without_a_retry(
     said = "".join(capfd.readouterr())
     assert "DM-2002" in said
     assert "c4nary-relay" not in said
+    # Deferred until a goal, the task asks its source for that before it starts a relay: there is no row to judge then.
+    ended = RelayLogHook().status("replica_01")
+    assert isinstance(judge(ended, Goal(GOAL)), Behind if ended is None else Broken)
+    assert (ended is None) is (deferrable and until == "caught-up")
+
+
+def test_a_relay_on_another_machine_is_watched_and_not_doubled(
+    mariadb_source: Server, connection: Define, work_dir: Path, run_dag: RunDag
+) -> None:
+    connection("replica_01", conn_type="dm_database", host=mariadb_source.host, port=mariadb_source.port, login="root")
+    goal = end_of_source()
+    elsewhere = {"pid": 4711, "host": "elsewhere", "stage": Stage.RUNNING}
+    say(relay=goal.at(4), **elsewhere)
+    with DAG("watch_elsewhere") as dag:
+        DmRelayOperator(task_id="pull", source="replica_01", until="caught-up", deferrable=True)
+    later = threading.Timer(3.0, say, kwargs={"relay": goal, **elsewhere})
+    later.start()
+
+    run = run_dag(dag)
+
+    later.join()
+    assert states(run) == {"pull": "success"}
+    assert not (work_dir / "relay" / "replica_01").exists()
 
 
 @pytest.mark.parametrize("end_from_trigger", [True, False], ids=["ends-in-triggerer", "resumes-on-worker"])

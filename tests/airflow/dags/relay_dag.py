@@ -19,3 +19,18 @@ with DAG("relay_until_stopped", schedule=None, params={"stop": Param(True, type=
 
 with DAG("relay_for_ever", schedule=None, catchup=False):
     DmRelayOperator(task_id="pull", source="endless_source", retries=2, retry_delay=1)
+
+with DAG("relay_deferred", schedule=None, params={"goal": Param("", type="string")}, catchup=False):
+    deferred = DmRelayOperator(task_id="pull", source="deferred_source", deferrable=True, retries=2, retry_delay=1)
+    reached = RelayCatchUpSensor(
+        task_id="reached",
+        source_id="deferred_source",
+        min_location="{{ params.goal }}",
+        deferrable=True,
+        poke_interval=1,
+        timeout=600,
+    )
+    reached >> DmRelayStopOperator(task_id="stop", source_ids=["deferred_source"])
+
+with DAG("relay_deferred_for_ever", schedule=None, catchup=False):
+    DmRelayOperator(task_id="pull", source="marked_source", deferrable=True, retries=2, retry_delay=1)

@@ -1,0 +1,214 @@
+"""A relay that outlives whoever starts it: a process that no launcher holds, watched through the metadata DB alone.
+
+`ensure` leaves one living relay of the source, whoever runs it. One that another machine reports of is taken as it is.
+Here, the directory's lock decides: a second process ends at once, saying so, and the first is watched instead. A relay
+that cannot start says why while its starter still looks, so that a wrong password never becomes a silence.
+
+Beside the log lies a note of the process that was started here (`<log folder>/relay-<source>.detached`). Whoever
+watches a relay may end it only if the note names it: another one may be a person's, or that of a running sync.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.lock import RelayLocked
+from airflow_provider_dm.engine.relay.process import EXIT_ERROR, EXIT_FINISHED, RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.launch.relay_watch import Finished, Life, Stopped, is_alive
+from airflow_provider_dm.launch.relays import (
+    DEATHS_ALLOWED,
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    RelayFailed,
+    RelayKeepsDying,
+)
+from airflow_provider_dm.launch.workdir import private_directory, quoted
+
+FIRST_WORDS_SECONDS: Final = 15.0
+"""A relay that cannot log in, or is refused by its upstream, has ended by then."""
+FIRST_REPORT_SECONDS: Final = 60.0
+"""Its first report comes after its upstream has answered, or has not for as long as a connection may take."""
+FRESH_SECONDS: Final = 6.0
+"""Three reports. Behind a held lock, a row that is older belongs to somebody who has ended, or hangs."""
+_TAIL_BYTES: Final = 4096
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class RelayHangs(DmError):
+    """A process holds the relay directory and reports nothing."""
+
+    source: str
+    holder: str
+
+    code: ClassVar[str] = "DM-9038"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "the relay of source {source} holds its directory but has said nothing for minutes: {holder}"
+    hint: ClassVar[str] = "Look at that process; if it hangs, end it by kill -9: the files are safe."
+
+
+@dataclass
+class DetachedRelay:
+    """The relay of one source. `spec` names no launcher; `environment` is the child's, with the secrets."""
+
+    spec: RelaySpec
+    environment: Mapping[str, str] = field(repr=False)
+    store: MetaStore
+    log_path: Path
+    masked: Callable[[str], str]
+    """Takes secrets out of what is shown of a log."""
+    process: RelayProcess | None = None
+    """What was started here and not let go yet."""
+
+    @property
+    def source_id(self) -> str:
+        return self.spec.source.config.source_id
+
+    def ensure(self, deaths: int = 0) -> Life | Stopped | Finished:
+        """A life to watch; or how the relay has ended already, as it was asked to. `deaths` in a row lie behind it.
+
+        Raises RelayFailed (it ended with a typed error), RelayKeepsDying, RelayHangs.
+        """
+        while True:
+            if self.store.relay_desired(self.source_id) is Stage.STOPPED:
+                return Stopped()
+            if self._lives_elsewhere():
+                return Life(time.time(), deaths)
+            began = time.time()
+            code = self._start()
+            if code is None:
+                return Life(began, deaths)
+            assert self.process is not None
+            if code == EXIT_FINISHED:
+                return self._as_asked()
+            reported = self.process.error() if code == EXIT_ERROR else None
+            self.process = None
+            if reported is not None and reported.get("ErrCode") == RelayLocked.code:
+                if self._other_lives():
+                    return Life(time.time(), deaths)
+                if deaths >= DEATHS_ALLOWED:
+                    raise RelayHangs(self.source_id, str(reported.get("Message")))
+            elif reported is not None:
+                raise RelayFailed(self.source_id, reported)
+            deaths += 1
+            if deaths > DEATHS_ALLOWED:
+                raise RelayKeepsDying(self.source_id, deaths, code, str(self.log_path), self.masked(self.tail()))
+            pause = min(FIRST_PAUSE_SECONDS * 2 ** (deaths - 1), LONGEST_PAUSE_SECONDS)
+            log.warning("the relay of %s did not stay (exit code %d); again in %.1f s", self.source_id, code, pause)
+            time.sleep(pause)
+
+    def is_ours(self) -> bool:
+        """Whether the living relay is one that was started so on this machine: by an earlier attempt, or just now."""
+        if self.process is not None:
+            return True
+        status = self.store.relay_status(self.source_id)
+        try:
+            note = json.loads(self._note.read_text())
+        except (OSError, ValueError):
+            return False
+        return status is not None and is_alive(status) and note == {"pid": status.pid, "host": status.host}
+
+    def let_go(self) -> None:
+        """The process goes on by itself; nothing here ends it any more."""
+        self.process = None
+
+    def end(self, grace_seconds: float) -> None:
+        """End the process that was started here, or ask that of an earlier attempt to stop; nobody else's."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.stop(grace_seconds)
+            return
+        # In a thread: who is being killed may be in the middle of a transaction, and must not wait for himself.
+        asking = threading.Thread(target=self._ask_to_stop, daemon=True)
+        asking.start()
+        asking.join(grace_seconds)
+
+    def _ask_to_stop(self) -> None:
+        if self.is_ours():
+            self.store.set_relay_desired(self.source_id, Stage.STOPPED)
+
+    def tail(self) -> str:
+        """The end of the log."""
+        try:
+            with open(self.log_path, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    # How
+
+    @property
+    def _note(self) -> Path:
+        return self.log_path.parent / f"relay-{quoted(self.source_id)}.detached"
+
+    def _start(self) -> int | None:
+        """Start a process and hear its first words; its exit code, None while it lives."""
+        if not self.spec.source.config.relay_dir:  # a directory that the user named keeps its mode
+            private_directory(Path(self.spec.source.relay_dir))
+        # The log is appended to: a living relay of an earlier run may be writing the same file.
+        self.process = process = RelayProcess.start(self.spec, self.environment, self.log_path)
+        log.info("relay process %d of %s writes %s", process.pid, self.source_id, self.spec.source.relay_dir)
+        began = time.monotonic()
+        while (code := process.wait(0.3)) is None:
+            status = self.store.relay_status(self.source_id)
+            waited = time.monotonic() - began
+            if status is None or not self._is_of(status, process.pid):  # the row is its predecessor's still
+                if waited > FIRST_REPORT_SECONDS:
+                    break
+            elif waited > FIRST_WORDS_SECONDS or self._is_settled(status):
+                break
+        if code is None:
+            self._note.write_text(json.dumps({"pid": process.pid, "host": socket.gethostname()}))
+        return code
+
+    def _is_settled(self, status: RelayStatus) -> bool:
+        """One that ends at a goal is given the time for it: what is short needs no watching."""
+        if status.stage is Stage.PAUSED:
+            return True
+        return self.spec.until == "stopped" and status.relay is not None and status.error is None
+
+    def _as_asked(self) -> Stopped | Finished:
+        self.process = None
+        status = self.store.relay_status(self.source_id)
+        return Finished() if status is not None and status.stage is Stage.FINISHED else Stopped()
+
+    def _lives_elsewhere(self) -> bool:
+        """A relay on another machine holds no lock here; its heartbeat is all there is."""
+        status = self.store.relay_status(self.source_id)
+        if status is None or status.host in ("", socket.gethostname()):
+            return False
+        if not is_alive(status):
+            log.warning("the relay of %s ran on %s; this is %s", self.source_id, status.host, socket.gethostname())
+            return False
+        log.info("the relay of %s runs as process %s on %s; watching it", self.source_id, status.pid, status.host)
+        return True
+
+    def _other_lives(self) -> bool:
+        """Somebody here holds the lock. Whether he reports: one that is about to end is not worth watching."""
+        deadline = time.monotonic() + FRESH_SECONDS
+        while time.monotonic() < deadline:
+            status = self.store.relay_status(self.source_id)
+            if status is not None and is_alive(status, FRESH_SECONDS):
+                log.info("process %s writes the relay log of %s already; watching it", status.pid, self.source_id)
+                return True
+            time.sleep(0.5)
+        return False
+
+    @staticmethod
+    def _is_of(status: RelayStatus, pid: int) -> bool:
+        return status.pid == pid and status.host == socket.gethostname()

@@ -1,0 +1,184 @@
+"""What the trigger of a deferred relay tells its task, when it lets the relay live, and what it never holds."""
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_provider_dm.engine.errors import NotSupportedYet, describe
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.hooks.metadata import DmMetadataHook
+from airflow_provider_dm.hooks.relay import Goal
+from airflow_provider_dm.launch.relay_watch import GONE_SECONDS, Life
+from airflow_provider_dm.operators.relay import DmRelayOperator
+from airflow_provider_dm.triggers.relay import RelayWatchTrigger, decide
+
+HERE = Location("mysql-bin.000003", 500)
+ERROR = {"ErrCode": "DM-4003", "Message": "no space"}
+RUNS = RelayStatus("one", Stage.RUNNING, relay=HERE, pid=7, host="here", heartbeat_age_seconds=1.0)
+ENDED = replace(RUNS, pid=None)
+SILENT = replace(RUNS, heartbeat_age_seconds=GONE_SECONDS + 1)
+NOW = 10_000.0
+
+
+def told(status: RelayStatus | None, desired: Stage | None, goal: Goal | None = None, deaths: int = 2) -> Any:
+    event = decide(status, desired, goal, Life(NOW - 40, deaths), NOW)
+    return event and (event["status"], event.get("deaths"))
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        RUNS,
+        replace(RUNS, stage=Stage.NEW, relay=None),
+        replace(RUNS, error=ERROR),
+        replace(RUNS, stage=Stage.PAUSED),
+        replace(RUNS, stage=Stage.PAUSED, error=ERROR),
+    ],
+)
+@pytest.mark.parametrize("desired", [None, Stage.RUNNING, Stage.PAUSED, Stage.STOPPED])
+def test_a_relay_that_lives_is_left_alone(status: RelayStatus, desired: Stage | None) -> None:
+    assert told(status, desired) is None
+
+
+def test_how_it_ended_decides() -> None:
+    assert told(replace(ENDED, stage=Stage.STOPPED), Stage.STOPPED) == ("stopped", None)
+    assert told(SILENT, Stage.STOPPED) == ("stopped", None)
+    assert told(replace(ENDED, stage=Stage.PAUSED, error=ERROR), Stage.RUNNING) == ("failed", None)
+    assert told(SILENT, Stage.RUNNING) == ("gone", 3)
+    assert told(replace(ENDED, stage=Stage.STOPPED), Stage.RUNNING) == ("gone", 3)
+    assert told(replace(ENDED, stage=Stage.FINISHED), Stage.RUNNING) == ("gone", 0)  # another task's goal
+    assert told(None, Stage.RUNNING) == ("gone", 3)
+
+
+def test_a_goal_ends_it_whatever_became_of_the_relay() -> None:
+    for status in (RUNS, SILENT, replace(ENDED, stage=Stage.FINISHED), replace(ENDED, stage=Stage.PAUSED, error=ERROR)):
+        assert told(status, Stage.RUNNING, Goal(HERE)) == ("caught-up", None)
+    assert told(RUNS, Stage.RUNNING, Goal(HERE.at(501))) is None
+
+
+# With a metadata DB
+
+
+def trigger(**parts: Any) -> RelayWatchTrigger:
+    defaults = {
+        "source_id": "one",
+        "goal": None,
+        "stop_on_kill": True,
+        "began_at": time.time(),
+        "deaths": 0,
+        "dm_meta_conn_id": None,
+        "poll_interval": 0.05,
+        "first_delay": 0.0,
+    }
+    return RelayWatchTrigger(**defaults | parts)
+
+
+def say(status: RelayStatus, desired: Stage) -> None:
+    with DmMetadataHook().get_store() as store:
+        store.put_relay_status(status)
+        store.set_relay_desired("one", desired)
+
+
+def wanted() -> Stage | None:
+    with DmMetadataHook().get_store() as store:
+        return store.relay_desired("one")
+
+
+def test_it_survives_being_stored_and_names_no_secret() -> None:
+    from airflow.sdk.serde import deserialize, serialize
+
+    path, arguments = trigger(goal=str(Goal(HERE, "uuid")), dm_meta_conn_id="meta").serialize()
+    assert path == f"{RelayWatchTrigger.__module__}.{RelayWatchTrigger.__qualname__}"
+    assert RelayWatchTrigger(**deserialize(serialize(arguments))).serialize() == (path, arguments)  # type: ignore[arg-type]
+    assert set(arguments) == {
+        *("source_id", "goal", "stop_on_kill", "began_at", "deaths"),
+        *("dm_meta_conn_id", "poll_interval", "first_delay"),
+    }
+
+
+def test_it_waits_until_the_relay_has_stopped(work_dir: Path) -> None:
+    say(RUNS, Stage.STOPPED)
+
+    async def first() -> Any:
+        events = asyncio.ensure_future(anext(trigger().run()))
+        await asyncio.sleep(0.5)
+        assert not events.done()
+        await asyncio.to_thread(say, replace(ENDED, stage=Stage.STOPPED), Stage.STOPPED)
+        return (await events).payload
+
+    assert asyncio.run(first()) == {"status": "stopped", "source": "one", "goal": None}
+
+
+def test_a_metadata_db_that_does_not_answer_is_asked_again(
+    work_dir: Path, monkeypatch: pytest.MonkeyPatch, connection: Any
+) -> None:
+    say(replace(ENDED, stage=Stage.STOPPED), Stage.STOPPED)
+    nobody = {"host": "127.0.0.1", "port": 1, "login": "x", "schema": "x"}
+    connection("away", conn_type="dm_meta", **nobody)
+
+    async def first() -> Any:
+        one = trigger(dm_meta_conn_id="away")
+        events = asyncio.ensure_future(anext(one.run()))
+        await asyncio.sleep(1.0)
+        assert not events.done()
+        one.dm_meta_conn_id = None
+        return (await events).payload["status"]
+
+    assert asyncio.run(first()) == "stopped"
+
+
+class OfTask(RelayWatchTrigger):
+    """A trigger whose task instance is in these states, one after the other."""
+
+    states: tuple[str | None, ...] = ()
+
+    async def _state(self) -> str | None:
+        first, *rest = self.states
+        self.states = (*rest,) if rest else (first,)
+        return first
+
+
+def killed(*states: str | None, **parts: Any) -> Stage | None:
+    say(RUNS, Stage.RUNNING)
+    one = OfTask(**trigger(**parts).serialize()[1])
+    one.states = states
+    asyncio.run(one.on_kill())
+    return wanted()
+
+
+@pytest.mark.parametrize("state", ["failed", "success", "skipped", "removed", None, "scheduled", "queued"])
+def test_a_persons_deed_ends_the_relay(work_dir: Path, state: str | None) -> None:
+    assert killed(state) is Stage.STOPPED
+
+
+@pytest.mark.parametrize("state", ["deferred", "running"])
+def test_a_trigger_that_was_moved_or_superseded_ends_nothing(work_dir: Path, state: str) -> None:
+    assert killed(state) is Stage.RUNNING
+    assert killed("queued", state) is Stage.RUNNING  # the next attempt began while the wish was written
+
+
+def test_a_relay_of_somebody_else_is_left_to_him(work_dir: Path) -> None:
+    assert killed("failed", stop_on_kill=False) is Stage.RUNNING
+
+
+# On the worker
+
+
+def test_an_error_fails_the_task_as_it_asks_for(work_dir: Path) -> None:
+    pull = DmRelayOperator(task_id="pull", source="one", deferrable=True)
+    passing, lasting = (describe(one) for one in (ServerUnreachable("one", "refused"), NotSupportedYet("x", "y", "z")))
+    with pytest.raises(AirflowException, match="DM-9030") as raised:
+        pull.execute_complete({}, {"status": "failed", "source": "one", "error": passing})
+    assert not isinstance(raised.value, AirflowFailException)
+    with pytest.raises(AirflowFailException, match="DM-1900"):
+        pull.execute_complete({}, {"status": "failed", "source": "one", "error": lasting})
+    for event in ({"status": "error", "message": "x"}, {"status": "done"}, {}):
+        with pytest.raises(AirflowException, match="ended with status"):
+            pull.execute_complete({}, event)

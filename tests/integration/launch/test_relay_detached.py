@@ -1,0 +1,138 @@
+"""Relays that no launcher holds, against a real server: found again, left to their owners, and given up in the end."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.launch import relay_detached
+from airflow_provider_dm.launch.job import Upstream, source_spec
+from airflow_provider_dm.launch.relay_detached import DetachedRelay, RelayHangs
+from airflow_provider_dm.launch.relay_watch import Finished, Life, Stopped
+from airflow_provider_dm.launch.relays import RelayFailed, RelayKeepsDying, Relays
+from airflow_provider_dm.launch.secrets import SecretEnvironment
+from testbed import Server
+
+
+class Kit:
+    """One source, one relay directory, one metadata DB."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        self.server, self.folder = server, folder
+        self.url = Secret(f"sqlite:///{folder / 'meta.db'}")
+        migrate(self.url)
+        self.store = MetaStore.open(self.url)
+        (folder / "logs").mkdir()
+
+    def upstream(self, password: str = "") -> Upstream:
+        endpoint = Endpoint("one", self.server.host, self.server.port, self.server.user, Secret(password))
+        return Upstream(SourceConfig.model_validate({"source-id": "one"}), endpoint, self.folder / "relay")
+
+    def relay(
+        self, until: str = "stopped", *, password: str = "", environment: Mapping[str, str] | None = None
+    ) -> DetachedRelay:
+        secrets = SecretEnvironment()
+        source = source_spec(self.upstream(password), secrets)
+        meta_url = secrets.reference("META", "meta", self.url)
+        spec = RelaySpec.model_validate({"source": source, "meta_url": meta_url, "until": until})
+        inherited = {**os.environ, **secrets.variables, **(environment or {})}
+        return DetachedRelay(spec, inherited, self.store, self.folder / "logs" / "relay.log", secrets.masked)
+
+    def status(self) -> RelayStatus:
+        status = self.store.relay_status("one")
+        assert status is not None
+        return status
+
+    def ended(self) -> bool:
+        return self.status().pid is None
+
+
+@pytest.fixture
+def kit(mariadb_source: Server, tmp_path: Path) -> Iterator[Kit]:
+    kit = Kit(mariadb_source, tmp_path)
+    yield kit
+    status = kit.store.relay_status("one")
+    if status is not None and status.pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(status.pid, signal.SIGKILL)
+    kit.store.close()
+
+
+def eventually(condition: Callable[[], object], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.1)
+
+
+def test_a_later_starter_finds_it_and_ends_it(kit: Kit) -> None:
+    first = kit.relay()
+    life = first.ensure()
+    assert isinstance(life, Life)
+    assert first.is_ours()
+    first.let_go()
+    pid = kit.status().pid
+
+    second = kit.relay()
+    assert isinstance(second.ensure(deaths=3), Life)
+    assert second.process is None
+    assert second.is_ours()
+    assert kit.status().pid == pid
+    second.end(5.0)
+
+    eventually(kit.ended)
+    assert kit.status().stage is Stage.STOPPED
+    assert kit.relay().ensure() == Stopped()
+
+
+def test_one_that_ends_at_its_goal_needs_no_watching(kit: Kit) -> None:
+    assert kit.relay("caught-up").ensure() == Finished()
+    assert not kit.relay().is_ours()
+
+
+def test_the_relay_of_somebody_else_is_watched_and_left_to_him(kit: Kit) -> None:
+    with Relays([kit.upstream()], meta_url=kit.url, log_dir=kit.folder):
+        eventually(lambda: (status := kit.store.relay_status("one")) is not None and status.relay is not None)
+        guest = kit.relay()
+        assert isinstance(guest.ensure(), Life)
+        assert not guest.is_ours()
+        guest.end(5.0)
+        assert kit.store.relay_desired("one") is None
+        assert not kit.ended()
+
+
+def test_what_a_person_has_to_look_at_is_said_at_once(kit: Kit) -> None:
+    relay = kit.relay(password="c4nary-detached")  # root has none
+    with pytest.raises(RelayFailed, match="DM-2002") as raised:
+        relay.ensure()
+    assert "c4nary" not in str(raised.value)
+
+
+def test_one_that_hangs_is_given_up(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_detached, "FRESH_SECONDS", 0.5)
+    monkeypatch.setattr(relay_detached, "DEATHS_ALLOWED", 1)
+    first = kit.relay()
+    first.ensure()
+    assert first.process is not None
+    os.kill(first.process.pid, signal.SIGSTOP)
+    time.sleep(1.0)
+    with pytest.raises(RelayHangs, match=f"process {first.process.pid} on"):
+        kit.relay().ensure()
+    first.process.kill()
+
+
+def test_one_that_keeps_dying_is_given_up(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_detached, "DEATHS_ALLOWED", 1)
+    with pytest.raises(RelayKeepsDying, match="died 2 times") as raised:
+        kit.relay(environment={"PYTHONHOME": "/not/there"}).ensure()
+    assert "/not/there" in raised.value.tail  # what Python said
