@@ -10,6 +10,8 @@ process, its metadata DB and the login are not in the rate. `process_seconds` ha
 the last byte.
 
 What is not comparable:
+- The relay has a backlog here, so it loads its compiled kernel (a second) before it begins; that is in
+  `process_seconds` only.
 - The relay verifies the CRC32 of every event before it writes it; mariadb-binlog verifies none in this mode.
 - The relay forces the file to disk every second and at its end, keeps the GTID set, and publishes its status;
   mariadb-binlog leaves all to the page cache and knows nothing of transactions.

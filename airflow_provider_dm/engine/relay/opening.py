@@ -69,6 +69,8 @@ class Opening:
     writer: RelayWriter | None = None
     torn: BinlogFile | None = None
     """A file that the upstream cannot read to its end."""
+    backlog: int = 0
+    """Bytes that the upstream has and the writer had not, when it was opened last."""
     _lacking_since: float | None = field(default=None, repr=False)
 
     def open(self, connection: Connection, info: ServerInfo, locate: Locate) -> RelayWriter:
@@ -89,6 +91,9 @@ class Opening:
         else:
             self._go_on(self.writer, connection, info, binlogs)
         start.check_available(self.writer.file, self.writer.size, binlogs)
+        number = self.writer.file.number
+        sizes = [binlog.size for binlog in binlogs if BinlogFile.parse(binlog.name).number >= number]
+        self.backlog = sum(sizes) - self.writer.size
         return self.writer
 
     def _first(self, info: ServerInfo, binlogs: Sequence[BinlogSize], locate: Locate) -> RelayWriter:

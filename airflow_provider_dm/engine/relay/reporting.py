@@ -82,6 +82,10 @@ class Reporter:
         last = self.snapshot
         self.snapshot = Snapshot(stage, relay or last.relay, sub_dir or last.sub_dir, error)
 
+    def saw_master(self, end: Location, server_uuid: str) -> None:
+        """Where the upstream ends, known already: a relay may be through before this thread has asked."""
+        self._master, self._master_uuid = end, server_uuid
+
     def _loop(self) -> None:
         while not self._ended.wait(REPORT_SECONDS if self.snapshot.relay else 0.2):
             self._ask_master()
@@ -92,8 +96,8 @@ class Reporter:
         try:
             if self._upstream is None:
                 self._upstream = connect(self.endpoint, read_timeout=REPORT_SECONDS * 5)
-            self._master_uuid = server_info(self._upstream).server_uuid
-            self._master = current_location(self._upstream)
+            server_uuid = server_info(self._upstream).server_uuid
+            self.saw_master(current_location(self._upstream), server_uuid)
         except (DmError, pymysql.err.MySQLError, OSError) as error:
             log.debug("the upstream's position is not known now: %s", error)
             self._hang_up()

@@ -1,8 +1,8 @@
 """Runs of plain events out of the receive buffer: by plain Python, or by a kernel once that is worth its memory.
 
-A relay that keeps up with its source stays small. One that spends seconds on small events loads the compiled kernel in
-the background (a second, some 120 MB) and takes them with it from then on, about thirty times as fast. What the kernel
-does not take, the plain way looks at; both give the same bytes.
+A relay that keeps up with its source stays small. One that has a backlog to pull, or spends seconds on small events,
+loads the compiled kernel (a second, some 120 MB) and takes them with it from then on, about thirty times as fast. What
+the kernel does not take, the plain way looks at; both give the same bytes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from airflow_provider_dm.engine.relay.packets import ReceiveBuffer, Run
 
 log = logging.getLogger(__name__)
 
+BACKLOG_BYTES: Final = 64 << 20
+"""With so much to pull the kernel is loaded before it begins."""
 BUSY_SECONDS: Final = 3.0
 """So much time spent on taking events plainly makes a busy relay."""
 _MARKS: Final = 1 << 16
@@ -87,6 +89,12 @@ class RunTaker:
             self._asked = True
             threading.Thread(target=self._become_fast, name="relay-kernels", daemon=True).start()
         return run
+
+    def expect(self, backlog: int) -> None:
+        """Get ready for so many bytes."""
+        if backlog >= BACKLOG_BYTES and not self._asked:
+            self._asked = True
+            self._become_fast()
 
     def _become_fast(self) -> None:
         compiled = compiled_take()

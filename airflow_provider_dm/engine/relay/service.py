@@ -228,6 +228,7 @@ class _Service:
         """One connection, until it is lost or the relay is over."""
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             info, writer = self._prepare(connection)
+            self.take.expect(self.opening.backlog)
             by_gtid = self.spec.source.config.enable_gtid
             request = DumpRequest(
                 file=str(writer.file),
@@ -247,7 +248,9 @@ class _Service:
         writer = self.opening.open(connection, info, lambda known: self._locate(info, known))
         if writer is not before:
             self.goal = None  # a place in another server's log
-        self.goal = self.goal or current_location(connection)
+        end = current_location(connection)
+        self.reporter.saw_master(end, info.server_uuid)
+        self.goal = self.goal or end
         self.connected_once = True
         return info, writer
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.relay.packets import ReceiveBuffer
-from airflow_provider_dm.engine.relay.runs import RunTaker, compiled_take, take_plainly
+from airflow_provider_dm.engine.relay.runs import BACKLOG_BYTES, RunTaker, compiled_take, take_plainly
 from tests.unit.relay.events import begin, commit, fake_rotate, filler, format_description, streamed
 
 
@@ -88,4 +88,12 @@ def test_a_busy_relay_becomes_fast() -> None:
     for thread in threading.enumerate():
         if thread.name == "relay-kernels":
             thread.join()
+    assert taker._take is not take_plainly
+
+
+def test_a_relay_with_a_backlog_is_fast_from_the_start() -> None:
+    taker = RunTaker()
+    taker.expect(BACKLOG_BYTES - 1)
+    assert taker._take is take_plainly
+    taker.expect(BACKLOG_BYTES)
     assert taker._take is not take_plainly
