@@ -1,0 +1,58 @@
+"""Two thousand ways to die, and a relay that goes on after each of them as if nothing had been."""
+
+import itertools
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from tests.crash.disk import PowerCut, State, kills, power_cuts
+from tests.crash.life import Story, recorded, survive
+
+STATES = 2000
+STORIES = [(Flavour.MARIADB, True), (Flavour.MYSQL, True), (Flavour.MARIADB, False), (Flavour.MYSQL, False)]
+"""Both servers, with and without checksums in their binlogs."""
+EACH = STATES // len(STORIES)
+
+
+def states_of(story: Story, chance: random.Random, count: int) -> list[State]:
+    """Every death by a kill, and power cuts at every moment, `count` of both at least."""
+    states = kills(story.operations)
+    moments = len(story.operations)
+    return states + power_cuts(story.operations, chance, each=max(3, -(-(count - len(states)) // moments)))
+
+
+def lived_on(folder: Path, story: Story, states: list[State], chance: random.Random) -> Iterator[str]:
+    """What went wrong, state after state."""
+    for number, state in enumerate(states):
+        top = folder / str(number)
+        top.mkdir()
+        try:
+            survive(top, story, state, chance)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+            yield f"{state.when}: {type(error).__name__}: {error}"
+        shutil.rmtree(top)
+
+
+@pytest.mark.parametrize(("flavour", "checksum"), STORIES)
+def test_whatever_a_crash_leaves_the_relay_goes_on(memory: Path, flavour: Flavour, checksum: bool) -> None:
+    """No state ends in an error: nothing is missing that the upstream could not send again."""
+    (memory / "recorded").mkdir()
+    story, chance = recorded(memory / "recorded", flavour, seed=1, checksum=checksum), random.Random(1)
+    states = states_of(story, chance, EACH)
+    assert len(states) >= EACH
+    assert list(itertools.islice(lived_on(memory, story, states, chance), 5)) == []
+
+
+@pytest.mark.parametrize(("flavour", "checksum"), STORIES)
+def test_at_the_end_everything_is_on_the_disk(memory: Path, flavour: Flavour, checksum: bool) -> None:
+    """Of what a relay has saved, a power cut takes nothing: no byte, no name, no folder."""
+    story, disk = recorded(memory, flavour, seed=1, checksum=checksum), PowerCut()
+    for operation in story.operations:
+        disk.apply(operation)
+    there, kept = disk.kernel.content(), disk.platter.content()
+    there.pop("relay/purge.lock")  # its content is for a message only
+    assert {path for path in there if kept.get(path, b"missing") != there[path]} == set()
