@@ -29,7 +29,7 @@ def rename_before_fsync(patch: Patch) -> None:
     def write(path: Path, content: bytes) -> None:
         fresh = path.with_name(f".{path.name}.new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
-        durable.write_all(descriptor, content)
+        durable.write_all(descriptor, content, 0)
         fresh.rename(path)
         durable.sync_folder(path.parent)
         os.fsync(descriptor)

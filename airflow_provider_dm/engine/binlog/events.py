@@ -127,7 +127,7 @@ DECLARED: Final = (
         START_ENCRYPTION,
         "START_ENCRYPTION",
         Do.STOP,
-        "an encrypted file was copied: pull it through the server instead",
+        "a log that MariaDB encrypts is not read yet, even where it was pulled decrypted: set encrypt_binlog=OFF",
     ),
     Kind(QUERY_COMPRESSED, "MARIADB_QUERY_COMPRESSED", Do.SQL),
     Kind(WRITE_ROWS_V1_COMPRESSED, "MARIADB_WRITE_ROWS_V1_COMPRESSED", Do.ROWS),

@@ -198,6 +198,9 @@ class _Plan:
         if self.here.position > file.size:
             if file.last:
                 return False  # the relay has not come so far (again)
+            if following is not None and following.suffix != file.suffix and self.here.gtid_set:
+                # Read elsewhere, ahead of this relay, when its source died: what counts is what the next one repeats.
+                return self.cross(None, following) and not self._full()
             raise LocationNotInLog(str(self.here), f"{file.name} ends at {file.size}")
         with Window(file.path, file.size) as window:
             log_format = read_format(window, file.name)

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE
+from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE, START_ENCRYPTION
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation
@@ -117,6 +117,8 @@ def judge(header: EventHeader, body: bytes, stand: Stand) -> Decision:
         return _turn(body, stand)
     if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
         return Drop()
+    if header.code == START_ENCRYPTION and header.log_position == 0:
+        return Drop()  # MariaDB repeats it behind the repeated format description
     if header.code == FORMAT_DESCRIPTION and (header.log_position == 0 or stand.cursor != BINLOG_HEADER_SIZE):
         return Drop()  # the dump started behind it; it tells how to read what follows
     if header.log_position and header.log_position != (stand.cursor + header.size) & 0xFFFF_FFFF:

@@ -56,14 +56,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Every byte of it, whatever one write call takes."""
-    written = os.write(descriptor, data)
+def write_all(descriptor: int, data: bytes | memoryview, at: int) -> None:
+    """Every byte of it to this place, whatever one write call takes."""
+    written = os.pwrite(descriptor, data, at)
     if written == len(data):
         return
     rest = memoryview(data)
     while written < len(rest):
-        written += os.write(descriptor, rest[written:])
+        written += os.pwrite(descriptor, rest[written:], at + written)
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -72,7 +72,7 @@ def write_durably(path: Path, content: bytes) -> None:
     try:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
         try:
-            write_all(descriptor, content)
+            write_all(descriptor, content, 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

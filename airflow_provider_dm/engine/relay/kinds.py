@@ -21,7 +21,7 @@ _CARRIED: Final[dict[int, Callable[[bytes, str], GtidSet]]] = {
 }
 """PREVIOUS_GTIDS and GTID_LIST: the whole set, at the start of a file."""
 
-_SPECIAL: Final = {events.ROTATE, events.FORMAT_DESCRIPTION, *HEARTBEATS, *_CARRIED}
+_SPECIAL: Final = {events.ROTATE, events.FORMAT_DESCRIPTION, events.START_ENCRYPTION, *HEARTBEATS, *_CARRIED}
 _GTID: Final = {events.GTID, events.ANONYMOUS_GTID, events.GTID_TAGGED, events.MARIADB_GTID}
 
 ACTIONS: Final = bytes(SPECIAL if kind in _SPECIAL else GTID if kind in _GTID else PLAIN for kind in range(256))

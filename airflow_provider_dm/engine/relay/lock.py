@@ -45,8 +45,13 @@ class RelayFenced(DmError):
 
     code: ClassVar[str] = "DM-4033"
     reaction: ClassVar[Reaction] = Reaction.FENCED
-    what: ClassVar[str] = "a newer relay than generation {generation} writes into {directory} ({holder})."
-    hint: ClassVar[str] = "Locks do not exclude on this file system. Put relay-dir on a local disk."
+    what: ClassVar[str] = (
+        "the relay of generation {generation} no longer holds the lock of {directory}; the lock says: {holder}."
+    )
+    hint: ClassVar[str] = (
+        "Somebody removed relay.lock, or locks do not exclude on this file system. Leave the file alone, and put "
+        "relay-dir on a local disk."
+    )
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,15 @@ class SoleWriter:
     def check(self) -> None:
         """Raises RelayFenced when somebody took the directory over all the same."""
         said = _read(self._descriptor)
-        if _generation(said) != self.generation:
+        if _generation(said) != self.generation or not self._is_in_place():
             raise RelayFenced(str(self.root), self.generation, said or "holder unknown")
+
+    def _is_in_place(self) -> bool:
+        """A lock file that somebody removed excludes nobody."""
+        try:
+            return os.path.samestat((self.root / LOCK).lstat(), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
 
 
 @contextmanager

@@ -89,6 +89,7 @@ class Puller:
         match judge(header, body, Stand(self.writer.file, self.cursor, self.writer.size)):
             case Drop():
                 if header.code == FORMAT_DESCRIPTION:
+                    self._check_same_file(event)
                     self._read_format(event)
             case Turn(file, position):
                 self._turn(Turn(file, position))
@@ -128,6 +129,11 @@ class Puller:
         if header.code == FORMAT_DESCRIPTION:
             return header.log_position != 0 or event[-CHECKSUM_SIZE - 1] != 0
         return self.checksums
+
+    def _check_same_file(self, event: memoryview) -> None:
+        """A file that was made anew under its old name has another first event, whatever its length is."""
+        if self.writer.size and not self.writer.has_first_event(bytes(event[:HEADER_SIZE])):
+            raise UpstreamLostTail(f"{self.writer.file}:{self.cursor}", "the file of that name was made anew")
 
     def _read_format(self, event: memoryview) -> None:
         self.checksums = BinlogFormat.parse(bytes(event), f"{self.writer.file}:{self.cursor}").checksum

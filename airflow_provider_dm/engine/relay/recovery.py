@@ -113,7 +113,7 @@ def _recover_file(files: Sequence[RelayFile], flavour: Flavour, hint: RelayMeta 
 
 def _set_behind(finished: RelayFile, flavour: Flavour, hint: RelayMeta | None) -> GtidSet:
     """The set at the end of a finished file, for a next one that does not yet say itself what was before it."""
-    if hint is not None and hint.binlog_name == str(finished.file):
+    if hint is not None and (hint.binlog_name, hint.binlog_pos) == (str(finished.file), finished.size):
         return GtidSet.parse(hint.binlog_gtid, flavour)  # written when it was finished
     tail = last_boundary(str(finished.path), finished.size)
     return GtidSet.parse(tail.gtid_set, flavour) if tail is not None else GtidSet.empty(flavour)

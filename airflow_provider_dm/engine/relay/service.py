@@ -60,6 +60,8 @@ FIRST_CONNECT_ATTEMPTS: Final = 4
 
 SAVE_SECONDS: Final = 10.0
 PUBLISH_SECONDS: Final = 0.5
+STEADY_SECONDS: Final = 10.0
+"""A connection that lived so long, or brought something, was a good one: the next pause is a short one again."""
 LOOK_SECONDS: Final = 0.5
 FULL_DISK_SECONDS: Final = 60.0
 """After so long a full disk is tried again, even if nobody seems to have made room."""
@@ -138,6 +140,8 @@ class _Service:
     failures: int = 0
     replica_uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
     take: RunTaker = field(default_factory=RunTaker)
+    _began: tuple[float, Location | None] = (0.0, None)
+    """When the present connection began to pull, and from where."""
     _publish_at: float = 0.0
     _save_at: float = 0.0
 
@@ -209,7 +213,13 @@ class _Service:
             pause = pause_seconds(self.failures)
             log.warning("%s Next attempt in %.1f s.", error, pause)
             self.reporter.publish(Stage.RUNNING, error=describe(error))
-            self.stop.wait(pause)
+            self._wait(pause)
+
+    def _wait(self, seconds: float) -> None:
+        """Or less: a wish is obeyed at once."""
+        until = time.monotonic() + seconds
+        while not self._over() and self.reporter.desired is not Stage.PAUSED and (left := until - time.monotonic()) > 0:
+            self.stop.wait(min(left, LOOK_SECONDS))
 
     def _wait_for_space(self, error: RelayDiskFull) -> None:
         """Paused until there is space, or until told to stop. What is complete is on the disk."""
@@ -239,11 +249,13 @@ class _Service:
             )
             log.info("pulling %s from %d", request.file, request.position)
             stream = open_dump(connection, info.flavour, request)
+            self._began = (time.monotonic(), self._here())
             Puller(stream, writer, request.position, self.take).run(self._tick)
 
     def _prepare(self, connection: Connection) -> tuple[ServerInfo, RelayWriter]:
         """Who answers, and the writer that goes on with its log."""
         info = server_info(connection)
+        self.connected_once = True
         before = self.writer
         writer = self.opening.open(connection, info, lambda known: self._locate(info, known))
         if writer is not before:
@@ -251,7 +263,6 @@ class _Service:
         end = current_location(connection)
         self.reporter.saw_master(end, info.server_uuid)
         self.goal = self.goal or end
-        self.connected_once = True
         return info, writer
 
     def _locate(self, info: ServerInfo, known: GtidSet) -> BinlogFile:
@@ -270,8 +281,12 @@ class _Service:
         if now < self._publish_at:
             return not self.stop.is_set() and self._may_pull()
         assert self.writer is not None  # a session is running
-        self.failures, self._publish_at = 0, now + PUBLISH_SECONDS
+        self._publish_at = now + PUBLISH_SECONDS
+        began, begun_at = self._began
+        if now - began > STEADY_SECONDS or self._here() != begun_at:
+            self.failures = 0
         self.lock.check()
+        self.writer.check_alone()
         if now >= self._save_at:
             self.writer.save()
             self._save_at = now + SAVE_SECONDS
@@ -288,10 +303,16 @@ class _Service:
         return self.stop.is_set() or self.reporter.desired is Stage.STOPPED or self._caught_up()
 
     def _caught_up(self) -> bool:
-        if self.spec.until != "caught-up" or self.goal is None or self.writer is None or not self.writer.size:
-            return False
-        here = Location(str(self.writer.file), self.writer.size)
-        return reached(here, self.goal)
+        here = self._here()
+        return (
+            self.spec.until == "caught-up" and here is not None and self.goal is not None and reached(here, self.goal)
+        )
+
+    def _here(self) -> Location | None:
+        """Where the writer's file ends, in its sub-directory."""
+        if self.writer is None or not self.writer.size:
+            return None
+        return Location(str(self.writer.file), self.writer.size)
 
     def _result(self) -> RelayResult:
         stage = Stage.FINISHED if self._caught_up() else Stage.STOPPED

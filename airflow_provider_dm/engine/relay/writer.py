@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
-from airflow_provider_dm.engine.relay.durable import disk_error, write_all, write_durably
+from airflow_provider_dm.engine.relay.durable import RelayDiskFailed, disk_error, write_all, write_durably
 from airflow_provider_dm.engine.relay.gtid_tracker import GtidTracker
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.recovery import Recovered, boundary_after
@@ -32,6 +32,8 @@ from airflow_provider_dm.engine.relay.recovery import Recovered, boundary_after
 log = logging.getLogger(__name__)
 
 SYNC_SECONDS: Final = 1.0
+_MADE: Final = 9
+"""Bytes of an event's header that say when and by which server it was made, and its type."""
 SCAN_LIMIT: Final = 64 << 20
 """A transaction longer than this is taken as incomplete in the status until the next one begins."""
 
@@ -85,7 +87,7 @@ class RelayWriter:
 
     def _open(self) -> None:
         try:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             raise disk_error(self.path, error) from error
         self._syncer.watch(self._descriptor)
@@ -95,7 +97,8 @@ class RelayWriter:
         self._syncer.check(self.path)
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         try:
-            write_all(self._descriptor, data)
+            # To its place, not to the end: a second writer, where locks do not exclude, would write the same there.
+            write_all(self._descriptor, data, self.size)
         except OSError as error:
             self._cut_back()
             raise disk_error(self.path, error) from error
@@ -128,6 +131,15 @@ class RelayWriter:
         """Whether the file has exactly these bytes at `position`."""
         return os.pread(self._descriptor, len(event), position) == event
 
+    def check_alone(self) -> None:
+        """Raises RelayDiskFailed where the file is not as long as this writer has made it."""
+        if self.size and (found := os.fstat(self._descriptor).st_size) != self.size:
+            raise RelayDiskFailed(str(self.path), f"it has {found} bytes, and {self.size} were written")
+
+    def has_first_event(self, header: bytes) -> bool:
+        """Whether the file's first event was made when this one says: `header` as the upstream repeats it now."""
+        return os.pread(self._descriptor, _MADE, BINLOG_HEADER_SIZE) == header[:_MADE]
+
     def turn_to(self, file: BinlogFile) -> None:
         """This file is finished; the next one appears with its format description."""
         if self.size:
@@ -146,8 +158,8 @@ class RelayWriter:
         here = self.location(exact=True)
         if self._dirty:
             self._syncer.sync_now(self.path)
-            self._dirty = False
             RelayMeta(here.file, self._boundary(), here.gtid_set).write(self.folder)
+            self._dirty = False
         return here
 
     def location(self, *, exact: bool = False) -> Location:
@@ -221,8 +233,8 @@ class _Syncer:
         self.check(path)
 
     def check(self, path: Path) -> None:
-        if self._failed is not None:
-            raise disk_error(path, self._failed) from self._failed
+        if self._failed is not None:  # also for want of space: what is on the disk is not known any more
+            raise RelayDiskFailed(str(path), f"fsync: {self._failed.strerror}") from self._failed
 
     def end(self) -> None:
         self._ended.set()

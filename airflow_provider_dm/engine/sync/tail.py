@@ -368,6 +368,8 @@ def _reach(files: Sequence[LogFile], lo: Location) -> bool:
     if not files:
         return False
     first = files[0]
+    if lo.gtid_set and files[-1].suffix > lo.suffix:
+        return True  # what was read elsewhere, ahead of it, the next server's log repeats
     return first.suffix > lo.suffix or (first.name == lo.file and first.size >= lo.position)
 
 

@@ -152,6 +152,32 @@ def test_a_file_that_lost_committed_transactions(kit_of: KitOf, start_own: Start
     assert f"0-{own.server_id}-4" in error["Message"]
 
 
+def test_an_encrypted_binlog_is_pulled_decrypted(start_own: StartServers, kit_of: KitOf, tmp_path: Path) -> None:
+    """MariaDB repeats the event that tells of the encryption at every connection."""
+    keys = tmp_path / "keys"
+    keys.write_text(f"1;{'a7' * 32}\n")
+    plugin = ("--plugin-load-add=file_key_management", f"--file-key-management-filename={keys}")
+    (own,) = start_own(ServerSpec("encrypted", "mariadb", (*plugin, "--encrypt-binlog=1")))
+    kit, other = kit_of(own), kit_of(own)
+    own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT)")
+    for number in range(3):
+        own.sql(f"INSERT INTO d.t VALUES ({number})")
+        kit.catch_up()
+    relay = kit.start()
+    wait_for(lambda: kit.status().stage is Stage.RUNNING and kit.status().caught_up)
+    kit.kill_dump_connections()
+    own.sql("INSERT INTO d.t VALUES (9); FLUSH BINARY LOGS; INSERT INTO d.t VALUES (10)")
+    wait_for(lambda: kit.status().caught_up and kit.status().relay == kit.upstream())
+    relay.stop()
+    other.folder = tmp_path / "other"
+    other.folder.mkdir()
+    for one in (other, kit, other):  # MariaDB adds checkpoints at leisure
+        one.catch_up()
+    once, often = ([path.read_bytes() for path in sorted(one.root.glob("*/mysql-bin.*"))] for one in (other, kit))
+    assert once == often
+    assert [len(data) for data in often] == [size for _, size, *_ in own.sql("SHOW BINARY LOGS")]
+
+
 def _moved(events: bytes, distance: int) -> bytes:
     """Events as they would be written further behind: with that position, and the checksum of those that are whole."""
     moved, at = bytearray(events), 0

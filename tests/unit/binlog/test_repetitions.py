@@ -270,6 +270,20 @@ def test_a_location_of_a_log_that_is_gone_goes_on_where_nothing_is_missing(flavo
         applied(world, replace(lo, gtid_set=""))
 
 
+@FLAVOURS
+def test_a_location_ahead_of_a_relay_whose_source_died(flavour: str, tmp_path: Path) -> None:
+    """The sync had read the rest from the source itself."""
+    world = World(tmp_path, flavour)
+    world.add(A, OLD)
+    ahead = world.files.pop().size
+    world.add(A, OLD[:4])
+    world.add(B, [*OLD[3:], *NEW], before=set_of(OLD[:3], flavour))
+    lo = Location(world.files[0].name, ahead, set_of(OLD, flavour), suffix=1)
+    assert applied(world, lo)[0] == keys(NEW)
+    with pytest.raises(LocationNotInLog):
+        applied(world, replace(lo, gtid_set=""))
+
+
 # What stops
 
 
