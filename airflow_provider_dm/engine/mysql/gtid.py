@@ -72,6 +72,15 @@ class GtidSet(ABC):
         return MariadbGtidSet.parse_text(text) if flavour is Flavour.MARIADB else MysqlGtidSet.parse_text(text)
 
     @staticmethod
+    def of_text(text: str) -> GtidSet:
+        """Of the family that the text shows: only MySQL writes a colon. Raises InvalidGtidSet.
+
+        >>> GtidSet.of_text("0-1-42"), bool(GtidSet.of_text(""))
+        (MariadbGtidSet(last={0: MariadbGtid(domain=0, server_id=1, sequence=42)}), False)
+        """
+        return GtidSet.parse(text, Flavour.MYSQL if ":" in text else Flavour.MARIADB)
+
+    @staticmethod
     def empty(flavour: Flavour) -> GtidSet:
         """The set without a transaction."""
         return GtidSet.parse("", flavour)

@@ -140,7 +140,7 @@ def _first(header: EventHeader, stand: Stand) -> Decision:
 
 def _turn(body: bytes, stand: Stand) -> Turn:
     file, position = named_by(body)
-    if file not in (stand.file, stand.file.next()):
+    if file not in (stand.file, stand.file.next()) or (file != stand.file and not stand.size):
         raise FileSequenceBroken(str(stand.file), str(file))
     return Turn(file, position)
 

@@ -1,7 +1,9 @@
 """`relay.meta`: how far a sub-directory's files are complete and on disk, in DM's three TOML keys.
 
-It is a hint: everything before `binlog-pos` of `binlog-name` was forced to disk, `binlog-pos` is a transaction
-boundary, and `binlog-gtid` is the set committed until there. A reader that finds it missing or torn reads the files.
+A last line, which TOML takes as a comment, has the CRC32 of the three; without it, as DM writes the file, an empty set
+counts as unknown. It is a hint: everything before `binlog-pos` of `binlog-name` was forced to disk, `binlog-pos` is a
+transaction boundary, and `binlog-gtid` is the set committed until there. A reader that finds it missing or torn reads
+the files.
 """
 
 from __future__ import annotations
@@ -10,11 +12,14 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, InvalidGtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
 from airflow_provider_dm.engine.relay.durable import write_durably
 
 META: Final = "relay.meta"
+_CHECKSUM: Final = "# crc32 "
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,14 @@ class RelayMeta:
     def parse(cls, text: str) -> RelayMeta | None:
         """None for anything that is not a whole relay.meta.
 
-        >>> RelayMeta.parse('binlog-name = "mysql-bin.000010"\\nbinlog-pos = 63083620\\nbinlog-gtid = ""\\n')
-        RelayMeta(binlog_name='mysql-bin.000010', binlog_pos=63083620, binlog_gtid='')
+        >>> RelayMeta.parse('binlog-name = "mysql-bin.000010"\\nbinlog-pos = 63083620\\nbinlog-gtid = "0-1-7"\\n')
+        RelayMeta(binlog_name='mysql-bin.000010', binlog_pos=63083620, binlog_gtid='0-1-7')
         """
+        body, ours, checksum = text.partition(_CHECKSUM)
+        if (ours and checksum != f"{crc32(body.encode()):08x}\n") or "#" in body:
+            return None
         try:
-            values = tomllib.loads(text)
+            values = tomllib.loads(body)
         except tomllib.TOMLDecodeError:
             return None
         name, position, gtid = (values.get(key) for key in ("binlog-name", "binlog-pos", "binlog-gtid"))
@@ -41,15 +49,19 @@ class RelayMeta:
             return None
         try:
             BinlogFile.parse(name)
-        except InvalidLocation:
+            GtidSet.of_text(gtid)
+        except (InvalidLocation, InvalidGtidSet):
+            return None
+        if not gtid and not ours:
             return None
         return cls(name, position, gtid)
 
     def format(self) -> str:
         """Names and GTID sets hold no character that TOML would escape."""
-        return (
+        body = (
             f'binlog-name = "{self.binlog_name}"\nbinlog-pos = {self.binlog_pos}\nbinlog-gtid = "{self.binlog_gtid}"\n'
         )
+        return f"{body}{_CHECKSUM}{crc32(body.encode()):08x}\n"
 
     @classmethod
     def read(cls, folder: Path) -> RelayMeta | None:

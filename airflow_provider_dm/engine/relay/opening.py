@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import ClassVar, Final, assert_never
 
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -71,7 +72,8 @@ class Opening:
     """A file that the upstream cannot read to its end."""
     backlog: int = 0
     """Bytes that the upstream has and the writer had not, when it was opened last."""
-    _lacking_since: float | None = field(default=None, repr=False)
+    _lacking: tuple[float, float] = field(default=(-inf, -inf), repr=False)
+    """When the server was first and last seen to lack something that is held."""
 
     def open(self, connection: Connection, info: ServerInfo, locate: Locate) -> RelayWriter:
         """The writer for this server.
@@ -147,8 +149,10 @@ class Opening:
         executed = GtidSet.parse(current_location(connection).gtid_set, info.flavour)
         missing = ours.minus(executed)
         if not missing:
-            self._lacking_since = None
+            self._lacking = (-inf, -inf)
             return
         now = time.monotonic()
-        since = self._lacking_since = self._lacking_since or now
+        since, last = self._lacking
+        since = since if now - last < LAG_ALLOWED_SECONDS else now
+        self._lacking = (since, now)
         raise UpstreamLacks(str(missing), info.server_uuid, final=now - since > LAG_ALLOWED_SECONDS)

@@ -169,8 +169,8 @@ class ReceiveBuffer:
         while end - at >= 24:
             packet, status, _time, kind, _server, size, low, flags = unpack(view, at)
             stop = at + 5 + size
-            if stop > end or packet & _FULL != size + 1 or status or flags & ARTIFICIAL_FLAG:
-                break
+            if stop > end or packet & _FULL != size + 1 or size + 1 == _FULL or status or flags & ARTIFICIAL_FLAG:
+                break  # a packet of full length goes on in a next one, be that empty
             action = actions[kind]
             if action == SPECIAL:
                 break

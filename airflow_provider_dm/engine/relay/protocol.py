@@ -82,7 +82,8 @@ class BinlogPurged(DmError):
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the upstream has purged {needed}; it still has {available}."
     hint: ClassVar[str] = (
-        "Nothing is skipped by itself: migrate the affected tasks in full again, with a new relay-dir."
+        "Nothing is skipped by itself. If every task of the source needs a later place than this one, use a new "
+        "relay-dir: the relay begins where they need it. Else migrate the affected tasks in full again."
     )
 
 
@@ -145,6 +146,9 @@ class DumpRefused(DmError):
     code: ClassVar[str] = "DM-4024"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the upstream refuses to send its binlog (error {number}): {reason}."
+    hint: ClassVar[str] = (
+        "Look at what it says. With enable-gtid: true MySQL needs gtid_mode=ON, also for what is in its log already."
+    )
 
 
 @dataclass(frozen=True)

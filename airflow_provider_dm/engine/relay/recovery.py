@@ -4,7 +4,7 @@ The file is the truth. `relay.meta` only saves time: what it vouches for was for
 there. Every event behind is checked (length, CRC32); the file is cut in front of the first one that is not whole, and
 then back to the last boundary, found by the same scan that the sync planner uses. Of a file whose server writes no
 checksums only what `relay.meta` vouches for is kept; the rest is pulled again. A file without a whole format
-description holds nothing and is removed.
+description is damaged, and put aside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.binlog.format import MAGIC, BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, EventHeader
 from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from airflow_provider_dm.engine.mysql.gtid import GtidSet
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, InvalidGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
 from airflow_provider_dm.engine.relay.durable import disk_error, sync_folder
@@ -63,13 +63,30 @@ def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Rec
     for leftover in folder.glob(".*.new"):
         leftover.unlink()
     while files := directory.files(sub_dir):
-        found = _recover_file(files, flavour, RelayMeta.read(folder))
+        found = _recover_file(files, flavour, _usable(RelayMeta.read(folder), flavour))
         if found is not None:
             return found
-        log.warning("%s has no whole format description: removed", files[-1].path)
-        files[-1].path.unlink()
-        sync_folder(folder)
+        _put_aside(directory, sub_dir, files[-1])
     return None
+
+
+def _put_aside(directory: RelayDirectory, sub_dir: SubDir, damaged: RelayFile) -> None:
+    """A file appears with a whole format description, so one without has been damaged since. It is pulled again, if the
+    upstream still has it; if not, somebody may want to look at what is left.
+    """
+    aside = directory.root / f"{sub_dir}.{damaged.path.name}.damaged"
+    log.error("%s has no whole format description; it is now %s", damaged.path, aside)
+    damaged.path.replace(aside)
+    sync_folder(directory.folder(sub_dir))
+    sync_folder(directory.root)
+
+
+def _usable(hint: RelayMeta | None, flavour: Flavour) -> RelayMeta | None:
+    """None for a set of the other family."""
+    try:
+        return hint if hint is not None and GtidSet.parse(hint.binlog_gtid, flavour) is not None else None
+    except InvalidGtidSet:
+        return None
 
 
 def boundary_after(path: Path, start: int) -> int:

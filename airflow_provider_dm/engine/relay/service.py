@@ -267,6 +267,8 @@ class _Service:
 
     def _locate(self, info: ServerInfo, known: GtidSet) -> BinlogFile:
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
+            if server_info(connection).server_uuid != info.server_uuid:
+                raise StreamLost("another server answers now")
             return file_behind(
                 connection, info.flavour, known, server_id=self._server_id(), replica_uuid=self.replica_uuid
             )

@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.relay.directory import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayStartsTooLate
+from airflow_provider_dm.engine.relay.start import UpstreamSwitched
 
 SILENT_SECONDS: Final = 60.0
 """How long nothing may come before the loop asks whether anybody pulls, and how old a relay's sign of life may be."""
@@ -150,6 +151,13 @@ def unreadable(path: str, error: OSError) -> DmError:
     if isinstance(error, FileNotFoundError):
         return RelayFileGone(Path(path).name, str(Path(path).parent))
     return RelayDirectoryUnusable(path, error.strerror or str(error))
+
+
+def is_another_server(error: DmError) -> bool:
+    """Whether the upstream could not serve because it is not the server whose log was read."""
+    if isinstance(error, PrivateRelayEnded):
+        return error.reported.get("ErrCode") == UpstreamSwitched.code
+    return isinstance(error, OtherUpstream)
 
 
 def fault_of(error: DmError) -> Fault:

@@ -27,6 +27,8 @@ from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, head_of, judge_ddl, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
+from airflow_provider_dm.engine.sync.fallback import SILENT_SECONDS
+from airflow_provider_dm.engine.sync.place import GoalLost, has_passed, missing_at
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
@@ -195,11 +197,11 @@ class _Loop:
 
     def _at_goal(self) -> bool:
         goal = self.opened.goal
-        return self.edge is None and goal is not None and reached(self.here, goal)
+        return self.edge is None and goal is not None and has_passed(self.here, goal)
 
     def _catching_up(self) -> bool:
         until = self.opened.catch_up_until
-        return until is not None and not reached(self.applied, until)
+        return until is not None and not has_passed(self.applied, until)
 
     # Doing it
 
@@ -281,9 +283,18 @@ class _Loop:
                 self._advance(at)  # else a file without changes could never be purged
         if self._at_goal():
             return
+        self._check_goal(time.monotonic() - idle_since)
         self.note(Stage.RUNNING)
         self.stop.wait(wait)
         self.tail.idle(self.here, time.monotonic() - idle_since)
+
+    def _check_goal(self, seconds: float) -> None:
+        """Nothing has come for so long. Raises GoalLost where another server has taken over that does not have it."""
+        goal, here = self.opened.goal, self.here
+        if goal is not None and here.suffix > goal.suffix and seconds > SILENT_SECONDS:
+            known = goal.gtid_set and here.gtid_set
+            missing = str(missing_at(here, goal)) if known else "what lay before it, as far as anybody can tell"
+            raise GoalLost(self.opened.target.source, str(goal), missing)
 
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""

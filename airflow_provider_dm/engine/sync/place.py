@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.config.job import SourceSpec
-from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, server_info
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, reached
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.target.subtask import Subtask
 
@@ -45,6 +46,38 @@ class GtidsUnknown(DmError):
     hint: ClassVar[str] = (
         "Let the relay pull that part of the log again, if the upstream still has it; else migrate in full again."
     )
+
+
+@dataclass(eq=False)
+class GoalLost(DmError):
+    """The source failed over before its log came to the goal, and the new server's log does not come to it."""
+
+    source: str
+    goal: str
+    missing: str
+
+    code: ClassVar[str] = "DM-6046"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "the sync of {source} was to end at {goal}. Another server has taken over since, and its log lacks {missing}."
+    )
+    hint: ClassVar[str] = (
+        "Start the sync again: it ends where the new server is then. Transactions that only the old one had are lost."
+    )
+
+
+def has_passed(here: Location, place: Location) -> bool:
+    """Whether everything before `place` is before `here`: as `reached`, but in a later sub-directory by what was
+    committed, since a new server's log repeats what the old one's held.
+    """
+    if here.suffix <= place.suffix:
+        return reached(here, place)
+    return bool(here.gtid_set and place.gtid_set) and not missing_at(here, place)
+
+
+def missing_at(here: Location, place: Location) -> GtidSet:
+    """What was committed before `place` and not before `here`. Both know their sets."""
+    return GtidSet.of_text(place.gtid_set).minus(GtidSet.of_text(here.gtid_set))
 
 
 @dataclass(eq=False)

@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.config.job import JobSpec
-from airflow_provider_dm.engine.errors import DmError, reaction_of
+from airflow_provider_dm.engine.errors import DmError, Reaction, reaction_of
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, Order, compare, reached
@@ -42,6 +42,7 @@ from airflow_provider_dm.engine.sync.fallback import (
     Reading,
     RelaySilent,
     fault_of,
+    is_another_server,
     unreadable,
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -70,6 +71,8 @@ class Tail:
     progress: SyncProgress = field(default_factory=SyncProgress)
     upstream: UpstreamLog | None = None
     """None: there is nothing to fall back to, and what is wrong with the relay log is an error at once."""
+    by_gtid: bool = False
+    """The relay may follow the source to another server."""
     private: bool = False
     """The relay log is the task's own: pulled from the upstream, bounded by how far we have read."""
     reading: Reading = field(default=Reading.LOCAL, init=False)
@@ -100,7 +103,8 @@ class Tail:
         if source.fallback_dir is not None:
             upstream = UpstreamLog(source, spec.task.name, spec.meta_url, Path(source.fallback_dir))
         private = not source.config.enable_relay
-        return cls(source_id, RelayReader(Path(source.relay_dir)), store, progress, upstream, private)
+        by_gtid = source.config.enable_gtid
+        return cls(source_id, RelayReader(Path(source.relay_dir)), store, progress, upstream, by_gtid, private)
 
     # What the loop asks
 
@@ -259,7 +263,10 @@ class Tail:
                 raise self._neither(at, self._why or error, error) from error
 
     def _neither(self, at: Location, local: DmError, upstream: DmError) -> NeitherServes:
-        return NeitherServes(self.source, str(at), str(local), str(upstream), {"Reaction": reaction_of(upstream).value})
+        reaction = reaction_of(upstream)
+        if self.by_gtid and is_another_server(upstream):
+            reaction = Reaction.RETRY  # a relay can follow a failover, and serve then
+        return NeitherServes(self.source, str(at), str(local), str(upstream), {"Reaction": reaction.value})
 
     def _go(self, reading: Reading, *, why: DmError | None = None, left_at: Location | None = None) -> None:
         self.reading, self._why, self._left_at = reading, why, left_at

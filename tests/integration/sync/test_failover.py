@@ -266,3 +266,27 @@ def test_a_server_that_has_purged_what_is_not_pulled(kit: FailoverKit, replicas:
 
 def same_set(ours: str, theirs: str) -> bool:
     return set(ours.split(",")) == set(theirs.split(","))
+
+
+def test_a_goal_on_the_old_server_is_reached_in_the_log_of_the_new_one(
+    kit: FailoverKit, replicas: tuple[Server, Server]
+) -> None:
+    """What the goal promised is applied, though the place itself is in a file that nobody will ever pull."""
+    a, b = replicas
+    kit.work(20, seed=1)
+    kit.catch_up_relay()
+    kit.run(kit.spec("caught-up"))
+    kit.stop_relays()
+    kit.work(40, seed=2)
+    has_all_of(a, b)
+    progress = SyncProgress()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(kit.run, kit.spec("caught-up"), None, threading.Event(), progress)
+        wait_until(lambda: progress.goal is not None or running.done())
+        a.kill()
+        kit.fail_over_to(b)
+        kit.pull()
+        result = running.result(60)
+    assert result.finished
+    assert result.location.suffix == 2
+    assert kit.report() == ""

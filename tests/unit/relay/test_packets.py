@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.relay.kinds import ACTIONS
 from airflow_provider_dm.engine.relay.packets import EventTooLarge, PacketsBroken, ReceiveBuffer
+from airflow_provider_dm.engine.relay.runs import compiled_take, take_plainly
 from tests.unit.relay.events import begin, commit, filler, packets, streamed
 
 
@@ -85,6 +86,24 @@ def test_an_event_of_16_mib_and_more_is_whole(size: int) -> None:
     assert found == [event, commit(4 + len(event))]
     buffer.free()
     assert len(buffer.view) == buffer.capacity  # the room for the large event is given back
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_run_leaves_a_packet_of_full_length_alone(*, compiled: bool) -> None:
+    """The event ends with it, and an empty packet follows."""
+    event = filler((1 << 24) - 25, 4)
+    assert len(event) + 1 == 0xFFFFFF
+    take = compiled_take() if compiled else take_plainly
+    assert take is not None
+    buffer, data = ReceiveBuffer(), streamed(event, commit(4 + len(event)))
+    whole = []
+    while data:
+        data = data[fed(buffer, data) :]
+        assert take(buffer, 4, True).pieces == []
+        if (payload := buffer.whole_packet()) is not None:
+            whole.append(bytes(payload[1:]))
+            break
+    assert whole == [event]
 
 
 def test_an_event_beyond_the_limit_is_refused_before_it_is_received() -> None:

@@ -56,7 +56,10 @@ def take(data: Any, position: int, end: int, cursor: int, actions: Any, checksum
         event = packet + _PREFIX
         size = int64(load4(event + 9))
         head = load8(packet)
-        if int64(head & _LENGTH) != size + 1 or (head >> _STATUS) & uint64(0xFF) or size < _HEADER + _CHECKSUM:
+        length = head & _LENGTH
+        if int64(length) != size + 1 or length == _LENGTH or size < _HEADER + _CHECKSUM:
+            break
+        if (head >> _STATUS) & uint64(0xFF):
             break
         if position + _PREFIX + size > end or load2(event + 17) & _ARTIFICIAL:
             break
