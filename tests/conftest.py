@@ -150,7 +150,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         needed = servers_of(item)
         if needed:
             item.add_marker(pytest.mark.server)
-        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
         reason = None
         for name in sorted(needed) if not REQUIRED and not config.option.collectonly else ():
             kind = _kind_of(name)
@@ -168,10 +167,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
-def _group_of(item: pytest.Item) -> str:
-    """The tests that share something dear to start: a module's fixtures, or one Airflow."""
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests that share something dear to start stay together: a module's fixtures, or one Airflow."""
     folder = item.path.parent.name
-    return folder if folder == "airflow" else item.path.as_posix()
+    item.add_marker(pytest.mark.xdist_group(folder if folder == "airflow" else item.path.stem))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
