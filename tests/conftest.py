@@ -7,8 +7,8 @@ that the collected tests need, at once. A run of unit tests alone starts none.
 
 runs for all four pairs; with `source` or `target` alone, for both flavours; `mysql_source` and the like name one.
 `mariadb11_source` is a newer MariaDB, for what only that has.
-`pytest -n 2 --dist loadgroup` (pytest-xdist) runs two sessions side by side, each with servers of its own; a module's
-tests stay together, and all that need an Airflow.
+`pytest -n 2 --dist loadfile` (pytest-xdist) runs two sessions side by side, each with servers of its own; a module's
+tests stay together.
 With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run. Without, its tests are
 left out, and the last line of the summary says how many and why."""
 
@@ -165,12 +165,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests that share something dear to start stay together: a module's fixtures, or one Airflow."""
-    folder = item.path.parent.name
-    item.add_marker(pytest.mark.xdist_group(folder if folder == "airflow" else item.path.stem))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
