@@ -19,7 +19,7 @@ from tests.conftest import FreshSchema, StartServers
 from tests.integration.relay.conftest import KitOf, RelayKit, load_on
 from tests.integration.relay.test_control import wait_for
 
-ROUNDS = int(os.environ.get("DM_RELAY_ROUNDS", "8"))
+ROUNDS = int(os.environ.get("DM_RELAY_ROUNDS", "4"))
 
 
 def test_files_equal_the_upstreams_under_load_and_kills(
