@@ -39,6 +39,8 @@ from testbed import (
     stop_servers,
 )
 
+pytest.register_assert_rewrite("tests.meta_contract")  # its asserts are a test's too: they say what they saw
+
 FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
 ROLES: Final = ("source", "target")
 KINDS: Final[dict[str, tuple[Flavour, Series]]] = {

@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 _SCRIPTS: Final = "airflow_provider_dm.engine.meta:migrations"
 _LOCK_NAME: Final = "dm_meta_migrate"
+_LOCK_OF_SCHEMA: Final = (
+    "CONCAT(:prefix, '.', LEFT(SHA2(DATABASE(), 256), 40))"  # the server's locks are those of all its schemas
+)
 _LOCK_NUMBER: Final = 0x646D5F6D  # "dm_m"; PostgreSQL's advisory locks are numbered
 
 
@@ -34,7 +37,7 @@ def migrate(url: Secret | str) -> None:
     try:
         with database.connection(write=True) as connection:
             _prepare(connection)
-            with connection.begin(), _alone(connection, shown(database.url)):
+            with _alone(connection, shown(database.url)):
                 command.upgrade(alembic_config(connection), "head")
     finally:
         database.close()
@@ -59,17 +62,23 @@ def _prepare(connection: Connection) -> None:
 
 @contextmanager
 def _alone(connection: Connection, where: str) -> Iterator[None]:
-    match connection.dialect.name:
-        case "sqlite":  # BEGIN IMMEDIATE has done it
+    """A transaction beside which nobody migrates: it has ended, so that others see what it did, before they may begin."""
+    if connection.dialect.name == "sqlite":  # BEGIN IMMEDIATE waits for the file's one writer
+        with connection.begin():
             yield
-        case "postgresql":
+    elif connection.dialect.name == "postgresql":
+        with connection.begin():
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK_NUMBER})
             yield
-        case _:
-            held = {"name": _LOCK_NAME, "seconds": BUSY_SECONDS}
-            if connection.execute(text("SELECT GET_LOCK(:name, :seconds)"), held).scalar() != 1:
-                raise MetaUnreachable(where, "another migration is running")
-            try:
+    else:
+        held = {"prefix": _LOCK_NAME, "seconds": BUSY_SECONDS}
+        with connection.begin():
+            taken = connection.execute(text(f"SELECT GET_LOCK({_LOCK_OF_SCHEMA}, :seconds)"), held).scalar()
+        if taken != 1:
+            raise MetaUnreachable(where, "another migration is running")
+        try:
+            with connection.begin():
                 yield
-            finally:
-                connection.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": _LOCK_NAME})
+        finally:
+            with connection.begin():
+                connection.execute(text(f"SELECT RELEASE_LOCK({_LOCK_OF_SCHEMA})"), {"prefix": _LOCK_NAME})
