@@ -32,10 +32,12 @@ from airflow_provider_dm.engine.binlog.gtid_events import (
     Gtid,
 )
 from airflow_provider_dm.engine.binlog.header import (
+    CHECKSUM_SIZE,
     HEADER_SIZE,
     LARGEST_EVENT,
     LARGEST_UNPACKED,
     START,
+    checksums,
     verify_checksum,
 )
 from airflow_provider_dm.engine.binlog.hopping import Hopper, hopper_for
@@ -249,6 +251,14 @@ def _walk(
         elif do == _PASS and state != OUTSIDE:
             pass
         elif do == _STOP:
+            if code == codes.START_ENCRYPTION and not mysql and state == OUTSIDE and trailer and walk.apply:
+                decrypted = _proves_itself(window, behind)
+                if decrypted is None:
+                    return Ended.FILE
+                if decrypted:
+                    walk.pass_over(behind)
+                    position = behind
+                    continue
             unapplicable(walk, position, behind, timestamp, code)
             state = walk.state
         else:
@@ -301,6 +311,25 @@ def _walk(
                     seam = 0
         position = behind
     return Ended.CUT if found.ddl is None else Ended.DDL
+
+
+def _proves_itself(window: Bytes, position: int) -> bool | None:
+    """Whether the event there has the right checksum; None: it is not there whole.
+
+    Behind MariaDB's START_ENCRYPTION that tells a log that the server sent, decrypted, from a copy of its file, in
+    which nothing but the sizes can be read.
+    """
+    head = window.read(position, HEADER_SIZE)
+    if len(head) < HEADER_SIZE:
+        return None
+    size = START.unpack_from(head)[3]
+    if not HEADER_SIZE + CHECKSUM_SIZE <= size <= LARGEST_EVENT:
+        return False
+    event = window.read(position, size)
+    if len(event) < size:
+        return None
+    stored, computed = checksums(event)
+    return stored == computed
 
 
 def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: memoryview) -> None:

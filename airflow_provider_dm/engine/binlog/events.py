@@ -127,7 +127,7 @@ DECLARED: Final = (
         START_ENCRYPTION,
         "START_ENCRYPTION",
         Do.STOP,
-        "a log that MariaDB encrypts is not read yet, even where it was pulled decrypted: set encrypt_binlog=OFF",
+        "the file is encrypted: pull it through the server, which decrypts it, and with binlog_checksum=CRC32",
     ),
     Kind(QUERY_COMPRESSED, "MARIADB_QUERY_COMPRESSED", Do.SQL),
     Kind(WRITE_ROWS_V1_COMPRESSED, "MARIADB_WRITE_ROWS_V1_COMPRESSED", Do.ROWS),

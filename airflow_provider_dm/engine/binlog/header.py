@@ -51,9 +51,13 @@ def without_in_use(event: bytes) -> bytes:
 
 def verify_checksum(event: bytes | memoryview, at: str) -> None:
     """CRC32 of a whole event, header to checksum. Raises ChecksumMismatch; `at` names the place in it."""
-    if event[_CODE_AT] == FORMAT_DESCRIPTION:
-        event = without_in_use(bytes(event))
-    computed = zlib.crc32(event[:-CHECKSUM_SIZE])
-    stored = int.from_bytes(event[-CHECKSUM_SIZE:], "little")
+    stored, computed = checksums(event)
     if computed != stored:
         raise ChecksumMismatch(at, stored, computed)
+
+
+def checksums(event: bytes | memoryview) -> tuple[int, int]:
+    """The CRC32 that a whole event ends with, and the one that it should end with."""
+    if event[_CODE_AT] == FORMAT_DESCRIPTION:
+        event = without_in_use(bytes(event))
+    return int.from_bytes(event[-CHECKSUM_SIZE:], "little"), zlib.crc32(event[:-CHECKSUM_SIZE])

@@ -7,7 +7,7 @@ them here only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 
 Wanted = Callable[[TableName], int | None]
+Spare = Collection[int]
+"""Columns that nobody needs, so that an image may leave them out."""
 
 HINTS: Final = 4096
 """Size of the table that guesses a map's text from its number; a power of two."""
@@ -30,21 +32,26 @@ _64_BITS: Final = (1 << 64) - 1
 
 
 class TableLayout(NamedTuple):
-    """A layout and the table it stands for. `table`: index into the range's tables."""
+    """A layout and the table it stands for. `table`: index into the range's tables. `spare`: the columns that an image
+    may leave out, as a bitmap."""
 
     layout: Layout
     table: int
     skip_before: int
     """Changes at file positions before this are skipped."""
+    spare: int
 
 
 class Maps:
     """`layouts[i]`: what layout number i of a change is."""
 
-    def __init__(self, tables: Sequence[Table], skip_before: Sequence[int], wanted: Wanted) -> None:
+    def __init__(
+        self, tables: Sequence[Table], skip_before: Sequence[int], spare: Sequence[Spare], wanted: Wanted
+    ) -> None:
         self.layouts: list[TableLayout] = []
         self._tables = tables
         self._skip_before = skip_before
+        self._spare = spare
         self._wanted = wanted
         self._names: list[TableName] = []
         self._by_text: dict[bytes, int] = {}
@@ -138,7 +145,9 @@ class Maps:
         return len(self._names) - 1
 
     def _add(self, layout: Layout, table: int) -> int:
-        self.layouts.append(TableLayout(layout, table, self._skip_before[table]))
+        hidden = range(len(layout.codecs), len(layout.cells))
+        spare = sum(1 << index for index in (*self._spare[table], *hidden))
+        self.layouts.append(TableLayout(layout, table, self._skip_before[table], spare))
         shape = (self._cells.count, len(layout.cells), self._skip_before[table])
         self._of_layouts.append(np.array([shape], np.int64))
         self._cells.append(np.array([(cell.size, cell.prefix) for cell in layout.cells], np.int64).reshape(-1, 2))

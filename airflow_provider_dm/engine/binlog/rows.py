@@ -30,8 +30,9 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum, without_in_use
 from airflow_provider_dm.engine.binlog.images import MalformedImage
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.binlog.maps import Maps, Wanted
+from airflow_provider_dm.engine.binlog.maps import Maps, Spare, Wanted
 from airflow_provider_dm.engine.binlog.partial_json import row_pairs
+from airflow_provider_dm.engine.binlog.partial_rows import columns_of, whole_images
 from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
 from airflow_provider_dm.engine.binlog.planner import ByteRange
 from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, Place, image_end
@@ -53,6 +54,7 @@ from airflow_provider_dm.engine.binlog.splitting import (
 from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
 
@@ -70,18 +72,19 @@ _NOWHERE: Final = (NO_ROW, NO_ROW)
 
 @dataclass(eq=False)
 class PartialRowImage(DmError):
-    """A row event that leaves columns out."""
+    """A row event that leaves columns out whose values are needed."""
 
     at: str
     table: str
+    columns: tuple[str, ...]
 
     code: ClassVar[str] = "DM-3020"
     scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the rows of {table} at {at} lack some of the columns."
+    what: ClassVar[str] = "the rows of {table} at {at} lack columns: {columns}."
     hint: ClassVar[str] = (
         "Set binlog_row_image=FULL for every session of the source and copy this table again. MariaDB 11.8 leaves "
-        "generated columns, and the hash of a UNIQUE over a BLOB, out even then: leave such a table out by "
-        "block-allow-list."
+        "generated columns out even then, which stops only where they are part of a key, or where the target does not "
+        "compute them: leave such a table out by block-allow-list."
     )
 
 
@@ -105,17 +108,18 @@ def decode_range(
     skip_until: Sequence[str],
     wanted: Wanted,
     *,
+    spare: Sequence[Spare] | None = None,
     compiled: bool | None = None,
 ) -> Iterator[RowChange]:
     """Every change of a wanted table in `byte_range`, as canonical values.
 
     `wanted(name)`: the table's index in `tables`, or None. `skip_until[i]`: a location's sort key; changes of table i
-    in transactions that end at or before it are left out ("" leaves out none). `compiled`: by kernels; None: if they
-    are ready.
+    in transactions that end at or before it are left out ("" leaves out none). `spare[i]`: columns of table i that the
+    log may leave out, which are None then; None: of no table. `compiled`: by kernels; None: if they are ready.
     Raises ChecksumMismatch, MalformedEvent, UnknownEvent, SchemaMismatch, UnsupportedColumnType, PartialRowImage,
     MalformedRows, and what `wanted` raises. A file that ends before its range does raises MalformedEvent.
     """
-    for batch in split_range(byte_range, tables, skip_until, wanted, compiled=compiled):
+    for batch in split_range(byte_range, tables, skip_until, wanted, spare=spare, compiled=compiled):
         yield from changes_of(batch, byte_range.file)
 
 
@@ -139,15 +143,17 @@ def split_range(
     skip_until: Sequence[str],
     wanted: Wanted,
     *,
+    spare: Sequence[Spare] | None = None,
     compiled: bool | None = None,
 ) -> Iterator[Batch]:
     """The same as `decode_range`, with rows still encoded. Raises the same, but MalformedRows only for lengths."""
+    spare = spare or [()] * len(tables)
     if byte_range.data is not None:
         memory = MemoryWindow(byte_range.data, byte_range.start)
-        yield from _Range(byte_range, memory, tables, skip_until, wanted, compiled).batches()
+        yield from _Range(byte_range, memory, tables, skip_until, spare, wanted, compiled).batches()
         return
     with Window(byte_range.path, byte_range.end) as window:
-        yield from _Range(byte_range, window, tables, skip_until, wanted, compiled).batches()
+        yield from _Range(byte_range, window, tables, skip_until, spare, wanted, compiled).batches()
 
 
 class _Range:
@@ -159,6 +165,7 @@ class _Range:
         window: Bytes,
         tables: Sequence[Table],
         skip_until: Sequence[str],
+        spare: Sequence[Spare],
         wanted: Wanted,
         compiled: bool | None,
     ) -> None:
@@ -168,7 +175,7 @@ class _Range:
             build.warm_in_background()
         self.compiled = build.ready() if compiled is None else compiled
         skip_before = {key: self._skip_before(key) for key in set(skip_until)}
-        self.maps = Maps(tables, [skip_before[key] for key in skip_until], wanted)
+        self.maps = Maps(tables, [skip_before[key] for key in skip_until], spare, wanted)
         self.room = np.empty((_FIRST_CHANGES, FIELDS), np.int64)
 
     def _skip_before(self, key: str) -> int:
@@ -326,8 +333,14 @@ class _Splitter:
                 self.maps.forget()
             case Do.PAYLOAD:
                 yield from self._payload(position, data[body:end])
+            case Do.STOP if code == codes.START_ENCRYPTION and self._says_so_if_encrypted():
+                pass
             case Do.STOP:
                 raise UnknownEvent.of(at, code)
+
+    def _says_so_if_encrypted(self) -> bool:
+        """Whether the checksums of a log show that it is not, or no longer, encrypted, as the planner has seen."""
+        return self.stream.format.checksum and self.stream.format.flavour is Flavour.MARIADB
 
     def _payload(self, position: int, body: bytes) -> Iterator[Batch]:
         if self.stream.envelope is not None:
@@ -360,8 +373,13 @@ class _Splitter:
         """The changes of one rows event. Raises MalformedCells, before the first batch."""
         at, of = self.stream.at(position), self.maps.layouts[layout].layout
         operation = OPERATIONS.get(code, PARTIAL_UPDATES)
-        start = _first_image(at, table, len(of.cells), operation, data, start + ID_AND_FLAGS, end)
+        start, present = _first_image(at, table, len(of.cells), operation, data, start + ID_AND_FLAGS, end)
         event = self.stream.file_position(position)
+        whole = (1 << len(of.cells)) - 1
+        if any(those != whole for those in present):
+            self._check_spare(at, table, layout, present, partial_update=code == codes.PARTIAL_UPDATE_ROWS)
+            data = b"".join(whole_images(of.cells, present, data, start, end))
+            start, end = 0, len(data)
         if code == codes.PARTIAL_UPDATE_ROWS:
             for _ in row_pairs(of, data, start, end, at):
                 pass
@@ -375,6 +393,17 @@ class _Splitter:
             raise MalformedCells("an update without its new row")
         for places in _pieces(_places(of.cells, data, start, end)):
             yield self._piece(data, layout, event, operation & OPERATION, places)
+
+    def _check_spare(self, at: str, table: str, layout: int, present: Sequence[int], *, partial_update: bool) -> None:
+        """Nothing is missing that is needed. Raises PartialRowImage."""
+        of, _, _, spare = self.maps.layouts[layout]
+        needed = (1 << len(of.cells)) - 1
+        if not partial_update:  # those lie otherwise, and their server leaves out nothing with FULL
+            needed &= ~spare
+        missing = {index for those in present for index in columns_of(needed & ~those)}
+        if missing:
+            names = [column.name for column in of.table.columns]
+            raise PartialRowImage(at, table, tuple(names[index] for index in sorted(missing) if index < len(names)))
 
     def _piece(self, data: bytes, layout: int, event: int, operation: int, places: Iterable[Place]) -> Batch:
         changes: Iterable[tuple[Place, Place]]
@@ -409,8 +438,13 @@ def _is_end_of_statement_only(number: int, code: int, body: bytes) -> bool:
     return number in _NO_TABLE and body[ID_AND_FLAGS:] == extra + b"\0"
 
 
-def _first_image(at: str, table: str, columns: int, operation: int, data: bytes, start: int, end: int) -> int:
-    """Where the row images begin, once the event is seen to have all columns. `start`: behind the flags."""
+def _first_image(
+    at: str, table: str, columns: int, operation: int, data: bytes, start: int, end: int
+) -> tuple[int, list[int]]:
+    """Where the row images begin, and bitmaps of the columns that each has (of an update: before and after).
+
+    `start`: behind the flags.
+    """
     if operation & HAS_EXTRA:
         extra = int.from_bytes(data[start : start + 2], "little")
         if extra < 2:
@@ -426,10 +460,10 @@ def _first_image(at: str, table: str, columns: int, operation: int, data: bytes,
     if found != columns:
         raise MalformedRows(at, table, f"{found} columns where its table map has {columns}")
     bitmap, everything = (columns + 7) // 8, (1 << columns) - 1
+    present = []
     for _ in range(2 if operation & OPERATION == UPDATES else 1):
         if start + bitmap > end:
             raise MalformedEvent(at, "a rows event that ends in its header")
-        if int.from_bytes(data[start : start + bitmap], "little") & everything != everything:
-            raise PartialRowImage(at, table)
+        present.append(int.from_bytes(data[start : start + bitmap], "little") & everything)
         start += bitmap
-    return start
+    return start, present

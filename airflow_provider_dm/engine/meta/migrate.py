@@ -23,9 +23,8 @@ log = logging.getLogger(__name__)
 
 _SCRIPTS: Final = "airflow_provider_dm.engine.meta:migrations"
 _LOCK_NAME: Final = "dm_meta_migrate"
-_LOCK_OF_SCHEMA: Final = (
-    "CONCAT(:prefix, '.', LEFT(SHA2(DATABASE(), 256), 40))"  # the server's locks are those of all its schemas
-)
+# The server's named locks are those of all its schemas.
+_LOCK_OF_SCHEMA: Final = "CONCAT(:prefix, '.', LEFT(SHA2(DATABASE(), 256), 40))"
 _LOCK_NUMBER: Final = 0x646D5F6D  # "dm_m"; PostgreSQL's advisory locks are numbered
 
 
@@ -62,7 +61,7 @@ def _prepare(connection: Connection) -> None:
 
 @contextmanager
 def _alone(connection: Connection, where: str) -> Iterator[None]:
-    """A transaction beside which nobody migrates: it has ended, so that others see what it did, before they may begin."""
+    """A transaction beside which nobody migrates: it has ended, and others see what it did, before they may begin."""
     if connection.dialect.name == "sqlite":  # BEGIN IMMEDIATE waits for the file's one writer
         with connection.begin():
             yield

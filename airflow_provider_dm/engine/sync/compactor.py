@@ -8,7 +8,7 @@ images. Plain tuples and closures: this loop runs once for every change of the l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeAlias
@@ -44,6 +44,7 @@ class Compactor:
     def __init__(self, plan: SyncPlan) -> None:
         self.folded = Folded()
         self._plan = plan
+        self._spare = plan.spare()
         self._adders: dict[int, Adder] = {}
 
     def add_all(self, changes: Iterable[tuple[int, Row | None, Row | None]]) -> Folded:
@@ -65,7 +66,11 @@ class Compactor:
                 if part.key is None
                 else fold_into(self.folded.keyed.setdefault(source.target, {}), part)
             )
-            self._adders[table] = add if source.order is None else _reordered(add, source.order)
+            if self._spare[table]:
+                add = _without(add, frozenset(self._spare[table]), len(source.table.columns), source.order)
+            elif source.order is not None:
+                add = _reordered(add, source.order)
+            self._adders[table] = add
         return self._adders[table]
 
 
@@ -150,3 +155,16 @@ def _reordered(add: Adder, order: Sequence[int]) -> Adder:
         add(before and pick(before), after and pick(after))
 
     return add_reordered
+
+
+def _without(add: Adder, spare: Collection[int], columns: int, order: Sequence[int] | None) -> Adder:
+    """Rows without the values that a log may or may not have: an image with and one without them are the same row."""
+    places = [None if index in spare else index for index in order or range(columns)]
+
+    def pick(row: Row) -> Row:
+        return tuple([None if place is None else row[place] for place in places])
+
+    def add_without(before: Row | None, after: Row | None) -> None:
+        add(before and pick(before), after and pick(after))
+
+    return add_without

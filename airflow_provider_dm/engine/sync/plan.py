@@ -74,6 +74,11 @@ class TargetPart:
     def name(self) -> TableName:
         return self.mapping.target.name
 
+    @property
+    def needed(self) -> frozenset[int]:
+        """The columns whose values decide what is written: all but those that the target computes outside of keys."""
+        return frozenset(self.mapping.written).union(self.key or (), *self.unique)
+
     def row_of(self, key: Key, before: Row | None, after: Row | None) -> Row:
         """A row with this key: an image, or where there is none, one of which only the key is known."""
         image = after if after is not None else before
@@ -108,6 +113,14 @@ class SyncPlan:
 
     def skip_until(self) -> tuple[str, ...]:
         return tuple(part.skip_until for part in self.sources)
+
+    def spare(self) -> tuple[tuple[int, ...], ...]:
+        """Of each source table: the columns whose values are not needed, and may be missing in the log."""
+        return tuple(self._spare(part) for part in self.sources)
+
+    def _spare(self, part: SourcePart) -> tuple[int, ...]:
+        needed, order = self.targets[part.target].needed, part.order or range(len(part.table.columns))
+        return tuple(sorted(column for index, column in enumerate(order) if index not in needed))
 
     def wanted(self) -> Wanted:
         """A function for the decoder: table name -> index, None where the rules exclude it."""

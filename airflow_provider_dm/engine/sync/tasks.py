@@ -103,7 +103,7 @@ class ApplyGroup:
 
 def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:
     try:
-        yield from decode_range(one, plan.tables(), plan.skip_until(), plan.wanted())
+        yield from decode_range(one, plan.tables(), plan.skip_until(), plan.wanted(), spare=plan.spare())
     except OSError as error:
         raise unreadable(one.path, error) from error
 

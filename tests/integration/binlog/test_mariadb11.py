@@ -66,7 +66,7 @@ def test_older_types_are_as_they_were(
     schema = fresh_schema(mariadb11_source, mariadb_target)
     dice = Random(11)
     for sample in SAMPLES:
-        # Images of updates have no computed columns here (docs/limits.md).
+        # Images of updates have no computed columns here (tests/integration/sync/test_special_columns.py).
         if sample.fits("mariadb", "mariadb") and sample.name not in ("computed", "hidden"):
             assert Journey(mariadb11_source, mariadb_target, schema).of(sample, dice, 20).differences == ()
 

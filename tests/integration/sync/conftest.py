@@ -217,7 +217,7 @@ def kit(
     source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SyncKit]:
     """For all four pairs of flavours."""
-    yield from _kit(source, target, fresh_schema, tmp_path, monkeypatch)
+    yield from kit_for(source, target, fresh_schema, tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -229,10 +229,22 @@ def one_kit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[SyncKit]:
     """For what does not depend on the flavour."""
-    yield from _kit(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
+    yield from kit_for(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
 
 
-def _kit(
+@pytest.fixture
+def mariadb11_kit(
+    mariadb11_source: Server,
+    target: Server,
+    fresh_schema: FreshSchema,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[SyncKit]:
+    """From a newer MariaDB, to both flavours."""
+    yield from kit_for(mariadb11_source, target, fresh_schema, tmp_path, monkeypatch)
+
+
+def kit_for(
     source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SyncKit]:
     url = f"sqlite:///{tmp_path}/meta.db"
@@ -246,6 +258,9 @@ def _kit(
             if relay.alive():
                 relay.kill()
         close_target(kit.endpoint(target, "target").resolve())
+
+
+_kit = kit_for
 
 
 def random_transactions(kit: SyncKit, seed: int, transactions: int, *, keys: int = 12) -> None:

@@ -1,10 +1,12 @@
 """Sync of columns that are not just a value: what the log has of them becomes the target's row again."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Final
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.rows import PartialRowImage
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from tests.exactness import oracle, tables
 from tests.exactness.documents import JSON
@@ -30,7 +32,49 @@ def unequal(kit: SyncKit, sample: Sample) -> list[tuple[object, object]]:
 
 
 def test_they_follow_inserts_updates_and_deletes(kit: SyncKit) -> None:
-    samples = [sample for sample in SPECIAL if sample.fits(kit.source.flavour, kit.target.flavour)]
+    follow(kit, SPECIAL)
+
+
+def test_what_the_log_leaves_out_is_not_needed(mariadb11_kit: SyncKit) -> None:
+    """MariaDB 11.8 logs no generated column, and no hash of a UNIQUE over long values, of updates and deletes."""
+    follow(mariadb11_kit, (COMPUTED, HIDDEN))
+
+
+@pytest.mark.parametrize("definition", ["n INT AS (v + 1) STORED UNIQUE", "n INT AS (v + 1) VIRTUAL"])
+def test_what_the_log_leaves_out_and_is_needed_stops(mariadb11_kit: SyncKit, definition: str) -> None:
+    """In a key, or as a value where the target does not compute it."""
+    kit, (name, kind, *_) = mariadb11_kit, definition.split()
+    theirs = definition if "UNIQUE" in definition else f"{name} {kind}"
+    _ = kit.first_file
+    for server, computed in ((kit.source, definition), (kit.target, theirs)):
+        server.sql(f"CREATE TABLE t (id INT PRIMARY KEY, v INT, {computed})", database=kit.schema)
+    kit.begin()
+    kit.write("INSERT INTO t (id, v) VALUES (1, 1), (2, 2)")
+    kit.sync()
+    kit.write("UPDATE t SET v = 5 WHERE id = 2")
+    with pytest.raises(PartialRowImage, match="lack columns: n"):
+        kit.sync()
+    assert kit.target.sql("SELECT id, v, n FROM t", database=kit.schema) == [(1, 1, 2), (2, 2, 3)]
+
+
+def test_without_a_key_and_without_computed_columns_rows_are_found(mariadb11_kit: SyncKit) -> None:
+    kit = mariadb11_kit
+    _ = kit.first_file
+    for server in (kit.source, kit.target):
+        server.sql("CREATE TABLE t (a INT, n INT AS (a + 1) VIRTUAL, m INT AS (a * 2) STORED)", database=kit.schema)
+    kit.begin()
+    kit.write("INSERT INTO t (a) VALUES (1), (1), (2), (NULL), (4)", "UPDATE t SET a = 7 WHERE a = 4")
+    kit.sync()
+    kit.write("DELETE FROM t WHERE a = 1 LIMIT 1", "UPDATE t SET a = 3 WHERE a IS NULL")
+    kit.sync()
+    shown = "SELECT a, n, m FROM t ORDER BY a"
+    assert kit.target.sql(shown, database=kit.schema) == [(1, 2, 2), (2, 3, 4), (3, 4, 6), (7, 8, 14)]
+
+
+def follow(kit: SyncKit, special: Sequence[Sample]) -> None:
+    """Rows of these samples are inserted, changed, moved and deleted; both servers then say the same of each cell."""
+    samples = [sample for sample in special if sample.fits(kit.source.flavour, kit.target.flavour)]
+    assert samples
     _ = kit.first_file
     for sample in samples:
         tables.create(kit.source, kit.schema, sample)

@@ -161,19 +161,21 @@ class Log:
         *,
         columns: int = 2,
         number: int = 9,
-        present: int = 255,
+        present: int | tuple[int, int] = 255,
         last: int = True,
         compressed: int = False,
         version: int = 0,
     ) -> int:
         """`kind`: insert, update or delete. MySQL writes version 2 of the event, MariaDB version 1.
 
-        `last`: of its statement.
+        `last`: of its statement. `present`: the columns that images have, eight bits for all bytes of the bitmap; of
+        an update two of them, for the images before and after, can be told apart.
         """
         version = version or (2 if self.flavour == "mysql" else 1)
         offset = ("insert", "update", "delete").index(kind)
         code = {(1, False): 23, (2, False): 30, (1, True): 166, (2, True): 169}[version, bool(compressed)] + offset
-        bitmap = bytes([present]) * ((columns + 7) // 8) * (2 if kind == "update" else 1)
+        bitmaps = present if isinstance(present, tuple) else (present,) * (2 if kind == "update" else 1)
+        bitmap = b"".join(bytes([one]) * ((columns + 7) // 8) for one in bitmaps)
         head = number.to_bytes(6, "little") + bytes([last, 0]) + (b"\2\0" if version == 2 else b"")
         joined = b"".join(images)
         return self.add(code, head + bytes([columns]) + bitmap + (packed(joined) if compressed else joined))

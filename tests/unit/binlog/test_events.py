@@ -14,7 +14,7 @@ from pymysqlreplication.constants import BINLOG
 from airflow_provider_dm.engine.binlog import events
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import DO, EVENTS, Do, Kind, UnknownEvent, every_code
-from airflow_provider_dm.engine.binlog.header import START
+from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.location import Location
@@ -247,6 +247,27 @@ def test_it_is_applied_or_harmless_or_a_typed_error_at_its_location(code: int, t
         changes_nothing_wherever_it_stands(code, tmp_path)
     else:
         stops_wherever_it_stands(code, tmp_path)
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+def test_a_log_that_was_encrypted_is_read_if_its_checksums_say_that_it_is_not(checksum: bool, tmp_path: Path) -> None:
+    """MariaDB's START_ENCRYPTION stays in a log that the server sends, which it decrypts."""
+    log = Log("mariadb", checksum=checksum)
+    position = log.add(events.START_ENCRYPTION, bytes(17))
+    if checksum:
+        (nothing_yet,) = planned(log, tmp_path)
+        assert isinstance(nothing_yet, UpToDate), "what lies behind it has to tell"
+    start, end = log.transaction()
+    if checksum:
+        (found, _) = planned(log, tmp_path)
+        assert isinstance(found, Epoch)
+        assert (found.transactions, found.hi.position) == (1, end)
+        rows = [row for one in found.ranges for row in decode_range(one, [ORDERS], [""], {NAME: 0}.get)]
+        assert rows == [RowChange(0, None, (b"1", b"x"))]
+        log.data[start + HEADER_SIZE] ^= 1
+    with pytest.raises(UnknownEvent, match="the file is encrypted") as raised:
+        list(planned(log, tmp_path))
+    assert raised.value.at == f"{log.name}:{position}"
 
 
 def transaction_of_anything(code: int, folder: Path) -> None:

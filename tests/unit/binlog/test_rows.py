@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,17 +32,24 @@ def range_of(log: Log, folder: Path) -> ByteRange:
 
 
 def changes(
-    log: Log, folder: Path, *, skip_until: str = "", columns: tuple[Column, ...] = ORDERS.columns
+    log: Log,
+    folder: Path,
+    *,
+    skip_until: str = "",
+    columns: tuple[Column, ...] = ORDERS.columns,
+    hidden: int = 0,
+    spare: tuple[int, ...] = (),
 ) -> list[RowChange]:
     byte_range = range_of(log, folder)
-    table = replace(ORDERS, columns=columns)
+    table = replace(ORDERS, columns=columns, hidden=hidden)
     wanted = {NAME: 0}.get
     data = bytes(log.data[byte_range.start : byte_range.end])
     in_memory = replace(byte_range, data=data, path="/nowhere")
-    return both_ways(
-        lambda compiled: list(decode_range(byte_range, [table], [skip_until], wanted, compiled=compiled)),
-        lambda compiled: list(decode_range(in_memory, [table], [skip_until], wanted, compiled=compiled)),
-    )
+
+    def decoded(which: ByteRange, compiled: bool) -> list[RowChange]:
+        return list(decode_range(which, [table], [skip_until], wanted, spare=[spare], compiled=compiled))
+
+    return both_ways(partial(decoded, byte_range), partial(decoded, in_memory))
 
 
 def both_ways(*ways: Callable[[bool], list[RowChange]]) -> list[RowChange]:
@@ -130,9 +138,50 @@ def test_a_partial_image_stops(kind: str, tmp_path: Path) -> None:
     log.table_map()
     position = log.rows(kind, [order(1)] * 2, present=1)
     log.xid()
-    with pytest.raises(PartialRowImage) as raised:
+    with pytest.raises(PartialRowImage, match="lack columns: note") as raised:
         changes(log, tmp_path)
     assert raised.value.at == f"{log.name}:{position}"
+
+
+@FLAVOURS
+def test_a_column_that_nobody_needs_may_be_left_out(flavour: str, tmp_path: Path) -> None:
+    """By one image of a pair or by both, and by an event whose neighbours have it."""
+    log, only_id, whole = Log(flavour), 1, 3
+    log.transaction(("insert", [order(1), order(2, None)]))
+    log.begin()
+    for kind, present, images in (
+        ("update", (only_id, only_id), [b"\0" + struct.pack("<i", 1), b"\0" + struct.pack("<i", 3)]),
+        ("update", (only_id, whole), [b"\0" + struct.pack("<i", 3), order(4, b"y"), b"\1", order(5)]),
+        ("delete", only_id, [b"\0" + struct.pack("<i", 4), b"\1"]),
+    ):
+        log.table_map()
+        log.rows(kind, images, present=present)
+    log.xid()
+    log.transaction(("delete", [order(5)]))
+    assert changes(log, tmp_path, spare=(1,)) == [
+        RowChange(0, None, (b"1", b"x")),
+        RowChange(0, None, (b"2", None)),
+        RowChange(0, (b"1", None), (b"3", None)),
+        RowChange(0, (b"3", None), (b"4", b"y")),
+        RowChange(0, (None, None), (b"5", b"x")),
+        RowChange(0, (b"4", None), None),
+        RowChange(0, (None, None), None),
+        RowChange(0, (b"5", b"x"), None),
+    ]
+    with pytest.raises(PartialRowImage, match="lack columns: note"):
+        changes(log, tmp_path, spare=(0,))
+
+
+def test_a_hidden_column_may_always_be_left_out(tmp_path: Path) -> None:
+    """MariaDB's hash of a UNIQUE over long values: a BIGINT behind all columns."""
+    log = Log("mariadb")
+    types, metadata = ORDERS_MAP
+    log.begin()
+    for kind, present, end in (("insert", 7, struct.pack("<q", 5)), ("delete", 3, b"")):
+        log.table_map(types=(types + bytes([cells.LONGLONG]), metadata))
+        log.rows(kind, [b"\0" + order(1)[1:] + end], columns=3, present=present)
+    log.xid()
+    assert changes(log, tmp_path, hidden=1) == [RowChange(0, None, (b"1", b"x")), RowChange(0, (b"1", b"x"), None)]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, String, Text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
+from airflow_provider_dm.engine.meta.migrations.no_way_back import NoWayBack
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -86,5 +88,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """There is no way back: a lease's generation must not be forgotten."""
-    raise NotImplementedError("restore a backup instead")
+    """Refused, before anything is dropped; alembic calls it for every revision that it shall undo."""
+    raise NoWayBack(revision)

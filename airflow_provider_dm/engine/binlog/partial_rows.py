@@ -1,0 +1,52 @@
+"""Row images that leave columns out, written anew as whole ones.
+
+    image of a rows event whose header lists the columns that are there
+        = one NULL bit for each of *those*, then their cells that are not NULL
+
+MariaDB leaves out of updates and deletes what can be computed from other columns (11.8, also with
+`binlog_row_image=FULL`): generated columns, and the hash of a UNIQUE over long values. Where nobody needs their values,
+an image gets NULL in their place: the cells stay as they are, only the NULL bits move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from airflow_provider_dm.engine.binlog.cells import Cell
+from airflow_provider_dm.engine.binlog.row_decoder import image_end
+
+
+def columns_of(mask: int) -> tuple[int, ...]:
+    """The columns of a bitmap.
+
+    >>> columns_of(0b1101)
+    (0, 2, 3)
+    """
+    return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)
+
+
+def whole_images(cells: Sequence[Cell], present: Sequence[int], data: bytes, start: int, end: int) -> Iterator[bytes]:
+    """The images of data[start:end], each with every column. Raises MalformedCells.
+
+    `cells`: of all columns. `present`: the bitmaps of what is there, of each image in turn (an update has two).
+    """
+    columns = [columns_of(mask) for mask in present]
+    some = [[cells[index] for index in those] for those in columns]
+    turn = 0
+    while start < end:
+        stop = image_end(some[turn], data, start, end)
+        behind_bits = start + (len(some[turn]) + 7) // 8
+        bits = _null_bits(columns[turn], len(cells), data[start:behind_bits])
+        yield bits + data[behind_bits:stop]
+        start, turn = stop, (turn + 1) % len(present)
+
+
+@lru_cache(maxsize=4096)
+def _null_bits(columns: tuple[int, ...], count: int, bits: bytes) -> bytes:
+    """The NULL bits of a whole image, from those of `columns`: what is not among them is NULL."""
+    given, nulls = int.from_bytes(bits, "little"), (1 << count) - 1
+    for bit, index in enumerate(columns):
+        if not given >> bit & 1:
+            nulls &= ~(1 << index)
+    return nulls.to_bytes((count + 7) // 8, "little")
