@@ -252,9 +252,10 @@ def _walk(
             pass
         elif do == _STOP:
             if code == codes.START_ENCRYPTION and not mysql and state == OUTSIDE and trailer and walk.apply:
+                verify_checksum(window.read(position, size), walk.at(position))
                 decrypted = _proves_itself(window, behind)
                 if decrypted is None:
-                    return Ended.FILE
+                    return Ended.FILE if behind == file_size else Ended.TORN
                 if decrypted:
                     walk.pass_over(behind)
                     position = behind

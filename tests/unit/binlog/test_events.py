@@ -12,7 +12,7 @@ import pytest
 from pymysqlreplication.constants import BINLOG
 
 from airflow_provider_dm.engine.binlog import events
-from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, EventTooLarge, MalformedEvent
 from airflow_provider_dm.engine.binlog.events import DO, EVENTS, Do, Kind, UnknownEvent, every_code
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate, plan_epoch
@@ -268,6 +268,20 @@ def test_a_log_that_was_encrypted_is_read_if_its_checksums_say_that_it_is_not(ch
     with pytest.raises(UnknownEvent, match="the file is encrypted") as raised:
         list(planned(log, tmp_path))
     assert raised.value.at == f"{log.name}:{position}"
+
+
+def test_no_damage_hides_a_log_that_was_encrypted(tmp_path: Path) -> None:
+    """Of a finished file nothing may be passed over in silence: no bit of START_ENCRYPTION and of the event behind."""
+    log, following = Log("mariadb"), Log("mariadb", name="mysql-bin.000002")
+    begin = log.add(events.START_ENCRYPTION, bytes(17))
+    start, _ = log.transaction()
+    log.rotate(following.name)
+    for bit in range(8 * begin, 8 * (start + HEADER_SIZE + 20)):
+        log.data[bit // 8] ^= 1 << bit % 8
+        files = [log.file(tmp_path, last=False), following.file(tmp_path)]
+        with pytest.raises((UnknownEvent, MalformedEvent, EventTooLarge, ChecksumMismatch)):
+            plan_epoch(files, Location(log.name, 4), goal=None, max_bytes=1 << 30, range_bytes=1 << 20)
+        log.data[bit // 8] ^= 1 << bit % 8
 
 
 def transaction_of_anything(code: int, folder: Path) -> None:
