@@ -7,6 +7,8 @@ that they can be run again."""
 from __future__ import annotations
 
 import logging
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -53,10 +55,19 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 def _prepare(connection: Connection) -> None:
     """WAL stays with the file. Readers then never wait for writers."""
-    if connection.dialect.name == "sqlite":
-        raw = connection.connection.dbapi_connection
-        if raw is not None:
+    raw = connection.connection.dbapi_connection
+    if connection.dialect.name != "sqlite" or raw is None:
+        return
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
             raw.cursor().execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.DatabaseError as error:
+            # SQLite does not wait here for whoever else makes the file. Anything else the next statement meets, too.
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                return
+            time.sleep(0.02)
 
 
 @contextmanager

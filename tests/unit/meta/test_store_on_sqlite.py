@@ -1,11 +1,13 @@
 """The store's contract on SQLite, and what concerns SQLite alone."""
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_dm.engine.meta.migrate import alembic_config, migrate
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION
 from tests.meta_contract import StoreContract
 
@@ -19,6 +21,17 @@ class TestOnSqlite(StoreContract):
         migrate(meta_url)
         with sqlite3.connect(tmp_path / "meta.db") as connection:
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+    def test_a_file_in_which_somebody_writes_is_waited_for(self, meta_url: str, tmp_path: Path) -> None:
+        """Also while it has no WAL yet, as when somebody else is about to make it."""
+        with sqlite3.connect(tmp_path / "meta.db", isolation_level=None, check_same_thread=False) as other:
+            other.execute("CREATE TABLE theirs (id INT)")
+            other.execute("BEGIN IMMEDIATE")
+            ends = threading.Timer(0.5, other.execute, ["COMMIT"])
+            ends.start()
+            migrate(meta_url)
+            ends.join()
+        MetaStore.open(meta_url).close()
 
 
 def test_the_code_expects_the_newest_revision() -> None:
