@@ -89,11 +89,11 @@ def connect(endpoint: Endpoint, *, database: str | None = None, read_timeout: fl
             connection.close()
             raise
         return connection
-    except pymysql.err.OperationalError as error:
+    except pymysql.err.MySQLError as error:
         raise _refused(endpoint, error) from error
 
 
-def _refused(endpoint: Endpoint, error: pymysql.err.OperationalError) -> DmError:
+def _refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> DmError:
     number, reason = (*error.args, "")[:2]
     if number in _ACCESS_DENIED:
         return AccessDenied(str(endpoint), printable(str(reason)))

@@ -1,17 +1,19 @@
 """What a server may not get out of us, whoever it is: our files, and the password in clear.
 
 PyMySQL answers a server that asks for the password itself (`mysql_clear_password`, `dialog`) on any connection, and one
-that asks for a client's file with a bare RuntimeError. Both are refused here, as errors with a name.
+that asks for a client's file with a bare RuntimeError. Both are refused here, as errors with a name. So is whoever
+answers without speaking MySQL's protocol, in which PyMySQL ends as chance will have it.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import pymysql
-from pymysql.constants import ER
+from pymysql.constants import CR, ER
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 
@@ -49,6 +51,18 @@ IN_CLEAR: Final[dict[str, Callable[[Any], Any]]] = {"mysql_clear_password": _Nev
 """For `auth_plugin_map`."""
 
 
+_STUMBLES: Final = (
+    *(ValueError, LookupError, NameError, TypeError, AttributeError, AssertionError, ArithmeticError, struct.error),
+    pymysql.err.InternalError,  # packets out of order
+)
+"""What PyMySQL ends in when an answer is none."""
+
+
+def _has_number(error: Exception) -> bool:
+    """Whether a server has sent this error: PyMySQL's own InternalErrors are only a text."""
+    return isinstance(error, pymysql.err.InternalError) and len(error.args) > 1
+
+
 class GuardedConnection(pymysql.connections.Connection):
     """A connection that gives no file away. `asked_for_tls`: the user configured TLS for it."""
 
@@ -56,9 +70,29 @@ class GuardedConnection(pymysql.connections.Connection):
         self.asked_for_tls = asked_for_tls
         super().__init__(**options, auth_plugin_map=IN_CLEAR)
 
+    def connect(self, sock: Any = None) -> None:
+        """Raises MySQLError, whatever it is that answers."""
+        try:
+            super().connect(sock)
+        except _STUMBLES as error:
+            if _has_number(error):
+                raise
+            raise self._no_mysql(error) from error
+
+    def _no_mysql(self, error: Exception) -> pymysql.err.OperationalError:
+        self._force_close()  # type: ignore[attr-defined]
+        what = printable(f"{type(error).__name__}: {error}")
+        return pymysql.err.OperationalError(
+            CR.CR_MALFORMED_PACKET, f"what answers there does not speak MySQL's protocol ({what})"
+        )
+
     def _read_query_result(self, unbuffered: bool = False) -> Any:
         try:
             return super()._read_query_result(unbuffered=unbuffered)  # type: ignore[misc]
+        except _STUMBLES as error:
+            if _has_number(error):
+                raise
+            raise self._no_mysql(error) from error
         except RuntimeError as error:
             self._force_close()  # type: ignore[attr-defined]
             raise FileAskedFor(f"{self.host}:{self.port}") from error
