@@ -1,7 +1,8 @@
-"""What a relay says of itself, and what it is told: one thread beside the pull loop.
+"""What a relay says of itself, and what it is told: beside the pull loop.
 
-Every second it asks the upstream where it stands, tells the metadata DB, and reads the desired stage. A metadata
-DB or an upstream that does not answer is logged and asked again; pulling goes on meanwhile.
+Every second one thread tells the metadata DB how things stand and reads the desired stage, and another one asks the
+upstream where it ends: an upstream that takes its time with an answer, or gives none, must not make the relay look dead
+or deaf. What does not answer is logged and asked again; pulling goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -63,17 +64,18 @@ class Reporter:
         if self.silent:
             return self
         self._read_desired()
-        self._thread = threading.Thread(target=self._loop, name="relay-status", daemon=True)
+        self._thread = threading.Thread(target=self._report, name="relay-status", daemon=True)
         self._thread.start()
+        threading.Thread(target=self._watch_upstream, name="relay-upstream", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Does not wait for the upstream's answer."""
         if self._thread is None:
             return
         self._ended.set()
         self._thread.join()
         self._put(pid=None)  # what it said last is final: nobody is left to change it
-        self._hang_up()
 
     def publish(
         self, stage: Stage, relay: Location | None = None, sub_dir: str = "", error: Json | None = None
@@ -86,11 +88,19 @@ class Reporter:
         """Where the upstream ends, known already: a relay may be through before this thread has asked."""
         self._master, self._master_uuid = end, server_uuid
 
-    def _loop(self) -> None:
-        while not self._ended.wait(REPORT_SECONDS if self.snapshot.relay else 0.2):
-            self._ask_master()
+    def _report(self) -> None:
+        while not self._ended.wait(self._pause()):
             self._put(pid=os.getpid())
             self._read_desired()
+
+    def _watch_upstream(self) -> None:
+        while not self._ended.is_set():
+            self._ask_master()
+            self._ended.wait(self._pause())
+        self._hang_up()
+
+    def _pause(self) -> float:
+        return REPORT_SECONDS if self.snapshot.relay else 0.2
 
     def _ask_master(self) -> None:
         try:

@@ -1,0 +1,64 @@
+"""A relay says how it stands, and does as it is told, whatever its upstream does."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import CONNECT_TIMEOUT_SECONDS
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.relay.reporting import Reporter
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def silent_upstream() -> Iterator[Endpoint]:
+    """A port where connections are neither taken nor refused."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect(listener.getsockname())
+        host, port = listener.getsockname()
+        yield Endpoint("s", host, port, "user", Secret("password"))
+
+
+def test_an_upstream_that_does_not_answer_does_not_make_it_deaf(silent_upstream: Endpoint, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/meta.db"
+    migrate(url)
+    with MetaStore.open(url) as store, Reporter("s", silent_upstream, store) as reporter:
+        reporter.publish(Stage.RUNNING)
+        first = eventually(lambda: store.relay_status("s"))
+        store.set_relay_desired("s", Stage.PAUSED)
+        obeyed = eventually(lambda: reporter.desired if reporter.desired is Stage.PAUSED else None)
+        reporter.publish(obeyed)
+        shown = eventually(lambda: paused(store.relay_status("s")))
+    assert first.stage is Stage.RUNNING
+    assert shown.master is None
+
+
+def paused(status: RelayStatus | None) -> RelayStatus | None:
+    return status if status is not None and status.stage is Stage.PAUSED else None
+
+
+def eventually(look: Callable[[], T | None]) -> T:
+    """What `look` finds before a connection attempt would have ended."""
+    deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS - 2
+    while time.monotonic() < deadline:
+        found = look()
+        if found is not None:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("nothing came")
