@@ -98,7 +98,12 @@ def finished(target: Endpoint, source: Source) -> bool:
     return found is not None and found.unit == UNIT_SYNC
 
 
-def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int) -> list[Loading]:
+Begun = Callable[[str, Location], None]
+"""(source-id, P0): the relay log is needed from there on. Called before the plan stands: should one of the two fail,
+too much is kept and not too little."""
+
+
+def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int, begun: Begun) -> list[Loading]:
     """The sources with their plans in the target. Raises every reason not to begin; see the module docstring."""
     stored = {source.id: _stored_plan(target, source) for source in sources}
     surveys = [_survey(source, stored[source.id]) for source in sources]
@@ -116,7 +121,9 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
         log.warning("created %s", note)
     made = Design(again.mappings, planned.creations, again.feeders)
     return [
-        _go_on(source, found, made, notes) if found else _begin_source(source, survey, made, target, slots, notes)
+        _go_on(source, found, made, notes, begun)
+        if found
+        else _begin_source(source, survey, made, target, slots, notes, begun)
         for source, survey in zip(sources, surveys, strict=True)
         for found in [stored[source.id]]
     ]
@@ -199,18 +206,26 @@ def _create_table(connection: Connection, sql: str) -> None:
             raise
 
 
-def _go_on(source: Source, stored: _Stored, made: Design, notes: tuple[str, ...]) -> Loading:
+def _go_on(source: Source, stored: _Stored, made: Design, notes: tuple[str, ...], begun: Begun) -> Loading:
+    begun(source.id, stored.start)
     log.info("%s: the copy goes on; it began at %s", source.id, stored.start)
     return Loading(source, made, stored.start, resumed=True, notes=notes)
 
 
 def _begin_source(
-    source: Source, survey: SourceSurvey, made: Design, target: Endpoint, slots: int, notes: tuple[str, ...]
+    source: Source,
+    survey: SourceSurvey,
+    made: Design,
+    target: Endpoint,
+    slots: int,
+    notes: tuple[str, ...],
+    begun: Begun,
 ) -> Loading:
     suffix = 1
     if source.subtask.mode is not TaskMode.FULL:
         suffix = wait_for_relay(source, survey.server_uuid)
     start = replace(low_watermark(source.endpoint), suffix=suffix)
+    begun(source.id, start)
     tables = [one.table for one in survey.tables]
     check_unchanged(source, tables)
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.config.units import OnDuplicate
 from airflow_provider_dm.engine.copy.beforehand import check_nothing_new
-from airflow_provider_dm.engine.copy.begin import Loading, Source, begin, check_unchanged, finished
+from airflow_provider_dm.engine.copy.begin import Begun, Loading, Source, begin, check_unchanged, finished
 from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
 from airflow_provider_dm.engine.copy.watermark import high_watermark
@@ -100,8 +100,8 @@ class Hooks:
     slots: int
     """How many lanes run at a time."""
     stop: Callable[[], bool] = lambda: False
-    begun: Callable[[str, Location], None] = lambda _source, _start: None
-    """A source's plan stands: the relay log is needed from this location on."""
+    begun: Begun = lambda _source, _start: None
+    """A source is about to be copied: the relay log is needed from this location on."""
     ended: Callable[[str, Location], None] = lambda _source, _until: None
     """A source is handed over; the location is P0 still, as nothing of the log is applied yet."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -124,9 +124,7 @@ def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outc
     for source in sources:
         if source not in open_sources:
             check_nothing_new(target, source)
-    loadings = begin(spec.task, open_sources, target, slots=hooks.slots) if open_sources else []
-    for loading in loadings:
-        hooks.begun(loading.source.id, loading.start)
+    loadings = begin(spec.task, open_sources, target, slots=hooks.slots, begun=hooks.begun) if open_sources else []
     complete = _copy_in_rounds(target, loadings, hooks)
     results = {source.id: _already(target, source) for source in sources if source not in open_sources}
     for loading in loadings:

@@ -18,6 +18,8 @@ from airflow_provider_dm.engine.copy.design import TargetTableGone
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.migration import Stopped
 from airflow_provider_dm.engine.copy.writing import verb_for
+from airflow_provider_dm.engine.meta.database import MetaUnreachable
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.generation import Fenced
@@ -97,12 +99,40 @@ def test_a_stop_leaves_what_a_start_continues(
     assert tables(mysql_source, mariadb_target, schema)
 
 
+def test_what_the_log_is_needed_for_is_told_before_a_plan_stands(
+    mysql_source: Server, mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    """Of each source by itself, though the next one fails: a relay log that nobody seems to need is purged."""
+    schema, sources = fresh_schema(mysql_source, mariadb_source), {"one": mysql_source, "two": mariadb_source}
+    for number, server in enumerate(sources.values()):
+        server.sql(f"CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES ({number})", database=schema)
+    migration = Migration(mariadb_target, sources, {"one": [schema], "two": [schema]}, f"{schema}_meta")
+    told: list[tuple[str, Location]] = []
+
+    def begun(source: str, start: Location) -> None:
+        told.append((source, start))
+        if source == "two":
+            raise MetaUnreachable("the metadata DB", "gone")
+
+    for _ in range(2):  # the first source begins, and goes on the second time
+        with pytest.raises(MetaUnreachable):
+            migration.go(begun=begun)
+    (first, p0), (second, _), *again = told
+    assert (first, second) == ("one", "two")
+    assert again[0] == (first, p0)
+    chunks = {name: load_chunks(session, migration.meta_schema, "test", name)
+              for session in [target_connection(endpoint("target", mariadb_target))] for name in sources}  # fmt: skip
+    assert len(chunks["one"]) == 1
+    assert chunks["two"] == []
+    migration.finish()
+
+
 def jobs(migration: Migration) -> list[ChunkJob]:
     """The chunks of a copy that has begun, as jobs under a new generation."""
     spec, generation = migration.spec, migration.claim()["one"]
     target = endpoint("target", migration.target)
     source = Source(spec.sources[0], spec.task.subtask("one"), endpoint("one", migration.sources["one"]), generation)
-    (loading,) = begin(spec.task, [source], target, slots=2)
+    (loading,) = begin(spec.task, [source], target, slots=2, begun=lambda _source, _start: None)
     mappings = {mapping.source.name: mapping for mapping in loading.design.mappings["one"]}
     chunks = load_chunks(target_connection(target), migration.meta_schema, "test", "one")
     return [
