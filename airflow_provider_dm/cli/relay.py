@@ -101,8 +101,7 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
         with interrupts() as seen, Relays([upstream], meta_url=url, log_dir=log_dir) as relays:
             output.say(f"relay of {config.source_id} writes {directory}; Ctrl-C ends it")
             while not seen.wait(LOOK_EVERY_SECONDS) and relays.error is None:
-                if store.relay_desired(config.source_id) is Stage.STOPPED:
-                    break
+                pass  # `stop-relay` is what the relay itself reads
         if relays.error is not None and not isinstance(relays.error, RelayStopped):
             raise relays.error
     output.answer({}, dm_answer({}))

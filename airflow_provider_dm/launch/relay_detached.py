@@ -34,8 +34,9 @@ from airflow_provider_dm.launch.relays import (
     LONGEST_PAUSE_SECONDS,
     RelayFailed,
     RelayKeepsDying,
+    prepare_relay_directory,
 )
-from airflow_provider_dm.launch.workdir import private_directory, quoted
+from airflow_provider_dm.launch.workdir import quoted
 
 FIRST_WORDS_SECONDS: Final = 15.0
 """A relay that cannot log in, or is refused by its upstream, has ended by then."""
@@ -158,8 +159,7 @@ class DetachedRelay:
 
     def _start(self) -> int | None:
         """Start a process and hear its first words; its exit code, None while it lives."""
-        if not self.spec.source.config.relay_dir:  # a directory that the user named keeps its mode
-            private_directory(Path(self.spec.source.relay_dir))
+        prepare_relay_directory(self.spec.source.config, Path(self.spec.source.relay_dir))
         # The log is appended to: a living relay of an earlier run may be writing the same file.
         self.process = process = RelayProcess.start(self.spec, self.environment, self.log_path)
         log.info("relay process %d of %s writes %s", process.pid, self.source_id, self.spec.source.relay_dir)

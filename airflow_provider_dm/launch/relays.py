@@ -109,6 +109,15 @@ def own_relay_directory(config: SourceConfig, root: Path) -> Path:
     return Path(config.relay_dir).expanduser().absolute() if config.relay_dir else shared_relay(root, config.source_id)
 
 
+def prepare_relay_directory(config: SourceConfig, path: Path) -> None:
+    """Make it ours alone; a directory that the user named keeps the mode that the user gave it.
+
+    Raises WorkDirNotPrivate.
+    """
+    if not config.relay_dir:
+        private_directory(path)
+
+
 def upstream_of(task: TaskConfig, config: SourceConfig, endpoint: Endpoint, directory: TaskDir) -> Upstream:
     """A source of a task, with the places of its logs. Raises InvalidLocation for a bad `meta` of the task."""
     private = SpoolSpec(
@@ -316,8 +325,7 @@ def _keep(upstream: Upstream, meta_url: Secret, log_dir: Path) -> _Kept:
 
 
 def _start(kept: _Kept) -> None:
-    if not kept.upstream.config.relay_dir:  # a directory that the user named keeps the mode that the user gave it
-        private_directory(kept.upstream.relay_dir)
+    prepare_relay_directory(kept.upstream.config, kept.upstream.relay_dir)
     kept.log_from = kept.log_path.stat().st_size if kept.log_path.exists() else 0
     kept.process = RelayProcess.start(kept.spec, {**os.environ, **kept.secrets.variables}, kept.log_path)
     kept.started_at = time.monotonic()

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
@@ -223,8 +224,8 @@ class DmRelayOperator(BaseOperator):
         while process.wait(settings.poll_seconds()) is None:
             if time.monotonic() >= say_at:
                 say_at = time.monotonic() + SAY_EVERY_SECONDS
-                status = store.relay_status(source_id)
-                self.log.info("relay of %s: %s", source_id, summary(source_id, status))
+                with self._asking_again():
+                    self.log.info("relay of %s: %s", source_id, summary(source_id, store.relay_status(source_id)))
 
     def _stand_by(self, source_id: str, store: MetaStore) -> bool:
         """Another relay writes the directory. Whether that one has done what was asked of this one."""
@@ -233,21 +234,34 @@ class DmRelayOperator(BaseOperator):
         self.log.info("another relay of %s is running; standing by", source_id)
         deadline = time.monotonic() + STAND_BY_SECONDS
         while time.monotonic() < deadline:
-            status = store.relay_status(source_id)
-            if store.relay_desired(source_id) is Stage.STOPPED:
-                return True
-            if self.until == "caught-up" and status is not None and status.caught_up:
-                return True
+            with self._asking_again():
+                status = store.relay_status(source_id)
+                if store.relay_desired(source_id) is Stage.STOPPED:
+                    return True
+                if self.until == "caught-up" and status is not None and status.caught_up:
+                    return True
             time.sleep(1.0)
         return False
+
+    @contextmanager
+    def _asking_again(self) -> Iterator[None]:
+        """A metadata DB that does not answer for a moment is no reason to end a relay, which goes on without it."""
+        from airflow_provider_dm.engine.errors import DmError, Reaction
+
+        try:
+            yield
+        except DmError as error:
+            if error.reaction is not Reaction.RETRY:
+                raise
+            self.log.warning("%s Asking again.", error)
 
     def _start(self, upstream: Upstream, log_path: Path) -> RelayProcess:
         from airflow_provider_dm.engine.relay.process import RelayProcess
         from airflow_provider_dm.hooks.spark import environment_of_apps
-        from airflow_provider_dm.launch.workdir import private_directory
+        from airflow_provider_dm.launch.relays import prepare_relay_directory
 
         spec, secrets = self._spec(upstream, launcher_pid=os.getpid())
-        private_directory(upstream.relay_dir)
+        prepare_relay_directory(upstream.config, upstream.relay_dir)
         log_path.unlink(missing_ok=True)
         process = RelayProcess.start(spec, {**environment_of_apps(), **secrets.variables}, log_path)
         self.log.info("relay process %d of %s writes %s", process.pid, upstream.source_id, upstream.relay_dir)

@@ -106,7 +106,7 @@ class SyncPlan:
 
     def fingerprint(self) -> str:
         """Equal for plans by which the same log is folded and written in the same way."""
-        return hashlib.sha256(repr((self.sources, self.targets, self.buckets)).encode()).hexdigest()
+        return hashlib.sha256(repr((self.sources, self.targets, self.buckets, self.spare())).encode()).hexdigest()
 
     def tables(self) -> tuple[Table, ...]:
         return tuple(part.table for part in self.sources)
