@@ -1,4 +1,4 @@
-"""Why a revision cannot be undone."""
+"""The metadata DB goes forward only."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +14,5 @@ class NoWayBack(DmError):
     revision: str
 
     code: ClassVar[str] = "DM-8012"
-    what: ClassVar[str] = (
-        "revision {revision} of the metadata DB cannot be undone: generations of leases would be lost."
-    )
+    what: ClassVar[str] = "revision {revision} of the metadata DB cannot be undone: leases would begin anew."
     hint: ClassVar[str] = "Restore a backup of the metadata DB together with the targets, or keep the newer release."

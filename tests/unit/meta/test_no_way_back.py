@@ -1,0 +1,26 @@
+"""Nothing undoes a migration of the metadata DB, whoever asks for it."""
+
+from pathlib import Path
+
+import pytest
+from alembic import command
+
+from airflow_provider_dm.engine.meta.database import Database
+from airflow_provider_dm.engine.meta.migrate import alembic_config, migrate
+from airflow_provider_dm.engine.meta.no_way_back import NoWayBack
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.meta.url import parse_url
+
+
+def test_a_downgrade_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+    database = Database(parse_url(url))
+
+    with pytest.raises(NoWayBack, match=r"DM-8012 .* revision 0001 .* Restore a backup"):
+        with database.connection(write=True) as connection, connection.begin():
+            command.downgrade(alembic_config(connection), "base")
+
+    database.close()
+    with MetaStore.open(url) as store:
+        assert store.list_runs() == []
