@@ -18,7 +18,8 @@ import zstandard
 
 from airflow_provider_dm.engine.schema.model import Table
 from tests.fuzz import codes
-from tests.fuzz.forms import Form, cached_form
+from tests.fuzz.cell import Form
+from tests.fuzz.forms import cached_form
 from tests.fuzz.values import NUMERIC_CODES
 
 METADATA_SIZES: Final = {

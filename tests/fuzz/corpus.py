@@ -14,7 +14,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.rows import RowChange
 from airflow_provider_dm.engine.schema.model import Table
-from tests.fuzz import codes, json_value, writer
+from tests.fuzz import codes, json_changes, json_seeds, writer
 from tests.fuzz.anatomy import Span, split
 from tests.fuzz.values import some_value, table, value
 from tests.fuzz.writer import Event, Log, Row, Sample
@@ -311,10 +311,10 @@ def _partial(dice: Random) -> _Maker:
             for index in (1, 3):
                 text = before[index]
                 if text is not None and dice.random() < 0.7:
-                    document = json_value.parsed(text)
-                    steps = json_value.some_changes(dice, document)
-                    after[index] = json_value.text_of(json_value.changed(document, steps))
-                    partial[index] = json_value.written_changes(steps)
+                    document = json_seeds.parsed(text)
+                    steps = json_seeds.some_changes(dice, document)
+                    after[index] = json_seeds.text_of(json_changes.changed(document, steps))
+                    partial[index] = json_changes.written_changes(steps)
             rows += [before, tuple(after)]
             changes.append(partial)
         made._expect(its, "update", rows)

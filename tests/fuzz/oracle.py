@@ -18,9 +18,9 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.rows import RowChange
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
-from tests.fuzz import anatomy, codes, json_value
+from tests.fuzz import anatomy, codes, json_changes, json_text, json_value
 from tests.fuzz.anatomy import Cells, Malformed, Span
-from tests.fuzz.forms import Form
+from tests.fuzz.cell import Form
 
 PASSED: Final = frozenset({3, 4, 15, 27, 29, 35, 36, 37, 41, 160, 161, 163})
 """Events without a change. Codes that are neither here nor handled below must be refused."""
@@ -314,6 +314,6 @@ def _agrees_changed(event: RowsTold, number: int, index: int, changes: bytes, va
         return False
     try:
         before = json_value.read(event.data[place[0] : place[1]])
-        return json_value.tells(value, json_value.changed(before, json_value.read_changes(changes)))
+        return json_text.tells(value, json_changes.changed(before, json_changes.read_changes(changes)))
     except json_value.BadJson:
         return False

@@ -11,8 +11,9 @@ from uuid import UUID
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from tests.fuzz import json_value
-from tests.fuzz.forms import GEOMETRIES, INTEGERS, INVALID_MEMBER, LOBS, members_of
+from tests.fuzz import json_seeds
+from tests.fuzz.number_forms import INTEGERS
+from tests.fuzz.string_forms import GEOMETRIES, INVALID_MEMBER, LOBS, members_of
 
 _TYPE: Final = re.compile(r"(\w+)(?:\((.*?)\)(?= |$))?", re.DOTALL)
 _WIDTHS: Final = {"utf8mb4": 4, "utf8mb3": 3, "latin1": 1, "ascii": 1, "swe7": 1, "gbk": 2, "sjis": 2, "utf16": 4}
@@ -158,7 +159,7 @@ def some_value(column: Column, dice: Random) -> bytes:
     if kind == "vector":
         return struct.pack("<3f", *(dice.uniform(-1, 1) for _ in range(3)))
     if kind == "json":
-        return json_value.some_text(dice)
+        return json_seeds.some_text(dice)
     if kind == "uuid":
         return str(UUID(int=dice.choice((0, 1, dice.getrandbits(128), dice.getrandbits(120) << 8)))).encode()
     if kind == "inet4":

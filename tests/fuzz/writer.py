@@ -19,7 +19,9 @@ import zstandard
 from airflow_provider_dm.engine.schema.model import Table
 from tests.fuzz import codes
 from tests.fuzz.anatomy import read_rows_head
-from tests.fuzz.forms import Form, cached_form, members_of
+from tests.fuzz.cell import Form
+from tests.fuzz.forms import cached_form
+from tests.fuzz.string_forms import members_of
 from tests.fuzz.values import NUMERIC_CODES, declared
 
 SOURCE: Final = UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
