@@ -38,6 +38,7 @@ from testbed import (
     start_servers,
     stop_servers,
 )
+from tests import short_jvms
 
 pytest.register_assert_rewrite("tests.meta_contract")  # its asserts are a test's too: they say what they saw
 
@@ -122,6 +123,7 @@ LEFT_OUT: Final = "left_out"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    short_jvms.use()
     config.stash[POOL] = ServerPool()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -29,6 +30,7 @@ Event = dict[str, Any]
 T = TypeVar("T")
 
 FIRST_DELAY_SECONDS: Final = 10.0
+"""Time for Airflow to take down that the task is deferred."""
 STOP_SECONDS: Final = 10.0
 """How long a triggerer may wait for the metadata DB to take down that a relay shall stop."""
 SAY_EVERY_SECONDS: Final = 300.0
@@ -49,8 +51,9 @@ class _MetadataTrigger(BaseTrigger):
             event = {"status": "error", "message": f"{type(error).__name__}: {error}"}
         yield self._as_event(event)
 
+    @abstractmethod
     async def _wait(self) -> Event:
-        raise NotImplementedError
+        """Look until there is something to tell, and give that."""
 
     def _as_event(self, event: Event) -> TriggerEvent:
         return TriggerEvent(event)
@@ -96,7 +99,7 @@ class RelayCatchUpTrigger(_MetadataTrigger):
     :param poll_interval: seconds between two looks
     :param deadline: when to give up, in seconds since the epoch
     :param end_from_trigger: end the task here, instead of resuming it on a worker
-    :param first_delay: seconds before the first look
+    :param first_delay: seconds before the first look; None: FIRST_DELAY_SECONDS
 
     Events: ``{"status": "caught-up", "location"}``, ``{"status": "broken" | "timeout" | "error", "message"}``.
     """
@@ -110,7 +113,7 @@ class RelayCatchUpTrigger(_MetadataTrigger):
         poll_interval: float,
         deadline: float,
         end_from_trigger: bool,
-        first_delay: float = FIRST_DELAY_SECONDS,
+        first_delay: float | None = None,
     ) -> None:
         super().__init__()
         self.source_id = source_id
@@ -119,7 +122,7 @@ class RelayCatchUpTrigger(_MetadataTrigger):
         self.poll_interval = poll_interval
         self.deadline = deadline
         self.end_from_trigger = end_from_trigger
-        self.first_delay = first_delay
+        self.first_delay = FIRST_DELAY_SECONDS if first_delay is None else first_delay
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Path and arguments, none of them secret."""
@@ -183,7 +186,7 @@ class RelayWatchTrigger(_MetadataTrigger):
     :param deaths: how often in a row it had died right before
     :param dm_meta_conn_id: connection of the metadata DB
     :param poll_interval: seconds between two looks
-    :param first_delay: seconds before the first look
+    :param first_delay: seconds before the first look; None: FIRST_DELAY_SECONDS
 
     Events have ``status`` and ``source``: ``stopped``, ``caught-up``, ``failed`` with ``error``, ``gone`` with
     ``message``, ``deaths`` and ``goal``; ``error`` with ``message``.
@@ -199,7 +202,7 @@ class RelayWatchTrigger(_MetadataTrigger):
         deaths: int,
         dm_meta_conn_id: str | None,
         poll_interval: float,
-        first_delay: float = FIRST_DELAY_SECONDS,
+        first_delay: float | None = None,
     ) -> None:
         super().__init__()
         self.source_id = source_id
@@ -209,7 +212,7 @@ class RelayWatchTrigger(_MetadataTrigger):
         self.deaths = deaths
         self.dm_meta_conn_id = dm_meta_conn_id
         self.poll_interval = poll_interval
-        self.first_delay = first_delay
+        self.first_delay = FIRST_DELAY_SECONDS if first_delay is None else first_delay
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Path and arguments, none of them secret."""

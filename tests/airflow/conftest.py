@@ -52,8 +52,12 @@ def airflow_database() -> None:
 
 
 @pytest.fixture
-def run_dag(tmp_path: Path, airflow_database: None) -> RunDag:
-    """`run_dag(dag)` runs all tasks of a DAG in this process and gives the DAG run; triggers run inline."""
+def run_dag(tmp_path: Path, airflow_database: None, monkeypatch: pytest.MonkeyPatch) -> RunDag:
+    """`run_dag(dag)` runs all tasks of a DAG in this process and gives the DAG run.
+
+    A trigger runs inline, behind its task: it need not wait until that is known to be deferred, as it does in Airflow.
+    """
+    monkeypatch.setattr("airflow_provider_dm.triggers.relay.FIRST_DELAY_SECONDS", 0.1)
 
     def run(dag: Any, **options: Any) -> Any:
         from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db

@@ -1,5 +1,6 @@
 """What a person sees and presses: the form of our connection types and its Test button, in a browser and by the API."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,9 +9,9 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from testbed import Server
 from testbed.airflow import Airflow
+from tests.conftest import REQUIRED
 
 CANARY = "c4nary-in-the-form"
-CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -41,10 +42,11 @@ def test_the_api_tests_connections_of_our_types(airflow: Airflow, account: Serve
 @pytest.fixture
 def page(airflow: Airflow, tmp_path: Path) -> Iterator[Page]:
     """A browser that is logged in."""
-    if not CHROMIUM.exists():
-        pytest.skip("no chromium: apt-get install chromium")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        (pytest.fail if REQUIRED else pytest.skip)("no chromium: apt-get install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_context(viewport={"width": 1400, "height": 1400}, locale="en-US").new_page()
         page.set_default_timeout(30_000)
         page.goto(f"{airflow.url}/")

@@ -85,6 +85,8 @@ class Tail:
     """What is wrong with the relay log, while the upstream is read."""
     _return_at: float = field(default=0.0, init=False)
     _return_pause: float = field(default=RETURN_SECONDS, init=False)
+    _failed_at: Location | None = field(default=None, init=False)
+    """Where the relay log was left for what it says, not for its silence: what is wrong lies behind it."""
     _left_at: Location | None = field(default=None, init=False)
     """Where the upstream's files were left for the relay log: they may still be being read."""
     _mark: tuple[Path, Place] | None = field(default=None, init=False)
@@ -244,6 +246,7 @@ class Tail:
                     "the relay log of %s cannot serve %s, pulling from the upstream: %s", self.source, at, error
                 )
                 self._go(Reading.UPSTREAM, why=error)
+                self._failed_at = None if isinstance(error, RelaySilent) else at
             case _:
                 assert refused is not None
                 raise self._neither(at, error, refused) from error
@@ -293,8 +296,9 @@ class Tail:
     # Going back
 
     def _look_back(self, lo: Location) -> None:
-        """To the relay log once it can serve again."""
-        if time.monotonic() < self._return_at:
+        """To the relay log once it can serve again; not to where it could not, or nobody would ever get past that."""
+        stuck = self._failed_at is not None and lo.sort_key == self._failed_at.sort_key
+        if stuck or time.monotonic() < self._return_at:
             return
         if MOVES[Reading.UPSTREAM, Health.WELL if self._local_serves(lo) else Health.ILL, Health.WELL] is Move.GO_BACK:
             log.info("the relay log of %s can serve %s again", self.source, lo)

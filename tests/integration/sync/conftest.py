@@ -260,9 +260,6 @@ def kit_for(
         close_target(kit.endpoint(target, "target").resolve())
 
 
-_kit = kit_for
-
-
 def random_transactions(kit: SyncKit, seed: int, transactions: int, *, keys: int = 12) -> None:
     """Inserts, updates, moves and deletes over few keys, some rolled back by a duplicate."""
     chance = random.Random(seed)

@@ -1,0 +1,170 @@
+"""A sync whose log may fail it: the kit of the tests about private logs and about falling back to the upstream."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, SyncKit, kit_for
+
+MIB = 1 << 20
+SMALL = EpochSize(limit=1 << 17, one_task=1 << 15, smallest=1 << 15)
+"""Many epochs, each of several ranges, and the next one planned while one is applied."""
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.05)
+
+
+@dataclass
+class TailKit(SyncKit):
+    """A subtask whose relay log is a private one of `limit` bytes, or (`shared`) the source's own with the upstream to
+    fall back to."""
+
+    limit: int = MIB
+    shared: bool = False
+    progress: SyncProgress = field(default_factory=SyncProgress)
+    elsewhere: Server | None = None
+    """Another server that answers at the source's address."""
+
+    @property
+    def relay_dir(self) -> Path:
+        return self.folder / "relay"
+
+    @property
+    def fallback_dir(self) -> Path:
+        return self.folder / "upstream" / SOURCE_ID
+
+    def source_spec(self) -> SourceSpec:
+        config = {"source_id": SOURCE_ID, "relay_binlog_name": self.first_file, "enable_relay": self.shared}
+        return SourceSpec(
+            config=SourceConfig.model_validate(config),
+            endpoint=self.endpoint(self.elsewhere or self.source, SOURCE_ID),
+            relay_dir=str(self.relay_dir),
+            fallback_dir=str(self.fallback_dir) if self.shared else None,
+        )
+
+    def pull(self) -> None:
+        if any(relay.alive() for relay in self.relays):
+            return
+        spec = RelaySpec(
+            source=self.source_spec(),
+            spool=None if self.shared else SpoolSpec(task="test", limit_bytes=self.limit),
+            meta_url=SecretRef(env=META_VARIABLE),
+            launcher_pid=os.getpid(),
+        )
+        self.relays.append(
+            RelayProcess.start(spec, {**os.environ, META_VARIABLE: self.meta_url}, self.folder / "relay.log")
+        )
+
+    def relay_status(self) -> RelayStatus:
+        status = self.store.relay_status(SOURCE_ID)
+        assert status is not None
+        return status
+
+    def held(self) -> Mapping[str, int]:
+        """Size of every binlog file that is held, by name."""
+        found = {}
+        for path in self.relay_dir.glob("*/*bin.*"):
+            with suppress(FileNotFoundError):
+                found[path.name] = path.stat().st_size
+        return found
+
+    def relay_file(self, name: str) -> Path:
+        (path,) = self.relay_dir.glob(f"*/{name}")
+        return path
+
+    def caught_up(self) -> bool:
+        """The relay has all that the upstream has written by now."""
+        end, held = self.upstream(), self.relay_status().relay
+        return held is not None and (held.file, held.position) == (end.file, end.position)
+
+    def dumps(self) -> int:
+        """Connections to the source that send its binlog."""
+        return len(self.source.sql("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"))
+
+    def fill(self, first: int, rows: int, *, width: int = 1000, each: int = 100) -> None:
+        """Rows `first`… of `plain`-like table `wide`, in transactions of `each` rows."""
+        for start in range(first, first + rows, each):
+            values = ", ".join(
+                f"({number}, REPEAT('{chr(97 + number % 26)}', {width}))" for number in range(start, start + each)
+            )
+            self.write(f"INSERT INTO wide VALUES {values}")
+
+    def create_wide(self) -> None:
+        self.tables = ("wide",)
+        _ = self.first_file
+        for server in (self.source, self.target):
+            server.sql(f"CREATE TABLE `{self.schema}`.wide (id bigint NOT NULL PRIMARY KEY, v longtext NOT NULL)")
+
+    def rotate(self) -> str:
+        """The source goes on in a new file; the name of the one before."""
+        before = self.upstream().file
+        self.source.sql("FLUSH BINARY LOGS")
+        return before
+
+    @contextmanager
+    def syncing(self) -> Iterator[None]:
+        """A sync that never ends by itself; its error is raised."""
+        stop, failed = threading.Event(), []
+
+        def work() -> None:
+            try:
+                self.run(self.spec("forever"), LocalRunner(), stop, self.progress, SMALL)
+            except DmError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+        if failed:
+            raise failed[0]
+
+    def applied(self) -> bool:
+        """The target has everything that the source has now."""
+        return self.differences() == []
+
+
+def tail_kits(
+    source: Server, target: Server, fresh_schema: FreshSchema, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TailKit]:
+    """One kit, and what a fixture does behind it."""
+    for plain in kit_for(source, target, fresh_schema, folder, monkeypatch):
+        made = TailKit(plain.source, plain.target, plain.schema, plain.folder, plain.store, plain.meta_url)
+        made.relays = plain.relays  # what `_kit` ends
+        yield made
+
+
+def purged(kit: TailKit, last: str) -> bool:
+    """Let the source forget its files before `last`. A server keeps what it is still sending, also to a dead relay."""
+    for (connection,) in kit.source.sql(
+        "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
+    ):
+        with suppress(pymysql.err.MySQLError):
+            kit.source.sql(f"KILL {connection}")
+    kit.source.sql(f"PURGE BINARY LOGS TO '{last}'")
+    return bool(kit.source.sql("SHOW BINARY LOGS")[0][0] == last)

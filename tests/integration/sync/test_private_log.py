@@ -1,0 +1,158 @@
+"""A sync from a private relay log (`enable-relay: false`), which is bounded by how far the sync has read."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.sync import apply
+from airflow_provider_dm.engine.target.session import execute
+from airflow_provider_dm.engine.target.statements import Statement
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.sync.tail_kit import MIB, TailKit, purged, tail_kits, wait_for
+
+
+@pytest.fixture
+def kit(
+    source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TailKit]:
+    """From either flavour."""
+    yield from tail_kits(source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def one_kit(
+    mysql_source: Server,
+    mariadb_target: Server,
+    fresh_schema: FreshSchema,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[TailKit]:
+    """For what does not depend on the flavour."""
+    yield from tail_kits(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
+
+
+@contextmanager
+def watched(kit: TailKit) -> Iterator[list[int]]:
+    """Bytes held, sampled all the time; the last element is the most."""
+    most, ended = [0], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            most[0] = max(most[0], sum(kit.held().values()))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield most
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_private_log_waits_for_its_task(kit: TailKit) -> None:
+    """Six times the limit while the task is stopped; then it is started and gets everything."""
+    kit.create_wide()
+    kit.begin()
+    with watched(kit) as most:
+        for number in range(6):
+            kit.fill(number * 1000, 1000)
+            kit.rotate()
+        wait_for(lambda: kit.dumps() == 0 and sum(kit.held().values()) >= MIB)
+        held, behind = sum(kit.held().values()), kit.upstream()
+        wait_for(lambda: (kit.relay_status().heartbeat_age_seconds or 0) < 1)
+        assert kit.relay_status().stage is Stage.RUNNING
+        assert kit.relay_status().error is None
+        assert sum(kit.held().values()) == held, "it waits"
+        assert (kit.relay_status().relay or behind).file != behind.file
+        result = kit.sync()
+    assert result.finished
+    assert kit.differences() == []
+    assert most[0] < MIB + 2 * MIB + MIB, "the limit, the file that is being read, and what one receive brings"
+    wait_for(lambda: len(kit.held()) <= 2)
+
+
+def test_a_transaction_larger_than_the_limit_gets_through(kit: TailKit) -> None:
+    kit.limit = MIB // 2
+    kit.create_wide()
+    kit.begin()
+    kit.fill(0, 100)
+    kit.fill(1000, 6000, each=6000)  # 6 MB, twelve times the limit
+    kit.fill(10_000, 3000)
+    wait_for(lambda: kit.dumps() == 0)
+    assert kit.sync().finished
+    assert kit.differences() == []
+
+
+def test_a_transaction_larger_than_the_limit_at_the_start_of_everything(kit: TailKit) -> None:
+    """The first of its file: nothing before it would move the task."""
+    kit.limit = 1000
+    kit.create_wide()
+    kit.begin()
+    kit.rotate()
+    kit.fill(0, 3000, each=3000)
+    kit.fill(5000, 200)
+    assert kit.sync().finished
+    assert kit.differences() == []
+
+
+class Strike(DmError):
+    """A task that fails in the middle of its work."""
+
+
+def test_half_an_epoch_is_completed_from_a_log_that_is_smaller_than_it(
+    one_kit: TailKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log was lost as well: all of the epoch has to be pulled again before any of it may be applied."""
+    kit, calls = one_kit, 0  # buckets, marks and the spool: none of them knows what kind of server the log is from
+
+    def fragile(connection: Connection, statement: Statement) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 20:
+            raise Strike
+        return execute(connection, statement)
+
+    monkeypatch.setattr(apply, "execute", fragile)
+    monkeypatch.setattr(apply, "BATCH_ROWS", 10)
+    kit.limit = 64 * MIB
+    kit.create_wide()
+    kit.begin()
+    kit.fill(0, 2000, each=10)
+    wait_for(kit.caught_up)
+    with pytest.raises(Strike):
+        kit.sync()
+    positions = kit.target.sql(f"SELECT DISTINCT position FROM `{kit.meta_schema}`.dm_frontier")
+    assert len(positions) == 2, "some buckets have the epoch, others have not"
+    kit.relays[-1].kill()
+    shutil.rmtree(kit.relay_dir)
+    kit.limit = MIB // 4
+    assert kit.sync().finished
+    assert kit.differences() == []
+
+
+def test_what_the_upstream_has_purged_while_the_log_was_full_is_named(kit: TailKit) -> None:
+    """As when the full load takes longer than the upstream keeps its binlogs."""
+    kit.create_wide()
+    kit.begin()
+    for number in range(4):
+        kit.fill(number * 1000, 1000)
+        kit.rotate()
+    wait_for(lambda: kit.dumps() == 0 and sum(kit.held().values()) >= MIB)
+    stands, last = max(kit.held()), kit.upstream().file
+    wait_for(lambda: purged(kit, last))
+    with kit.syncing():
+        wait_for(lambda: not kit.relays[-1].alive())
+    error = kit.relays[-1].error()
+    assert error is not None
+    assert error["ErrCode"] == "DM-4060"
+    assert stands in error["Message"]
+    assert last in error["Message"]
+    assert "enable-relay" in error["Message"]

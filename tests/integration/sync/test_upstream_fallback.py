@@ -1,0 +1,237 @@
+"""A sync whose relay log fails: it pulls from the upstream itself, goes back when it can, and says when neither serves.
+
+What the product does after some seconds it does here after less, by the same constants.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.sync import tail
+from airflow_provider_dm.engine.sync.fallback import NeitherServes
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.sync.conftest import SOURCE_ID
+from tests.integration.sync.tail_kit import TailKit, purged, tail_kits, wait_for
+
+
+@pytest.fixture
+def kit(
+    source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TailKit]:
+    """From either flavour, with a shared relay log and the upstream to fall back to."""
+    monkeypatch.setattr(tail, "LOOK_SECONDS", 0.2)
+    for made in tail_kits(source, mariadb_target, fresh_schema, tmp_path, monkeypatch):
+        made.shared = True
+        yield made
+
+
+@pytest.fixture
+def soon_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sync looks often whether the relay log can serve again."""
+    monkeypatch.setattr(tail, "RETURN_SECONDS", 0.5)
+
+
+def lose_a_file(kit: TailKit, name: str) -> None:
+    kit.relay_file(name).unlink()
+
+
+def flip_a_bit(kit: TailKit, name: str) -> None:
+    """In the middle of a row."""
+    path = kit.relay_file(name)
+    data = bytearray(path.read_bytes())
+    place = data.index(b"c" * 900) + 450
+    data[place] ^= 0x04
+    path.write_bytes(data)
+
+
+def starts_of(data: bytes | bytearray) -> list[int]:
+    """Where the events of a binlog file begin."""
+    starts, position = [], 4
+    while position < len(data):
+        starts.append(position)
+        position += int.from_bytes(data[position + 9 : position + 13], "little")
+    return starts
+
+
+def flip_a_bit_of_a_type(kit: TailKit, name: str) -> None:
+    """In the header of the first rows event: it looks like an event that nobody knows."""
+    path = kit.relay_file(name)
+    data = bytearray(path.read_bytes())
+    row = data.index(b"c" * 900)
+    data[max(start for start in starts_of(data) if start < row) + 4] ^= 0x80
+    path.write_bytes(data)
+
+
+@pytest.mark.usefixtures("soon_back")
+@pytest.mark.parametrize("harm", [lose_a_file, flip_a_bit, flip_a_bit_of_a_type])
+def test_what_the_relay_log_has_lost_comes_from_the_upstream(
+    kit: TailKit, harm: Callable[[TailKit, str], None]
+) -> None:
+    """One file in the middle is harmed; the sync passes it and goes back to the relay log behind it.
+
+    Not before: a look at the file where it stands does not see the harm in a later one.
+    """
+    kit.create_wide()
+    kit.begin()
+    kit.fill(0, 500)
+    kit.rotate()
+    kit.fill(1000, 500)
+    harmed = kit.rotate()
+    kit.fill(2000, 500)
+    kit.rotate()
+    kit.fill(3000, 500)
+    wait_for(kit.caught_up)
+    harm(kit, harmed)
+    with kit.syncing():
+        wait_for(lambda: kit.progress.binlog_type == "remote")
+        wait_for(kit.applied)
+        wait_for(lambda: kit.progress.binlog_type == "local")
+        kit.write("UPDATE wide SET v = 'new' WHERE id < 50", "DELETE FROM wide WHERE id > 3400")
+        wait_for(kit.applied)
+        wait_for(lambda: not kit.fallback_dir.exists())
+    assert all(relay.alive() for relay in kit.relays)
+
+
+@pytest.mark.usefixtures("soon_back")
+def test_a_relay_that_is_killed_and_stays_down(kit: TailKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "SILENT_SECONDS", 3.0)
+    monkeypatch.setattr(tail, "FRESH_SECONDS", 2.0)  # less than the other, or the dead relay would be gone back to
+    kit.create_wide()
+    kit.begin()
+    with kit.syncing():
+        kit.fill(0, 200)
+        wait_for(kit.applied)
+        kit.relays[-1].kill()
+        kit.fill(1000, 200)
+        wait_for(lambda: kit.progress.binlog_type == "remote")
+        wait_for(kit.applied)
+        kit.rotate()
+        kit.fill(2000, 200)
+        wait_for(kit.applied)
+        assert kit.progress.binlog_type == "remote"
+        kit.pull()
+        wait_for(lambda: kit.progress.binlog_type == "local")
+        kit.fill(3000, 200)
+        wait_for(kit.applied)
+    assert kit.progress.binlog_type == "local"
+
+
+@pytest.mark.usefixtures("soon_back")
+def test_a_relay_that_was_stopped_is_left_at_once(kit: TailKit) -> None:
+    """What the sync pulls for itself neither obeys the stage that the relay should have nor reports in its place."""
+    kit.create_wide()
+    kit.begin()
+    with kit.syncing():
+        kit.store.set_relay_desired(SOURCE_ID, Stage.STOPPED)
+        assert kit.relays[-1].wait(30) == 0
+        kit.fill(0, 200)
+        wait_for(lambda: kit.progress.binlog_type == "remote")
+        wait_for(kit.applied)
+        assert kit.relay_status().stage is Stage.STOPPED
+        kit.store.set_relay_desired(SOURCE_ID, Stage.RUNNING)
+        kit.pull()
+        wait_for(lambda: kit.progress.binlog_type == "local")
+
+
+@pytest.mark.usefixtures("soon_back")
+def test_the_open_file_disappears_under_a_living_relay(kit: TailKit) -> None:
+    """The relay ends of that, and whoever looks after it starts it again."""
+    kit.create_wide()
+    kit.begin()
+    with kit.syncing():
+        kit.fill(0, 200)
+        wait_for(kit.applied)
+        wait_for(kit.caught_up)
+        kit.relay_file(kit.upstream().file).unlink()
+        kit.fill(1000, 200)
+        wait_for(kit.applied)
+        assert kit.progress.binlog_type == "remote"
+        kit.rotate()
+        kit.fill(2000, 200)
+        wait_for(kit.applied)
+        wait_for(lambda: not kit.relays[-1].alive())
+        kit.pull()
+        wait_for(lambda: kit.progress.binlog_type == "local")
+
+
+@pytest.mark.usefixtures("soon_back")
+def test_an_event_whose_length_is_damaged_does_not_look_like_one_to_come(
+    kit: TailKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the open file, where the end of an event may well be on its way."""
+    monkeypatch.setattr(tail, "SILENT_SECONDS", 2.0)
+    kit.create_wide()
+    kit.begin()
+    kit.fill(0, 500)
+    wait_for(kit.caught_up)
+    path = kit.relay_file(kit.upstream().file)
+    data = bytearray(path.read_bytes())
+    row = max(start for start in starts_of(data) if start < data.index(b"k" * 900))
+    data[row + 9 + 2] ^= 0x40  # four million bytes more
+    with path.open("r+b") as file:
+        file.write(data)
+    with kit.syncing():
+        wait_for(lambda: kit.progress.binlog_type == "remote")
+        wait_for(kit.applied)
+        kit.rotate()
+        kit.fill(1000, 100)
+        wait_for(lambda: kit.progress.binlog_type == "local")
+        wait_for(kit.applied)
+
+
+# Neither serves
+
+
+def a_lost_file(kit: TailKit) -> str:
+    """A relay log that lacks the first file that the sync needs, and has the one behind it; the name of the first."""
+    kit.create_wide()
+    kit.begin()
+    kit.fill(0, 200)
+    lost = kit.rotate()
+    kit.fill(1000, 200)
+    wait_for(kit.caught_up)
+    lose_a_file(kit, lost)
+    return lost
+
+
+def both_fail(kit: TailKit) -> NeitherServes:
+    with pytest.raises(NeitherServes) as caught:
+        kit.run(kit.spec("forever"), LocalRunner(), threading.Event(), kit.progress)
+    return caught.value
+
+
+def test_the_upstream_has_purged_what_the_relay_log_has_lost(kit: TailKit) -> None:
+    lost = a_lost_file(kit)
+    kit.relays[-1].kill()
+    kit.rotate()
+    last = kit.upstream().file
+    wait_for(lambda: purged(kit, last))
+    error = both_fail(kit)
+    assert "DM-4041" in error.local or "DM-4040" in error.local or "DM-3009" in error.local
+    assert "DM-4022" in error.upstream
+    assert lost in str(error)
+    assert last in str(error)
+
+
+def test_another_server_answers(kit: TailKit, mariadb_target: Server) -> None:
+    a_lost_file(kit)
+    kit.elsewhere = mariadb_target
+    assert "DM-4062" in both_fail(kit).upstream
+    assert not kit.fallback_dir.exists()
+
+
+def test_nobody_answers(kit: TailKit) -> None:
+    """It may pass: whoever launched the sync may start it again."""
+    a_lost_file(kit)
+    spec = kit.spec("forever")
+    (source,) = spec.sources
+    nowhere = source.model_copy(update={"endpoint": source.endpoint.model_copy(update={"port": 1})})
+    with pytest.raises(NeitherServes) as caught:
+        kit.run(spec.model_copy(update={"sources": (nowhere,)}))
+    assert "DM-2001" in caught.value.upstream
+    assert caught.value.reported == {"Reaction": "retry"}

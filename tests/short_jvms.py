@@ -1,0 +1,18 @@
+"""JVMs that live for seconds: half of what such a one computes is the compiling of code that it will not run again.
+
+Spark's own variables, which every Spark of a test session inherits; what it computes is the same. Benchmarks know
+nothing of this. Measured on two cores, for an app that does next to nothing: 8.5 s of CPU time, 5.3 s with these.
+"""
+
+import os
+from typing import Final
+
+OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")
+"""Options of an app's JVM, and of the one that only prints its command line."""
+
+
+def use() -> None:
+    """From now on, in this process and those that it starts, unless somebody has set other options."""
+    for name in VARIABLES:
+        os.environ.setdefault(name, OPTIONS)
