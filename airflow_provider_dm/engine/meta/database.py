@@ -159,9 +159,9 @@ def _engine(url: URL) -> Engine:
             case "postgresql":
                 return _server_engine(url, connect_timeout=CONNECT_SECONDS, tcp_user_timeout=BUSY_SECONDS * 1000)
             case _:
-                return _server_engine(
-                    url, connect_timeout=CONNECT_SECONDS, read_timeout=BUSY_SECONDS * 2, write_timeout=BUSY_SECONDS
-                )
+                password = (url.password or "").encode()  # PyMySQL would take latin1, which no server expects
+                seconds = {"read_timeout": BUSY_SECONDS * 2, "write_timeout": BUSY_SECONDS}
+                return _server_engine(url, connect_timeout=CONNECT_SECONDS, password=password, **seconds)
     except ModuleNotFoundError as error:
         raise MetaDriverMissing(error.name or url.get_driver_name()) from None
 
