@@ -99,8 +99,8 @@ def finished(target: Endpoint, source: Source) -> bool:
 
 
 Begun = Callable[[str, Location], None]
-"""(source-id, P0): the relay log is needed from there on. Called before the plan stands: should one of the two fail,
-too much is kept and not too little."""
+"""(source-id, P0): the relay log is needed from there on. Called before the plan is committed, maybe more than once:
+should one of the two fail, too much is kept and not too little."""
 
 
 def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int, begun: Begun) -> list[Loading]:
@@ -225,7 +225,6 @@ def _begin_source(
     if source.subtask.mode is not TaskMode.FULL:
         suffix = wait_for_relay(source, survey.server_uuid)
     start = replace(low_watermark(source.endpoint), suffix=suffix)
-    begun(source.id, start)
     tables = [one.table for one in survey.tables]
     check_unchanged(source, tables)
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
@@ -235,6 +234,7 @@ def _begin_source(
 
     def body(connection: Connection) -> None:
         begin_subtask(connection, *key, generation=owner.generation, unit=UNIT_LOAD, start=start)
+        begun(source.id, start)  # by nobody but who holds the generation, and before all this counts
         save_table_schemas(connection, *key, [TableSchema(one.table, one.target) for one in survey.tables])
         insert_chunks(connection, owner, chunks)
 
