@@ -1,6 +1,6 @@
 """The relay's verbs: `start-relay` (in the foreground, or a wish), `stop-relay`, `pause-relay`, `resume-relay`.
 
-What a relay shall do is a wish in the metadata DB; a running relay looks every two seconds, wherever it runs. So all
+What a relay shall do is a wish in the metadata DB; a running relay looks every second, wherever it runs. So all
 verbs work from any machine, but none of them starts a process there: `start-relay --source-file` is the process.
 Names of workers are taken as DM's dmctl takes them and mean nothing, as there are no workers to choose from.
 """
@@ -8,6 +8,7 @@ Names of workers are taken as DM's dmctl takes them and mean nothing, as there a
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from dataclasses import dataclass
 from functools import partial
@@ -20,12 +21,16 @@ from airflow_provider_dm.cli.interrupts import interrupts
 from airflow_provider_dm.cli.output import Exit, Output, dm_answer
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.cli.relay_wish import answer_of, is_alive, wait_until_obeyed, worker
+from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import LOOK_EVERY_SECONDS, Relays, RelayStopped, own_relay_directory
 from airflow_provider_dm.launch.workdir import private_directory
+
+log = logging.getLogger(__name__)
 
 START_HELP = "pull a source's binlog in the foreground (--source-file), or let its relay go on"
 STOP_HELP = "ask the relay of a source to end, wherever it runs"
@@ -100,12 +105,26 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
         log_dir = private_directory(root / "logs")
         with interrupts() as seen, Relays([upstream], meta_url=url, log_dir=log_dir) as relays:
             output.say(f"relay of {config.source_id} writes {directory}; Ctrl-C ends it")
-            while not seen.wait(LOOK_EVERY_SECONDS) and relays.error is None:
-                pass  # `stop-relay` is what the relay itself reads
+            while not seen.wait(LOOK_EVERY_SECONDS) and relays.error is None and not _is_stopped(store, config):
+                pass
         if relays.error is not None and not isinstance(relays.error, RelayStopped):
             raise relays.error
     output.answer({}, dm_answer({}))
     return Exit.DONE
+
+
+def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
+    """Whether `stop-relay` was said. A relay that runs reads that by itself; one that stands by for another does not.
+
+    A metadata DB that does not answer for a moment says nothing.
+    """
+    try:
+        return store.relay_desired(config.source_id) is Stage.STOPPED
+    except DmError as error:
+        if error.reaction is not Reaction.RETRY:
+            raise
+        log.warning("%s Asking again.", error)
+        return False
 
 
 def stop_relay(arguments: argparse.Namespace, output: Output) -> Exit:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from typing import Final
 
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.process import process_exists
 from airflow_provider_dm.launch import relay_watch
 
 OBEY_SECONDS: Final = 15.0
-"""A relay looks for wishes every two seconds and reports every two seconds."""
+"""A relay looks for wishes every second, and reports every second."""
 FRESH_SECONDS: Final = 10.0
 """Who has been silent for longer is gone, or cannot reach the metadata DB."""
 _LOOK_SECONDS: Final = 0.25
@@ -22,7 +22,7 @@ def is_alive(status: RelayStatus | None) -> bool:
     """Whether a relay process is there to hear a wish. On this machine the process itself is looked for."""
     if status is None or not relay_watch.is_alive(status, FRESH_SECONDS):
         return False
-    return status.host != socket.gethostname() or status.pid is None or _exists(status.pid)
+    return status.host != socket.gethostname() or status.pid is None or process_exists(status.pid)
 
 
 def wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStatus | None:
@@ -38,7 +38,7 @@ def wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStatu
 def answer_of(status: RelayStatus | None, stage: Stage, *, source: str) -> str:
     """What there is to say about a wish: nothing when it has come true."""
     if status is None or not is_alive(status):
-        return f"no relay of {source} is running{_error_of(status)}; the wish is kept for one that does"
+        return f"no relay of {source} is running{_error_of(status)}"
     if status.stage is not stage:
         return f"the relay of {source} is still {status.stage.value} after {OBEY_SECONDS:.0f} s{_error_of(status)}"
     return ""
@@ -51,13 +51,3 @@ def worker(status: RelayStatus | None) -> str:
 
 def _error_of(status: RelayStatus | None) -> str:
     return f" (its last error: {relay_watch.said(status.error)})" if status and status.error else ""
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+LONGEST_FIELD: Final = 2000
+"""Characters of one field in a message."""
 
 
 class Scope(Enum):
@@ -35,7 +38,8 @@ class Reaction(Enum):
 class DmError(Exception):
     """Base of all errors. Subclasses are dataclasses whose fields are what the message needs; no field is a secret.
 
-    `what` is a `str.format` template over the fields; a tuple is written as a list with commas.
+    `what` is a `str.format` template over the fields; a tuple is written as a list with commas, of what is very long
+    (a GTID set with many gaps) only the beginning.
     """
 
     code: ClassVar[str] = "DM-0000"
@@ -50,10 +54,7 @@ class DmError(Exception):
 
     def message(self) -> str:
         """What happened and what to do, without code and scope."""
-        fields_said = {
-            name: ", ".join(map(str, v)) if isinstance(v, tuple) else v for name, v in self.details().items()
-        }
-        happened = self.what.format(**fields_said)
+        happened = self.what.format(**{name: _said(value) for name, value in self.details().items()})
         return f"{happened} {self.hint}".rstrip()
 
     def __str__(self) -> str:
@@ -62,6 +63,15 @@ class DmError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException would rebuild from positional arguments only; ours are built by keyword as well.
         return (type(self), tuple(getattr(self, field.name) for field in fields(self)))
+
+
+def _said(value: Any) -> Any:
+    """A field as the message has it: whoever reads the message from the end of a log must find its beginning there."""
+    if isinstance(value, tuple):
+        value = ", ".join(map(str, value))
+    if not isinstance(value, str) or len(value) <= LONGEST_FIELD:
+        return value
+    return f"{value[:LONGEST_FIELD]}… ({len(value) - LONGEST_FIELD} characters more)"
 
 
 @dataclass(eq=False)

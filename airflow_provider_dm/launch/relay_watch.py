@@ -1,6 +1,6 @@
 """What a relay's row in the metadata DB tells whoever watches it from elsewhere: does it live, how has it ended.
 
-A living relay reports every two seconds, whatever it is doing: pulling, paused by a person, or waiting for a disk that
+A living relay reports every second, whatever it is doing: pulling, paused by a person, or waiting for a disk that
 is full. So life is told by the heartbeat alone, never by stage or error. A relay that ends by itself leaves its last
 word and takes its process id out of the row; one that was killed leaves a heartbeat that grows old. Everything here is
 pure.
@@ -14,8 +14,8 @@ from typing import Final
 from airflow_provider_dm.engine.meta.model import Json, RelayStatus, Stage
 
 GONE_SECONDS: Final = 20.0
-"""Ten reports missed. Wrong when only the metadata DB was slow; then whoever starts another finds the directory's lock
-held and goes on watching, so an error costs a look and nothing else."""
+"""Twenty reports missed. Wrong when only the metadata DB was slow; then whoever starts another finds the directory's
+lock held and goes on watching, so an error costs a look and nothing else."""
 
 _LAST_WORDS: Final = (Stage.STOPPED, Stage.FINISHED)
 

@@ -15,7 +15,6 @@ checkpoint; after a stop or a failure it stays, because upstream may have purged
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
@@ -33,11 +32,10 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.lock import RelayLocked
-from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.process import RelayProcess, error_in
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.launch.job import App, Upstream, source_spec
 from airflow_provider_dm.launch.secrets import SecretEnvironment
-from airflow_provider_dm.launch.submit import ERROR_LINE
 from airflow_provider_dm.launch.workdir import TaskDir, private_directory, quoted, shared_relay
 
 LOOK_EVERY_SECONDS: Final = 0.5
@@ -194,11 +192,11 @@ def after_end(
 def _after_end(
     source: str, *, exit_code: int, reported: Mapping[str, Any] | None, deaths: int, log_path: Path, tail: str
 ) -> Restart | StandBack | GiveUp:
-    if reported is not None and reported.get("ErrCode") == RelayLocked.code:
-        return StandBack(LONGEST_PAUSE_SECONDS)
     if exit_code == 0:
         return GiveUp(RelayStopped(source))
     if exit_code == _TYPED_ERROR and reported is not None:
+        if reported.get("ErrCode") == RelayLocked.code:
+            return StandBack(LONGEST_PAUSE_SECONDS)
         return GiveUp(RelayFailed(source, dict(reported)))
     if deaths > DEATHS_ALLOWED:
         return GiveUp(RelayKeepsDying(source, deaths, exit_code, str(log_path), tail))
@@ -285,7 +283,7 @@ class Relays:
         decision = after_end(
             kept.upstream.source_id,
             exit_code=kept.process.exit_code() or 0,
-            reported=_reported(tail),
+            reported=error_in(tail),
             deaths=deaths,
             log_path=kept.log_path,
             tail=kept.secrets.masked(tail),
@@ -339,15 +337,3 @@ def _tail(path: Path, start: int) -> str:
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-def _reported(tail: str) -> dict[str, Any] | None:
-    """The typed error that the process named last, if it named one."""
-    for line in reversed(tail.splitlines()):
-        if line.startswith(ERROR_LINE):
-            try:
-                found = json.loads(line.removeprefix(ERROR_LINE))
-            except ValueError:
-                return None
-            return found if isinstance(found, dict) else None
-    return None

@@ -1,6 +1,7 @@
 """The error vocabulary as a whole: unique codes, messages that can be written, the trip from an executor."""
 
 import importlib
+import json
 import pickle
 import pkgutil
 from collections import Counter
@@ -13,6 +14,8 @@ import pytest
 import airflow_provider_dm
 from airflow_provider_dm.engine import errors
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, describe, reaction_of
+from airflow_provider_dm.engine.relay.opening import UpstreamLacks
+from airflow_provider_dm.engine.relay.process import ERROR_MARK, error_in
 
 AIRFLOW_FLOOR = ("hooks", "operators", "sensors", "triggers")
 
@@ -86,3 +89,14 @@ def test_a_tuple_is_written_as_a_list_for_people() -> None:
 
     assert Named(("a",)).message() == "found a."
     assert Named(("a", "b")).message() == "found a, b."
+
+
+def test_of_what_is_very_long_a_message_has_the_beginning() -> None:
+    """Who launched a relay reads its error from the last few kilobytes of its log."""
+    gaps = ",".join(f"3e11fa47-71ca-11e1-9e33-c80aa9429562:{number}" for number in range(1, 6000, 2))
+    error = UpstreamLacks(gaps, "0-7")
+    line = ERROR_MARK + json.dumps(describe(error))
+    assert len(line) < 5000
+    assert error_in(f"{line}\n") == describe(error)
+    assert f"the transactions {gaps[:2000]}… ({len(gaps) - 2000} characters more), which" in error.message()
+    assert error.details()["missing"] == gaps

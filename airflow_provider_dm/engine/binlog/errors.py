@@ -11,7 +11,9 @@ from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 
-_PULL_AGAIN = "If the source still has this file: remove the relay's copy and resume the relay; it is pulled again."
+_PULL_AGAIN = (
+    "If the source still has this file, tasks read it from there by themselves; else copy the tables concerned again."
+)
 
 
 @dataclass(eq=False)

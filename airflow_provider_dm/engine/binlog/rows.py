@@ -402,8 +402,8 @@ class _Splitter:
             needed &= ~spare
         missing = {index for those in present for index in columns_of(needed & ~those)}
         if missing:
-            names = [column.name for column in of.table.columns]
-            raise PartialRowImage(at, table, tuple(names[index] for index in sorted(missing) if index < len(names)))
+            names = [column.name for column in of.table.columns] + ["(hidden)"] * of.table.hidden
+            raise PartialRowImage(at, table, tuple(names[index] for index in sorted(missing)))
 
     def _piece(self, data: bytes, layout: int, event: int, operation: int, places: Iterable[Place]) -> Batch:
         changes: Iterable[tuple[Place, Place]]

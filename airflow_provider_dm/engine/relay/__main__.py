@@ -19,7 +19,13 @@ from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, describe
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.process import ERROR_MARK, EXIT_ERROR, EXIT_FINISHED, EXIT_TERMINATED
+from airflow_provider_dm.engine.relay.process import (
+    ERROR_MARK,
+    EXIT_ERROR,
+    EXIT_FINISHED,
+    EXIT_TERMINATED,
+    process_exists,
+)
 from airflow_provider_dm.engine.relay.service import run_relay
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 
@@ -66,23 +72,13 @@ def _wait_for_end_of(pid: int) -> None:
     except ProcessLookupError:
         return
     except OSError:  # a kernel before 5.3
-        while _exists(pid):
+        while process_exists(pid):
             time.sleep(0.5)
         return
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     poll.poll()
     os.close(descriptor)
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 if __name__ == "__main__":

@@ -104,16 +104,34 @@ def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
     return {**env, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), env.get("PYTHONPATH"))))}
 
 
+def process_exists(pid: int) -> bool:
+    """Whether a process of this machine has this id."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True
+
+
 def last_error(log_path: Path) -> dict[str, Any] | None:
     """The last DM-ERROR line of a log file; None without one."""
     try:
         with open(log_path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            lines = file.read().decode("utf-8", "replace").splitlines()
+            return error_in(file.read().decode("utf-8", "replace"))
     except FileNotFoundError:
         return None
-    for line in reversed(lines):
+
+
+def error_in(text: str) -> dict[str, Any] | None:
+    """The last DM-ERROR line of it; None without one that is whole."""
+    for line in reversed(text.splitlines()):
         if line.startswith(ERROR_MARK):
-            found: dict[str, Any] = json.loads(line.removeprefix(ERROR_MARK))
-            return found
+            try:
+                found = json.loads(line.removeprefix(ERROR_MARK))
+            except ValueError:
+                return None
+            return found if isinstance(found, dict) else None
     return None

@@ -63,11 +63,6 @@ class RelayReader:
     def _directory(self) -> RelayDirectory:
         return RelayDirectory(Path(self.root))
 
-    def suffix_of(self, server_uuid: str) -> int | None:
-        """The newest sub-directory of that server; None without one."""
-        suffixes = [sub_dir.suffix for sub_dir in self._directory.sub_dirs() if sub_dir.server_uuid == server_uuid]
-        return max(suffixes, default=None)
-
     def suffix_now(self, server_uuid: str) -> int | None:
         """Where what that server writes now is kept, or will be: a server that comes back gets a new sub-directory.
 

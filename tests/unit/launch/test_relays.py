@@ -66,6 +66,14 @@ def test_a_killed_relay_is_started_again_with_growing_pauses() -> None:
     assert seconds[-1] == LONGEST_PAUSE_SECONDS
 
 
+def test_one_that_did_as_it_was_told_is_over_whatever_another_wrote_into_the_log() -> None:
+    """Two of one source write one log; the one that stands by does so again and again."""
+    assert isinstance(decide(2, reported=LOCKED), StandBack)
+    ended = decide(0, reported=LOCKED)
+    assert isinstance(ended, GiveUp)
+    assert isinstance(ended.error, RelayStopped)
+
+
 def test_a_relay_that_always_dies_is_given_up_with_the_end_of_its_log() -> None:
     decision = decide(1, deaths=DEATHS_ALLOWED + 1)
 
