@@ -25,13 +25,15 @@ class PurgeConfig(DmModel):
 
 
 class CheckerConfig(DmModel):
-    """How a paused subtask or relay is resumed by itself."""
+    """How a relay that lost its upstream tries again (`relay.backoff`)."""
 
     check_enable: bool = True
+    """False: a second failure in a row ends it."""
     check_interval: Seconds = 5.0
+    """Accepted as DM does, without effect, as `backoff_rollback`."""
     backoff_rollback: Seconds = 300.0
     backoff_max: Seconds = 300.0
-    backoff_min: Seconds = 1.0
+    backoff_min: Seconds = Field(default=1.0, gt=0)
     backoff_jitter: bool = True
     backoff_factor: float = Field(default=2.0, ge=1)
 

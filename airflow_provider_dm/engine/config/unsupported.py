@@ -124,6 +124,8 @@ def _database_gaps(database: DatabaseConfig, where: str) -> Iterator[NotSupporte
 
 def _source_gaps(source: SourceConfig) -> Iterator[NotSupportedYet]:
     where = f"source {source.source_id!r}"
+    if not source.enable:
+        yield NotSupportedYet("a source that is switched off", where, "Set enable: true to use it.")
     if source.filters:
         yield NotSupportedYet("source-level binlog event filters", where, "Remove them or wait for them.")
     if source.relay_binlog_gtid and not source.relay_binlog_name and not source.enable_gtid:

@@ -19,7 +19,8 @@ from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, E
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location, reached
-from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayDirectoryUnusable, RelayFile, SubDir
+from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayReader
 
 PIECE_BYTES: Final = 16 << 20

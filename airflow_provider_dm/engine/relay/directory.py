@@ -24,7 +24,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
-from airflow_provider_dm.engine.relay.durable import disk_error, sync_folder, write_durably
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, disk_error, sync_folder, write_durably
 from airflow_provider_dm.engine.relay.lock import index_lock
 from airflow_provider_dm.engine.relay.meta import META
 
@@ -42,18 +42,6 @@ class InvalidSubDir(DmError):
     code: ClassVar[str] = "DM-4001"
     what: ClassVar[str] = "{text!r} is not the name of a relay sub-directory."
     hint: ClassVar[str] = "It is written SERVER-UUID.NUMBER, as in server-uuid.index."
-
-
-@dataclass(eq=False)
-class RelayDirectoryUnusable(DmError):
-    """The directory cannot be made or read."""
-
-    path: str
-    reason: str
-
-    code: ClassVar[str] = "DM-4002"
-    what: ClassVar[str] = "the relay directory {path} cannot be used: {reason}."
-    hint: ClassVar[str] = "Set relay-dir to a local directory that this user may write."
 
 
 class SubDir(NamedTuple):

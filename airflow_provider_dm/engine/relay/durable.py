@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
@@ -15,6 +17,18 @@ from typing import ClassVar, Final
 from airflow_provider_dm.engine.errors import DmError
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(eq=False)
+class RelayDirectoryUnusable(DmError):
+    """The directory cannot be made or read."""
+
+    path: str
+    reason: str
+
+    code: ClassVar[str] = "DM-4002"
+    what: ClassVar[str] = "the relay directory {path} cannot be used: {reason}."
+    hint: ClassVar[str] = "Set relay-dir to a local directory that this user may write."
 
 
 @dataclass(eq=False)
@@ -45,6 +59,20 @@ def disk_error(path: Path, error: OSError) -> DmError:
     if error.errno in _NO_SPACE:
         return RelayDiskFull(str(path))
     return RelayDiskFailed(str(path), error.strerror or str(error))
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """What the disk refuses inside of the block, as typed errors; `path`, where the refusal names no file.
+
+    Raises RelayDiskFull, RelayDiskFailed.
+    """
+    try:
+        yield
+    except (ConnectionError, TimeoutError):  # of a socket
+        raise
+    except OSError as error:
+        raise disk_error(Path(str(error.filename or path)), error) from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, RelayDiskFull, disk_error
 
 LOCK: Final = "relay.lock"
 INDEX_LOCK: Final = "index.lock"
@@ -78,8 +79,11 @@ class SoleWriter:
 
 @contextmanager
 def sole_writer(root: Path) -> Iterator[SoleWriter]:
-    """Hold the directory's lock. Raises RelayLocked at once when somebody else has it."""
-    descriptor = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+    """Hold the directory's lock. Raises RelayLocked at once when somebody else has it.
+
+    Raises RelayDirectoryUnusable, RelayDiskFull, RelayDiskFailed.
+    """
+    descriptor = _opened(root / LOCK)
     try:
         said = _read(descriptor)
         try:
@@ -87,10 +91,10 @@ def sole_writer(root: Path) -> Iterator[SoleWriter]:
         except BlockingIOError:
             raise RelayLocked(str(root), said or "holder unknown") from None
         generation = _generation(_read(descriptor)) + 1
-        content = f"generation {generation}, process {os.getpid()} on {socket.gethostname()}\n".encode()
-        os.pwrite(descriptor, content, 0)  # before it is cut: the number is never gone
-        os.ftruncate(descriptor, len(content))
-        os.fsync(descriptor)
+        try:
+            _sign(descriptor, generation)
+        except OSError as error:
+            raise disk_error(root / LOCK, error) from error
         yield SoleWriter(root, generation, descriptor)
     finally:
         os.close(descriptor)
@@ -98,13 +102,33 @@ def sole_writer(root: Path) -> Iterator[SoleWriter]:
 
 @contextmanager
 def index_lock(root: Path) -> Iterator[None]:
-    """For the moment of rewriting `server-uuid.index`: writers and purges take turns, threads and processes alike."""
-    descriptor = os.open(root / INDEX_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+    """For the moment of rewriting `server-uuid.index`: writers and purges take turns, threads and processes alike.
+
+    Raises RelayDirectoryUnusable, RelayDiskFull.
+    """
+    descriptor = _opened(root / INDEX_LOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        known = disk_error(path, error)
+        if isinstance(known, RelayDiskFull):
+            raise known from error
+        raise RelayDirectoryUnusable(str(path.parent), f"{path.name}: {error.strerror or error}") from error
+
+
+def _sign(descriptor: int, generation: int) -> None:
+    content = f"generation {generation}, process {os.getpid()} on {socket.gethostname()}\n".encode()
+    os.pwrite(descriptor, content, 0)  # before it is cut: the number is never gone
+    os.ftruncate(descriptor, len(content))
+    os.fsync(descriptor)
 
 
 def _read(descriptor: int) -> str:

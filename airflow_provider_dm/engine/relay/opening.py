@@ -4,12 +4,14 @@
     another server, by GTID       a new sub-directory, once that server is seen to have everything that is held
     another server, by position   refused
     nothing is held               a first file (`start.first_start`)
+    its log begins too late       where tasks need it, once nobody needs what is held (`start.begin_anew`)
 
 Only here are sub-directories made. Dying at any point leaves a directory from which the next session decides the same.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +26,13 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
-from airflow_provider_dm.engine.relay.held import held_writer
+from airflow_provider_dm.engine.relay.held import announce, held_writer
 from airflow_provider_dm.engine.relay.protocol import StreamLost
+from airflow_provider_dm.engine.relay.purge_files import clear
+from airflow_provider_dm.engine.relay.purge_needs import Need, NeedUnknown
 from airflow_provider_dm.engine.relay.writer import RelayWriter
+
+log = logging.getLogger(__name__)
 
 LAG_ALLOWED_SECONDS: Final = 60.0
 """A server that has just been promoted may still be applying what it had received."""
@@ -67,6 +73,8 @@ class Opening:
     """The oldest location that a task needs."""
     last_known: Callable[[], str]
     """The sub-directory that the relay of this source last reported."""
+    needs: Callable[[], Sequence[Need]] = tuple
+    """What each task needs; while nobody does, no log is given up. May raise NeedUnknown."""
     writer: RelayWriter | None = None
     torn: BinlogFile | None = None
     """A file that the upstream cannot read to its end."""
@@ -78,8 +86,8 @@ class Opening:
     def open(self, connection: Connection, info: ServerInfo, locate: Locate) -> RelayWriter:
         """The writer for this server.
 
-        Raises BinlogPurged, UpstreamLostTail, UpstreamSwitched, UpstreamLacks, what `locate` raises, and what recovery
-        and the disk raise.
+        Raises BinlogPurged, UpstreamLostTail, UpstreamSwitched, UpstreamLacks, PurgeRuns, PurgeFailed, what `needs` and
+        `locate` raise, and what recovery and the disk raise.
         """
         start.refuse_unsupported(self.config, info.flavour)
         binlogs = list_binlogs(connection)
@@ -89,9 +97,11 @@ class Opening:
         if self.writer is None:
             self.writer = self._first(info, binlogs, locate)
         elif self.writer.sub_dir.server_uuid != info.server_uuid:
-            self.writer = self._follow(self.writer, connection, info, locate)
+            self.writer = self._follow(self.writer, connection, info, binlogs, locate)
         else:
             self._go_on(self.writer, connection, info, binlogs)
+            if start.is_left_behind(self.writer.file, binlogs):
+                self.writer = self._begin_anew(self.writer, binlogs)
         start.check_available(self.writer.file, self.writer.size, binlogs)
         number = self.writer.file.number
         sizes = [binlog.size for binlog in binlogs if BinlogFile.parse(binlog.name).number >= number]
@@ -113,10 +123,21 @@ class Opening:
         sub_dir = self.directory.add(info.server_uuid, at_least=begin.suffix)
         return RelayWriter(self.directory, sub_dir, info.flavour, file)
 
-    def _follow(self, held: RelayWriter, connection: Connection, info: ServerInfo, locate: Locate) -> RelayWriter:
+    def _follow(
+        self,
+        held: RelayWriter,
+        connection: Connection,
+        info: ServerInfo,
+        binlogs: Sequence[BinlogSize],
+        locate: Locate,
+    ) -> RelayWriter:
         """Another server has taken over."""
         if not self.config.enable_gtid:
             raise start.UpstreamSwitched(held.sub_dir.server_uuid, info.server_uuid)
+        if not any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs()):
+            first = self._first(info, binlogs, locate)  # died before a byte came: nothing to go on behind
+            held.close()
+            return first
         held.discard_open()
         ours = self._complete_set(held)
         self._check_has(ours, connection, info)
@@ -130,7 +151,7 @@ class Opening:
     ) -> None:
         sizes = {binlog.name: binlog.size for binlog in binlogs}
         following = writer.file.next()
-        if self.torn == writer.file:
+        if self.torn == writer.file and not start.is_left_behind(following, binlogs):
             if str(following) not in sizes:
                 raise StreamLost(f"the upstream has no file behind {writer.file} yet")
             writer.discard_open()
@@ -140,6 +161,41 @@ class Opening:
         if self.config.enable_gtid:
             self._check_has(self._complete_set(writer), connection, info)
         self.torn = None
+
+    def _begin_anew(self, held: RelayWriter, binlogs: Sequence[BinlogSize]) -> RelayWriter:
+        """Give up what is held, which the upstream has left behind, and begin where a task needs the log first.
+
+        In the same sub-directory, so that locations keep their meaning. The needs are looked at twice, as by a purge.
+        """
+        end, sub_dir = held.location(), held.sub_dir
+        self._place_to_begin(end, binlogs)
+        self.writer = None  # whatever happens now, the next session looks at what is there
+        held.close()
+        gone = clear(
+            self.config.source_id,
+            self.directory.root,
+            last_word=lambda: announce(self.directory, sub_dir, self._place_to_begin(end, binlogs)),
+        )
+        writer = held_writer(self.directory, held.flavour)
+        assert writer is not None  # it was announced
+        log.warning(
+            "the upstream has purged %s, where the relay log ended, and every task needs a later place: the log begins "
+            "anew with %s. Removed: %d files, %d bytes%s",
+            end,
+            writer.file,
+            len(gone),
+            sum(file.size for file in gone),
+            f", {gone[0]} to {gone[-1]}" if gone else "",
+        )
+        return writer
+
+    def _place_to_begin(self, end: Location, binlogs: Sequence[BinlogSize]) -> BinlogFile:
+        """By what the tasks need now. Raises BinlogPurged and what `needs` raises."""
+        try:
+            return BinlogFile.parse(start.begin_anew(end, self.needs(), binlogs).file)
+        except NeedUnknown as unknown:
+            why = f"task {unknown.task} ({unknown.stage}) has not said what it needs"
+            raise start.log_stays(end, binlogs, why) from unknown
 
     @staticmethod
     def _complete_set(writer: RelayWriter) -> GtidSet:

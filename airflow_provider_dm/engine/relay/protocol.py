@@ -77,13 +77,16 @@ class BinlogPurged(DmError):
 
     needed: str
     available: str
+    stays: str = ""
+    """Why the relay log does not begin anew with what is available, as a part of the sentence."""
 
     code: ClassVar[str] = "DM-4022"
     scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the upstream has purged {needed}; it still has {available}."
+    what: ClassVar[str] = "the upstream has purged {needed}; it still has {available}{stays}."
     hint: ClassVar[str] = (
-        "Nothing is skipped by itself. If every task of the source needs a later place than this one, use a new "
-        "relay-dir: the relay begins where they need it. Else migrate the affected tasks in full again."
+        "Nothing is skipped by itself. A relay log begins anew once every task of the source needs a place that the "
+        "upstream still has: release the others by `dmctl stop-task`, start the relay again, and migrate them in full "
+        "again. Where no task needs anything, use a new relay-dir, with no relay-binlog-name that is purged."
     )
 
 

@@ -8,8 +8,9 @@ A purge may die at any step. Hidden files that it leaves get their names back be
 starts (`restore_hidden`): nothing is lost but what two looks at the needs had released.
 
 A purge may run beside the writer, in this or another process: the writer only appends to the newest file, which a purge
-never takes. Two purges exclude each other by a lock of their own. Links are never followed: a sub-directory is opened
-as a folder that is no link, and its files are renamed and removed inside it.
+never takes. Only the relay itself may give up its whole log (`clear`), by the same steps. Two purges exclude each other
+by a lock of their own. Links are never followed: a sub-directory is opened as a folder that is no link, and its files
+are renamed and removed inside it.
 """
 
 from __future__ import annotations
@@ -125,6 +126,30 @@ def purge(plan: PurgePlan, look: Look) -> Purged:
     return Purged(deleted, returned)
 
 
+def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldFile, ...]:
+    """Delete every file, the newest too: for the relay itself, which has closed it. Returns them, oldest first.
+
+    `last_word` is called when no file can be seen any more; where it raises, they all get their names back. The newest
+    sub-directory stays, empty. Raises PurgeRuns, PurgeFailed, what `survey` raises, and what `last_word` raises.
+    """
+    with sole_purger(root):
+        _restore_leftovers(root)
+        held = _held_or_none(source, root)
+        with _shown_again_on_error(root):
+            _in_each_folder(root, held, _hide)
+            last_word()
+            _in_each_folder(root, held, _delete)
+        _remove_empty_sub_dirs(root)
+    return held
+
+
+def _held_or_none(source: str, root: Path) -> tuple[HeldFile, ...]:
+    try:
+        return survey(source, root).files
+    except NoRelayLog:
+        return ()
+
+
 def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[HeldFile, ...]:
     """From the old end, as long as the files are those that were planned."""
     planned = {file.order: file for file in plan.delete}
@@ -140,17 +165,24 @@ def _hide_look_delete(
     root: Path, held: Sequence[HeldFile], chosen: tuple[HeldFile, ...], look: Look
 ) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...]]:
     """Deleted and returned."""
-    try:
+    with _shown_again_on_error(root):
         _in_each_folder(root, chosen, _hide)
         free = chosen[: first_kept(held, look())] if chosen else ()
         returned = chosen[len(free) :]
         _in_each_folder(root, returned[::-1], _restore)
         _in_each_folder(root, free, _delete)
+    return free, returned
+
+
+@contextmanager
+def _shown_again_on_error(root: Path) -> Iterator[None]:
+    """Whatever ends the block early: what it has hidden and not deleted gets its names back."""
+    try:
+        yield
     except BaseException:
         with suppress(PurgeFailed):  # the next start tries again
             _restore_leftovers(root)
         raise
-    return free, returned
 
 
 def _restore_leftovers(root: Path) -> None:

@@ -14,7 +14,8 @@ from typing import ClassVar, Final
 from airflow_provider_dm.engine.binlog.format import MAGIC
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
-from airflow_provider_dm.engine.relay.directory import InvalidSubDir, RelayDirectory, RelayDirectoryUnusable, SubDir
+from airflow_provider_dm.engine.relay.directory import InvalidSubDir, RelayDirectory, SubDir
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.purge import HeldFile, RelayLog
 
 _HIDDEN: Final = ".purged"

@@ -1,10 +1,10 @@
 """One source's relay, from start to stop: recover, connect, pull, report, connect again.
 
 Step 1: hold the directory's lock. Step 2: connect, and learn who answers. Step 3: go on with what is held (cut back to
-a transaction boundary) or begin a first file (`opening`). Step 4: pull until told to stop. What may pass by itself (a
-lost connection, an upstream that restarts) leads back to step 2 after a pause that grows and jitters, a full disk after
-there is space again; anything else ends the relay with its error. It may be killed at any moment: nothing in memory is
-worth more than the files.
+a transaction boundary) or begin a first file (`opening`). Step 4: pull again what is missing in the middle (`refill`).
+Step 5: pull until told to stop. What may pass by itself (a lost connection, an upstream that restarts) leads back to
+step 2 after a pause that grows and jitters, a full disk after there is space again; anything else ends the relay with
+its error. It may be killed at any moment: nothing in memory is worth more than the files.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -26,14 +28,15 @@ import pymysql
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.binlog_status import current_location, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, reached
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, reached
 from airflow_provider_dm.engine.relay import start
+from airflow_provider_dm.engine.relay.backoff import pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
-from airflow_provider_dm.engine.relay.durable import RelayDiskFull
+from airflow_provider_dm.engine.relay.durable import RelayDiskFull, disk_errors
 from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
 from airflow_provider_dm.engine.relay.locate import file_behind
 from airflow_provider_dm.engine.relay.lock import SoleWriter, sole_writer
@@ -42,11 +45,14 @@ from airflow_provider_dm.engine.relay.protocol import (
     HEARTBEAT_SECONDS,
     BinlogPurged,
     DumpRequest,
+    DumpStream,
     StreamLost,
     UpstreamFileTorn,
     open_dump,
 )
 from airflow_provider_dm.engine.relay.pull import Puller
+from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
+from airflow_provider_dm.engine.relay.refill import Refiller
 from airflow_provider_dm.engine.relay.reporting import Reporter
 from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.spec import RelaySpec
@@ -67,7 +73,6 @@ FULL_DISK_SECONDS: Final = 60.0
 """After so long a full disk is tried again, even if nobody seems to have made room."""
 _ROOM: Final = (1 << 20, 64 << 20)
 """More free bytes after which a full disk is tried again at once: a twentieth of it, within these bounds."""
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 30.0
 _FIRST_SERVER_ID: Final = 429496729  # a tenth of the ids there are, as DM picks them
 
 
@@ -87,8 +92,8 @@ def run_relay(
     """Pull until `stop` is set, the desired stage is Stopped, or (`until: caught-up`) the goal is reached.
 
     Raises RelayLocked, RelayDirectoryUnusable, ServerUnreachable (never answered), AccessDenied, BinlogDisabled,
-    BinlogPurged, UpstreamSwitched, UpstreamLostTail, RelayDiskFull, RelayDiskFailed and other DmErrors; the error is in
-    the relay's row of the metadata DB then, with stage Paused.
+    BinlogPurged, UpstreamSwitched, UpstreamLostTail, RelayDiskFull, RelayDiskFailed and other DmErrors; but for the
+    first two, the error is in the relay's row of the metadata DB then, with stage Paused.
     """
     directory = RelayDirectory(Path(spec.source.relay_dir))
     directory.prepare()
@@ -110,12 +115,6 @@ def run_relay(
             raise
 
 
-def pause_seconds(attempt: int) -> float:
-    """Before attempt 1, 2, …: doubling up to half a minute, half of it at random."""
-    longest = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(attempt - 1, 16), _LONGEST_PAUSE_SECONDS)
-    return longest * random.uniform(0.5, 1.0)  # not for secrets
-
-
 def has_room(free_when_full: int, free: int, total: int) -> bool:
     """Whether somebody has made room since the disk was full. Sizes in bytes."""
     least, most = _ROOM
@@ -134,6 +133,7 @@ class _Service:
     housekeeper: Housekeeper
     bound: SpoolBound | None = field(init=False)
     opening: Opening = field(init=False)
+    refiller: Refiller = field(init=False)
     goal: Location | None = None
     """Of the newest sub-directory."""
     connected_once: bool = False
@@ -148,7 +148,10 @@ class _Service:
     def __post_init__(self) -> None:
         spool = self.spec.spool
         self.bound = SpoolBound(self.directory.root, spool.limit_bytes) if spool is not None else None
-        self.opening = Opening(self.spec.source.config, self.directory, self._needed, self._last_known)
+        # What holds a log was no mistake in the configuration once: an upstream that is away comes back.
+        self.connected_once = any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs())
+        self.opening = Opening(self.spec.source.config, self.directory, self._needed, self._last_known, self._needs)
+        self.refiller = Refiller(self.directory, self.take)
 
     @property
     def writer(self) -> RelayWriter | None:
@@ -181,6 +184,14 @@ class _Service:
         known = [one for one in (*own, self.spec.spool.start) if one is not None]
         return max(known, key=lambda one: one.sort_key, default=None)
 
+    def _needs(self) -> Sequence[Need]:
+        """Of every task that this log serves. Raises NeedUnknown."""
+        spool = self.spec.spool
+        if spool is None:
+            return needs_of(self.store.list_subtasks(source=self.spec.source.config.source_id))
+        needed = self._needed()
+        return (Need(spool.task, needed, Stage.RUNNING),) if needed is not None else ()
+
     def _last_known(self) -> str:
         status = self.store.relay_status(self.spec.source.config.source_id)
         return status.sub_dir if status is not None else ""
@@ -197,7 +208,8 @@ class _Service:
 
     def _session_or_pause(self) -> None:
         try:
-            self._session()
+            with disk_errors(self.directory.root):
+                self._session()
         except RelayDiskFull as full:
             self._wait_for_space(full)
         except (DmError, pymysql.err.MySQLError) as caught:
@@ -207,10 +219,11 @@ class _Service:
             elif isinstance(error, BinlogPurged) and self.spec.spool is not None:
                 error = TaskFellBehind(self.spec.spool.task, error.needed, error.available)
             self.failures += 1
-            never = not self.connected_once and self.failures >= FIRST_CONNECT_ATTEMPTS
-            if error.reaction is not Reaction.RETRY or never:
+            checker = self.spec.source.config.checker
+            most = FIRST_CONNECT_ATTEMPTS if not self.connected_once else 2 if not checker.check_enable else inf
+            if error.reaction is not Reaction.RETRY or self.failures >= most:
                 raise error from caught
-            pause = pause_seconds(self.failures)
+            pause = pause_seconds(checker, self.failures)
             log.warning("%s Next attempt in %.1f s.", error, pause)
             self.reporter.publish(Stage.RUNNING, error=describe(error))
             self._wait(pause)
@@ -238,19 +251,38 @@ class _Service:
         """One connection, until it is lost or the relay is over."""
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             info, writer = self._prepare(connection)
+            self._began = (time.monotonic(), self._here())
+            if not self._refill(connection, info, writer):
+                return
             self.take.expect(self.opening.backlog)
-            by_gtid = self.spec.source.config.enable_gtid
-            request = DumpRequest(
-                file=str(writer.file),
-                position=start.resume_position(writer, by_gtid=by_gtid),
-                server_id=self._server_id(),
-                replica_uuid=self.replica_uuid,
-                known=GtidSet.empty(info.flavour) if by_gtid else None,
-            )
+            position = start.resume_position(writer, by_gtid=self.spec.source.config.enable_gtid)
+            request = self._request(info, writer.file, position)
             log.info("pulling %s from %d", request.file, request.position)
             stream = open_dump(connection, info.flavour, request)
             self._began = (time.monotonic(), self._here())
             Puller(stream, writer, request.position, self.take).run(self._tick)
+
+    def _refill(self, connection: Connection, info: ServerInfo, writer: RelayWriter) -> bool:
+        """Pull again what is missing in the middle of this server's log; False: a wish ended it."""
+        if not self.refiller.holes(writer.sub_dir):
+            self.refiller.pending = False
+            return True
+
+        @contextmanager
+        def dump(file: BinlogFile) -> Iterator[DumpStream]:
+            with self._another_connection(info) as another:
+                yield open_dump(another, info.flavour, self._request(info, file, BINLOG_HEADER_SIZE))
+
+        return self.refiller.fill(writer.sub_dir, info.flavour, list_binlogs(connection), dump, self._tick)
+
+    def _request(self, info: ServerInfo, file: BinlogFile, position: int) -> DumpRequest:
+        return DumpRequest(
+            file=str(file),
+            position=position,
+            server_id=self._server_id(),
+            replica_uuid=self.replica_uuid,
+            known=GtidSet.empty(info.flavour) if self.spec.source.config.enable_gtid else None,
+        )
 
     def _prepare(self, connection: Connection) -> tuple[ServerInfo, RelayWriter]:
         """Who answers, and the writer that goes on with its log."""
@@ -266,12 +298,18 @@ class _Service:
         return info, writer
 
     def _locate(self, info: ServerInfo, known: GtidSet) -> BinlogFile:
-        with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
-            if server_info(connection).server_uuid != info.server_uuid:
-                raise StreamLost("another server answers now")
+        with self._another_connection(info) as connection:
             return file_behind(
                 connection, info.flavour, known, server_id=self._server_id(), replica_uuid=self.replica_uuid
             )
+
+    @contextmanager
+    def _another_connection(self, info: ServerInfo) -> Iterator[Connection]:
+        """To the same server, for a dump beside the session's own. Raises StreamLost where another answers by now."""
+        with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
+            if server_info(connection).server_uuid != info.server_uuid:
+                raise StreamLost("another server answers now")
+            yield connection
 
     def _server_id(self) -> int:
         """Configured, or a new one for every connection: the upstream may not have noticed yet that the last died."""
@@ -305,10 +343,10 @@ class _Service:
         return self.stop.is_set() or self.reporter.desired is Stage.STOPPED or self._caught_up()
 
     def _caught_up(self) -> bool:
+        if self.spec.until != "caught-up" or self.refiller.pending:
+            return False
         here = self._here()
-        return (
-            self.spec.until == "caught-up" and here is not None and self.goal is not None and reached(here, self.goal)
-        )
+        return here is not None and self.goal is not None and reached(here, self.goal)
 
     def _here(self) -> Location | None:
         """Where the writer's file ends, in its sub-directory."""

@@ -2,12 +2,13 @@
 
 In this order: what the relay directory holds; `relay-binlog-name` or `relay-binlog-gtid`; the oldest location that a
 task needs; the upstream's current file. A file is always pulled from its first event. Nothing is skipped to make a
-start possible. Decisions only: who asks the upstream, and acts, is `opening`.
+start possible: a relay log that the upstream has left behind is given up only when no task needs any of it, and each
+needs a place that the upstream still has. Decisions only: who asks the upstream, and acts, is `opening`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
@@ -20,6 +21,7 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import InvalidSubDir, SubDir
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail, furthest_position
+from airflow_provider_dm.engine.relay.purge_needs import Need
 from airflow_provider_dm.engine.relay.recovery import boundary_after
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
@@ -44,10 +46,26 @@ class UpstreamSwitched(DmError):
     )
 
 
+@dataclass(eq=False)
+class FlavorDiffers(DmError):
+    """The server is of another kind than source.yaml says."""
+
+    source: str
+    configured: str
+    found: str
+
+    code: ClassVar[str] = "DM-4029"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "source {source} has the flavor {configured}, and a {found} server answers."
+    hint: ClassVar[str] = "Check the address; or set flavor to what answers there, or leave it out."
+
+
 def refuse_unsupported(config: SourceConfig, flavour: Flavour) -> None:
-    """Raises NotSupportedYet for a source that this release cannot read."""
+    """Raises NotSupportedYet for a source that this release cannot read, and FlavorDiffers."""
     if flavour is Flavour.TIDB:
         raise NotSupportedYet("TiDB as a source", f"source {config.source_id}", "Use TiCDC to follow TiDB.")
+    if config.flavor and config.flavor != flavour.value:
+        raise FlavorDiffers(config.source_id, config.flavor, flavour.value)
 
 
 # The first file of an empty relay
@@ -147,10 +165,56 @@ def check_available(file: BinlogFile, size: int, binlogs: Sequence[BinlogSize]) 
     """Raises BinlogPurged or UpstreamLostTail unless the upstream has this file, and the `size` bytes held of it."""
     name, needed = str(file), f"{file}:{max(size, BINLOG_HEADER_SIZE)}"
     sizes = {binlog.name: binlog.size for binlog in binlogs}
-    available = f"{binlogs[0].name} to {binlogs[-1].name}" if binlogs else "no binlog"
     if name not in sizes:
         if binlogs and file.number > BinlogFile.parse(binlogs[-1].name).number:
-            raise UpstreamLostTail(needed, f"the upstream has {available}")
-        raise BinlogPurged(needed, available)
+            raise UpstreamLostTail(needed, f"the upstream has {_range(binlogs)}")
+        raise BinlogPurged(needed, _range(binlogs))
     if sizes[name] < size:
         raise UpstreamLostTail(needed, f"the upstream's file ends at {sizes[name]}")
+
+
+def _range(binlogs: Sequence[BinlogSize]) -> str:
+    return f"{binlogs[0].name} to {binlogs[-1].name}" if binlogs else "no binlog"
+
+
+# Beginning anew
+
+
+def is_left_behind(file: BinlogFile, binlogs: Sequence[BinlogSize]) -> bool:
+    """Whether the upstream's log begins behind this file: what followed in it can never come any more."""
+    if not binlogs:
+        return False
+    oldest = BinlogFile.parse(binlogs[0].name)
+    return file.base == oldest.base and file.number < oldest.number
+
+
+def begin_anew(end: Location, needs: Sequence[Need], binlogs: Sequence[BinlogSize]) -> Location:
+    """The oldest need, when the log, which the upstream has left behind at `end`, serves nobody any more.
+
+    With nothing needed it stays: whoever comes may know why it is kept, and nothing says where to begin.
+    Raises BinlogPurged, with the first reason why the log has to stay.
+    """
+    sizes = {binlog.name: binlog.size for binlog in binlogs}
+    for need in needs:
+        if (why := _why_unserved(need.at, end, sizes)) is not None:
+            raise log_stays(end, binlogs, f"{need}, {why}")
+    if not needs:
+        raise log_stays(end, binlogs, "no task needs anything")
+    return min((need.at for need in needs), key=lambda at: at.sort_key)
+
+
+def _why_unserved(at: Location, end: Location, sizes: Mapping[str, int]) -> str | None:
+    """What is wrong with `at` as a place in a log that begins behind `end`; None: nothing."""
+    needed, last = BinlogFile.parse(at.file), BinlogFile.parse(end.file)
+    if at.suffix > end.suffix or (at.suffix == end.suffix and needed.base != last.base):
+        return "a place in another log"
+    if (at.suffix, needed.number) <= (end.suffix, last.number):
+        return "a place no later than that"
+    if sizes.get(at.file, 0) < at.position:
+        return "a place that the upstream does not have"
+    return None
+
+
+def log_stays(end: Location, binlogs: Sequence[BinlogSize], why: str) -> BinlogPurged:
+    """The error of a relay log that the upstream has left behind at `end` and that cannot begin anew."""
+    return BinlogPurged(str(end), _range(binlogs), f"; the relay log does not begin anew there, as {why}")

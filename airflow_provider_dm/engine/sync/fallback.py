@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.binlog.errors import (
 )
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.relay.directory import RelayDirectoryUnusable
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayStartsTooLate
 from airflow_provider_dm.engine.relay.start import UpstreamSwitched
 

@@ -27,6 +27,8 @@ from testbed import Server
 
 META_VARIABLE, PASSWORD_VARIABLE = "DM_TEST_META_URL", "DM_TEST_PASSWORD"
 FINISH_SECONDS = 60
+IMPATIENT = {"backoff-min": 0.2, "backoff-max": 5}
+"""Of a relay in a test, which loses its upstream often."""
 
 
 @dataclass
@@ -52,7 +54,7 @@ class RelayKit:
         return EndpointSpec(name=self.source_id, host=server.host, port=server.port, user=server.user)
 
     def spec(self, until: str = "stopped", endpoint: EndpointSpec | None = None, **config: object) -> RelaySpec:
-        options = {"source_id": self.source_id, "relay_binlog_name": self.first_file, **config}
+        options = {"source_id": self.source_id, "relay_binlog_name": self.first_file, "checker": IMPATIENT, **config}
         source = SourceSpec(
             config=SourceConfig.model_validate(options), endpoint=endpoint or self.endpoint, relay_dir=str(self.root)
         )

@@ -54,7 +54,7 @@ def test_the_directory_is_laid_out_as_dm_does(kit: RelayKit, source: Server, fre
     upstream = kit.upstream()
     written = RelayMeta.read(kit.root / f"{uuid}.000001")
     assert written == RelayMeta(upstream.file, upstream.position, upstream.gtid_set)
-    assert RelayReader(kit.root).suffix_of(uuid) == 1
+    assert RelayReader(kit.root).suffix_now(uuid) == 1
     (file,) = RelayReader(kit.root).files(Location(kit.first_file, 4))
     assert (file.name, file.size, file.last) == (upstream.file, upstream.position, True)
     assert Path(file.path) == kit.root / f"{uuid}.000001" / upstream.file

@@ -11,12 +11,12 @@ from airflow_provider_dm.engine.relay.directory import (
     INDEX,
     InvalidSubDir,
     RelayDirectory,
-    RelayDirectoryUnusable,
     SubDir,
     format_index,
     parse_index,
 )
-from airflow_provider_dm.engine.relay.lock import RelayLocked, sole_writer
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
+from airflow_provider_dm.engine.relay.lock import INDEX_LOCK, LOCK, RelayLocked, sole_writer
 from airflow_provider_dm.engine.relay.meta import META, RelayMeta
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader, RelayStartsTooLate
 
@@ -134,6 +134,15 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("name", [LOCK, INDEX_LOCK])
+def test_a_lock_file_that_is_not_ours_to_open_is_an_error_with_a_name(tmp_path: Path, name: str) -> None:
+    """As when somebody else made the directory, or put a link there."""
+    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RelayDirectoryUnusable, match=name), sole_writer(tmp_path):
+        RelayDirectory(tmp_path).add("0-1")
+    assert not (tmp_path / "elsewhere").exists()
+
+
 # The reader
 
 
@@ -163,5 +172,5 @@ def test_what_is_missing_is_an_error(tmp_path: Path) -> None:
 
 def test_the_newest_sub_directory_of_a_server(tmp_path: Path) -> None:
     made(tmp_path, "0-1.000001/b.000001", f"{UUID}.000002/b.000001", "0-1.000003/b.000001")
-    assert RelayReader(tmp_path).suffix_of("0-1") == 3
-    assert RelayReader(tmp_path).suffix_of("0-9") is None
+    assert RelayReader(tmp_path).suffix_now("0-1") == 3
+    assert RelayReader(tmp_path).suffix_now("0-9") == 4

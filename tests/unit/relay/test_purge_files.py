@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory, RelayDirectoryUnusable
+from airflow_provider_dm.engine.relay.directory import INDEX, RelayDirectory
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, PurgePlan, plan_purge
 from airflow_provider_dm.engine.relay.purge_files import (

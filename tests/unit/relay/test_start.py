@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.source import CheckerConfig, SourceConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
@@ -12,10 +12,10 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
+from airflow_provider_dm.engine.relay.backoff import FIRST_PAUSE_SECONDS, pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.held import held_writer
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail
-from airflow_provider_dm.engine.relay.service import pause_seconds
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 BINLOGS = [BinlogSize(f"mysql-bin.{number:06d}", 1000) for number in (5, 6, 7)]
@@ -116,6 +116,16 @@ def test_what_is_not_there_yet_is_refused() -> None:
         start.refuse_unsupported(config(), Flavour.TIDB)
 
 
-def test_pauses_grow_to_half_a_minute() -> None:
-    assert 0.1 <= pause_seconds(1) <= 0.2
-    assert 15 <= pause_seconds(50) <= 30
+def test_another_flavor_than_the_configured_one_is_refused() -> None:
+    start.refuse_unsupported(config(flavor="mysql"), Flavour.MYSQL)
+    with pytest.raises(start.FlavorDiffers, match="has the flavor mariadb, and a mysql server answers"):
+        start.refuse_unsupported(config(flavor="mariadb"), Flavour.MYSQL)
+
+
+def test_pauses_grow_as_the_checker_says() -> None:
+    checker = CheckerConfig.model_validate({"backoff-min": "2s", "backoff-max": "30s", "backoff-factor": 3})
+    for failures, longest in ((1, FIRST_PAUSE_SECONDS), (2, 2), (3, 6), (4, 18), (5, 30), (5000, 30)):
+        found = {pause_seconds(checker, failures) for _ in range(20)}
+        assert longest / 2 <= min(found) < max(found) <= longest
+    steady = CheckerConfig.model_validate({"backoff-factor": 1, "backoff-jitter": False})
+    assert pause_seconds(steady, 5000) == 1

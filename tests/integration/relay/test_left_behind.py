@@ -1,0 +1,189 @@
+"""The upstream purged the file that the relay log ends in: given up if no task needs it, and an error otherwise."""
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.reader import RelayReader, RelayStartsTooLate
+from airflow_provider_dm.engine.relay.service import run_relay
+from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from airflow_provider_dm.engine.relay.spool import TaskFellBehind
+from testbed import Server, ServerSpec
+from tests.conftest import StartServers
+from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit
+from tests.integration.relay.test_control import wait_for
+from tests.integration.relay.test_gtid import held_files, rows
+
+BY_GTID: dict[str, Any] = {"enable_gtid": True}
+"""`relay-binlog-name` stays: it is the first file, which is purged, and must not count again."""
+HELD = [(1, f"mysql-bin.{number:06d}") for number in (1, 2, 3)]
+
+
+@pytest.fixture
+def kit(source: Server, start_own: StartServers, kit_of: KitOf) -> RelayKit:
+    """Of a server of its own, whose log it can purge."""
+    (own,) = start_own(ServerSpec("behind", source.flavour))
+    own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT)")
+    return kit_of(own)
+
+
+def hold(kit: RelayKit, **config: Any) -> Location:
+    """A relay pulls three files and ends. Returns where."""
+    for number in range(2):
+        rows(kit.server, "d", number)
+        kit.server.sql("FLUSH BINARY LOGS")
+    rows(kit.server, "d", 2)
+    kit.catch_up(**config)
+    assert held_files(kit) == HELD
+    return kit.upstream()
+
+
+def leave_behind(kit: RelayKit) -> Location:
+    """The source goes on, and purges all before the file of the place that is returned, which is inside of it."""
+    rows(kit.server, "d", 3)
+    kit.server.sql("FLUSH BINARY LOGS")
+    rows(kit.server, "d", 4)
+    kit.server.sql("FLUSH BINARY LOGS")
+    rows(kit.server, "d", 5)
+    place = kit.upstream()
+    rows(kit.server, "d", 6)
+    kit.server.sql("FLUSH BINARY LOGS")
+    rows(kit.server, "d", 7)
+
+    def purged() -> bool:
+        kit.server.sql(f"PURGE BINARY LOGS TO '{place.file}'")  # which MariaDB does once it has written a checkpoint
+        return bool(kit.server.sql("SHOW BINARY LOGS")[0][0] == place.file)
+
+    wait_for(purged)
+    return place
+
+
+def needs(kit: RelayKit, at: Location | None, task: str = "shop") -> None:
+    kit.store.put_subtask(task, kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=at)
+
+
+def contents(kit: RelayKit) -> dict[str, bytes]:
+    return {str(path.relative_to(kit.root)): path.read_bytes() for path in kit.root.glob("*/*mysql-bin.*")}
+
+
+def goes_on_from(kit: RelayKit, place: Location) -> None:
+    """The relay log is the upstream's from that file on, and whoever wants more is told that it is not there."""
+    assert held_files(kit)[0] == (1, place.file)
+    assert len(RelayDirectory(kit.root).sub_dirs()) == 1
+    with pytest.raises(RelayStartsTooLate):
+        RelayReader(kit.root).files(Location("mysql-bin.000003", 4))
+    assert RelayReader(kit.root).files(place)[0].name == place.file
+    kit.first_file = place.file
+    assert kit.differences() == []
+    status = kit.status()
+    assert status.relay is not None
+    assert (status.caught_up, status.error) == (True, None)
+    assert status.relay.gtid_set == kit.upstream().gtid_set
+
+
+def test_the_log_stays_while_anybody_may_need_it_and_begins_anew_when_nobody_does(kit: RelayKit) -> None:
+    end = hold(kit)
+    before, place = contents(kit), leave_behind(kit)
+    available = f"the upstream has purged {end}; it still has {place.file} to {kit.upstream().file}"
+
+    def stays(why: str) -> None:
+        error = kit.fails_with()
+        assert error["ErrCode"] == "DM-4022"
+        assert available in error["Message"]
+        assert why in error["Message"]
+        assert contents(kit) == before
+
+    stays("no task needs anything")
+    needs(kit, place)
+    needs(kit, None, task="new")
+    stays("task new (Stopped) has not said what it needs")
+    needs(kit, Location("mysql-bin.000002", 700), task="new")
+    stays("task new (Stopped) needs mysql-bin.000002:700, a place no later than that")
+    needs(kit, Location("mysql-bin.000004", 4), task="new")
+    stays("task new (Stopped) needs mysql-bin.000004:4, a place that the upstream does not have")
+    needs(kit, Location("other-bin.000005", 4), task="new")
+    stays("task new (Stopped) needs other-bin.000005:4, a place in another log")
+
+    needs(kit, kit.upstream(), task="new")
+    kit.catch_up()
+    goes_on_from(kit, place)
+    assert f"the upstream has purged {end}, where the relay log ended" in kit.log()
+    assert f"begins anew with {place.file}. Removed: 3 files" in kit.log()
+    kit.catch_up()
+    goes_on_from(kit, place)
+
+
+def test_by_gtid_and_killed_at_any_step(kit: RelayKit, tmp_path: Path) -> None:
+    """By kill -9: what is left is the newest part, and the next start goes on with giving it up."""
+    hold(kit, **BY_GTID)
+    place = leave_behind(kit)
+    needs(kit, place)
+    for at_delete, left in ((1, HELD), (2, HELD[1:]), (2, HELD[2:]), (2, [])):
+        killed_while_giving_up(kit, tmp_path / "spec.json", at_delete)
+        assert held_files(kit) == [], "all that is left is hidden"
+        assert len(contents(kit)) == len(left)
+    kit.catch_up(**BY_GTID)
+    goes_on_from(kit, place)
+    rows(kit.server, "d", 8)
+    kit.catch_up(**BY_GTID)
+    goes_on_from(kit, place)
+
+
+KILLER = """
+import os, signal, sys, threading
+from pathlib import Path
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay import purge_files
+from airflow_provider_dm.engine.relay.service import run_relay
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+
+url, spec, at_delete = sys.argv[1:]
+deletes, delete, tidy = 0, purge_files._delete, purge_files._remove_empty_sub_dirs
+def dying(folder, name):
+    global deletes
+    deletes += 1
+    if deletes == int(at_delete):
+        os.kill(os.getpid(), signal.SIGKILL)
+    delete(folder, name)
+purge_files._delete = dying
+purge_files._remove_empty_sub_dirs = lambda root: os.kill(os.getpid(), signal.SIGKILL)
+with MetaStore.open(url) as store:
+    run_relay(RelaySpec.read(Path(spec)), store, threading.Event())
+"""
+
+
+def killed_while_giving_up(kit: RelayKit, path: Path, at_delete: int) -> None:
+    """A relay that dies in front of a deletion, the first being 1, or when it has come to the end of them."""
+    path.unlink(missing_ok=True)
+    kit.spec("caught-up", **BY_GTID).write(path)
+    arguments = [sys.executable, "-c", KILLER, kit.meta_url, str(path), str(at_delete)]
+    ended = subprocess.run(arguments, check=False, timeout=60, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+
+
+def test_a_private_log(kit: RelayKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its own task counts, and where that says that it begins."""
+    monkeypatch.setenv(META_VARIABLE, kit.meta_url)
+    end = hold(kit)
+    before, place = contents(kit), leave_behind(kit)
+    needs(kit, Location("mysql-bin.000001", 4), task="another")
+
+    with pytest.raises(TaskFellBehind, match=str(end)):
+        run_relay(private(kit, end), kit.store, threading.Event())
+    assert contents(kit) == before
+
+    run_relay(private(kit, place), kit.store, threading.Event())
+    goes_on_from(kit, place)
+
+
+def private(kit: RelayKit, start: Location) -> RelaySpec:
+    spool = SpoolSpec(task="shop", limit_bytes=1 << 30, start=start)
+    return kit.spec("caught-up").model_copy(update={"spool": spool})
