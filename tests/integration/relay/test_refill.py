@@ -1,6 +1,7 @@
-"""A file that somebody has moved away from the middle of a relay log is pulled again, or stays missing and is missed."""
+"""A file that was moved away from the middle of a relay log is pulled again, or stays missing and is missed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,16 +44,20 @@ def kit(source: Server, start_own: StartServers, kit_of: KitOf) -> RelayKit:
     return kit_of(own)
 
 
-def hold(kit: RelayKit, **config: Any) -> None:
-    """A relay pulls six files and ends; the last but one is so long that it comes in many pieces."""
+def hold(kit: RelayKit, long: int = 8, **config: Any) -> None:
+    """A relay pulls six files and ends; the last but one has so many MB and comes in many pieces."""
     for number in range(FILES - 1):
         rows(kit.server, "d", number)
         if number == FILES - 2:
-            kit.server.sql("; ".join(["INSERT INTO d.long VALUES (REPEAT('x', 1000000))"] * 8))
+            kit.server.sql("; ".join(["INSERT INTO d.long VALUES (REPEAT('x', 1000000))"] * long))
         kit.server.sql("FLUSH BINARY LOGS")
     rows(kit.server, "d", FILES)
     kit.catch_up(**config)
     assert held_files(kit) == HELD
+
+
+def reset(kit: RelayKit) -> None:
+    kit.server.sql("RESET MASTER" if kit.server.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS")
 
 
 def path_of(kit: RelayKit, number: int) -> Path:
@@ -63,7 +68,7 @@ def path_of(kit: RelayKit, number: int) -> Path:
 def take_away(kit: RelayKit, *numbers: int) -> None:
     """As one does with a damaged file."""
     for number in numbers:
-        path_of(kit, number).rename(kit.folder / f"away.{number}")
+        shutil.move(path_of(kit, number), kit.folder / f"away.{number}")
 
 
 def hidden(kit: RelayKit) -> list[str]:
@@ -91,7 +96,9 @@ def stays_missing(kit: RelayKit, number: int) -> None:
     ("config", "checksum"), [({}, "CRC32"), (BY_GTID, "CRC32"), ({}, "NONE")], ids=["position", "gtid", "no checksums"]
 )
 def test_missing_files_are_pulled_again(kit: RelayKit, config: dict[str, Any], checksum: str) -> None:
-    kit.server.sql(f"SET GLOBAL binlog_checksum = '{checksum}'")
+    if checksum == "NONE":
+        kit.server.sql("SET GLOBAL binlog_checksum = 'NONE'")
+        reset(kit)  # from the first file on
     hold(kit, **config)
     meta = RelayMeta.read(path_of(kit, 1).parent)
 
@@ -136,44 +143,69 @@ def is_whole_for_readers(kit: RelayKit) -> None:
         check_events(file, 4)
 
 
-KILLER = """
+ACCIDENTS = """
 import os, signal, sys, threading
 from pathlib import Path
+import pymysql
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay import refill
 from airflow_provider_dm.engine.relay.service import run_relay
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 
-url, spec, step = sys.argv[1:]
+url, path, step = sys.argv[1:]
+spec = RelaySpec.read(Path(path))
 appends, append = 0, refill.HiddenFile.append
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
-def dying(self, pieces):
+def cut():
+    source = spec.source.endpoint
+    with pymysql.connect(host=source.host, port=source.port, user=source.user).cursor() as cursor:
+        cursor.execute("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'")
+        for number, in cursor.fetchall():
+            cursor.execute(f"KILL {number}")
+def in_the_middle(self, pieces):
     global appends
     appends += 1
     append(self, pieces)
     if appends == 3:
-        die()
-if step == "in the middle":
-    refill.HiddenFile.append = dying
-elif step == "before the rename":
-    refill.Refiller._publish = die
-else:
-    refill.sync_folder = die
+        cut() if step == "cut in the middle" else die()
+match step:
+    case "in the middle" | "cut in the middle":
+        refill.HiddenFile.append = in_the_middle
+    case "before the rename":
+        refill.Refiller._publish = die
+    case "behind the rename":
+        refill.sync_folder = die
 with MetaStore.open(url) as store:
-    run_relay(RelaySpec.read(Path(spec)), store, threading.Event())
+    run_relay(spec, store, threading.Event())
 """
 
 
+def runs_into(kit: RelayKit, step: str, **config: Any) -> "subprocess.CompletedProcess[str]":
+    """A relay that catches up, and to which this happens while it pulls a file again."""
+    path = kit.folder / "spec.json"
+    kit.spec("caught-up", **config).write(path)
+    arguments = [sys.executable, "-c", ACCIDENTS, kit.meta_url, str(path), step]
+    return subprocess.run(arguments, check=False, timeout=120, capture_output=True, text=True)
+
+
+def test_a_connection_that_is_lost_in_the_middle(kit: RelayKit) -> None:
+    """The next one begins the file anew; a relay that would have caught up otherwise has not before."""
+    hold(kit, long=60)
+    take_away(kit, 5)
+    ended = runs_into(kit, "cut in the middle")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("mysql-bin.000005 is missing between files that are held: pulled again") == 2
+    is_whole(kit)
+
+
 @pytest.mark.parametrize("step", ["in the middle", "before the rename", "behind the rename"])
-def test_killed_while_it_pulls_a_file_again(kit: RelayKit, tmp_path: Path, step: str) -> None:
+def test_killed_while_it_pulls_a_file_again(kit: RelayKit, step: str) -> None:
     """By kill -9: a file is there whole, or it is missing still, and what is left over is removed."""
     hold(kit, **BY_GTID)
     take_away(kit, 5)
-    kit.spec("caught-up", **BY_GTID).write(tmp_path / "spec.json")
-    arguments = [sys.executable, "-c", KILLER, kit.meta_url, str(tmp_path / "spec.json"), step]
-    ended = subprocess.run(arguments, check=False, timeout=60, capture_output=True)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    ended = runs_into(kit, step, **BY_GTID)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
 
     if step == "behind the rename":
         assert held_files(kit) == HELD
@@ -240,7 +272,7 @@ def test_another_log_with_the_same_names(kit: RelayKit) -> None:
     """By position only the bytes tell: the upstream was reset, and has all the files again, long enough."""
     hold(kit)
     take_away(kit, 2, 3)
-    kit.server.sql("RESET MASTER" if kit.server.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS")
+    reset(kit)
     kit.server.sql("SELECT SLEEP(1.1)")  # a first event is known by its second
     for number in range(FILES):
         rows(kit.server, "d", number, number, number, number)
@@ -281,7 +313,7 @@ def test_a_full_disk_is_waited_for(kit: RelayKit) -> None:
         hold(kit)
         take_away(kit, 5)
         subprocess.run(["mount", "-o", "remount,size=4m", kit.root], check=True)
-        relay = kit.start()
+        relay = kit.start(purge={"interval": 0})  # which would make room
         wait_for(lambda: kit.status().stage is Stage.PAUSED and (kit.status().error or {})["ErrCode"] == "DM-4003", 60)
         assert relay.alive()
         assert hidden(kit) == []
