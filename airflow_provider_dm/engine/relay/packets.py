@@ -92,6 +92,13 @@ class ReceiveBuffer:
     def received(self, count: int) -> None:
         self.end += count
 
+    def missing(self) -> int:
+        """How many bytes of the next packet have not come yet; 0 where that is not known."""
+        if self.end - self.start < 4:
+            return 0
+        length = int.from_bytes(self.view[self.start : self.start + 3], "little")
+        return max(0, self.start + 4 + length - self.end)
+
     def _move(self, size: int) -> None:
         held = self.end - self.start
         view = self.view if size == len(self.view) else memoryview(bytearray(size))

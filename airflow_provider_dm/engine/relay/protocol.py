@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import select
 import socket
+import ssl
 import struct
 import time
 from dataclasses import dataclass, field
@@ -183,8 +185,9 @@ class DumpStream:
 
     def receive(self) -> bool:
         """Wait up to TICK_SECONDS for bytes; whether some came. Raises StreamLost."""
+        sock = _socket_of(self.connection)
         try:
-            count = _socket_of(self.connection).recv_into(self.buffer.free())
+            count = sock.recv_into(self.buffer.free())
         except TimeoutError:
             silent = time.monotonic() - self.heard_at
             if silent > SILENCE_SECONDS:
@@ -196,13 +199,21 @@ class DumpStream:
             raise StreamLost("the upstream closed it")
         self.buffer.received(count)
         now = time.monotonic()
-        if count < FEW_BYTES and now - self.heard_at < LULL_SECONDS:
+        if count < FEW_BYTES and now - self.heard_at < LULL_SECONDS and self._has_come_to_an_end(sock):
             # The upstream is busy and sends event by event. Not to be waiting for each saves both sides most of the
             # work of sending it: the next receive gets many.
             time.sleep(LULL_SECONDS)
             now += LULL_SECONDS
         self.heard_at = now
         return True
+
+    def _has_come_to_an_end(self, sock: socket.socket) -> bool:
+        """Whether nothing more is here, and no large event on its way. (A receive gets no more than one TLS record.)"""
+        if self.buffer.missing() >= FEW_BYTES or (isinstance(sock, ssl.SSLSocket) and sock.pending()):
+            return False
+        here = select.poll()
+        here.register(sock, select.POLLIN)
+        return not here.poll(0)
 
     def event(self) -> memoryview | None:
         """The next whole event, or None when more has to be received. Raises what the upstream says instead."""

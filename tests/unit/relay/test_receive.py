@@ -1,0 +1,76 @@
+"""When a stream waits a moment before it receives again: where that gathers small events, and nowhere else."""
+
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.relay import protocol
+from airflow_provider_dm.engine.relay.packets import ReceiveBuffer
+from airflow_provider_dm.engine.relay.protocol import FEW_BYTES, DumpRequest, DumpStream
+
+SMALL = (40).to_bytes(3, "little") + b"\1\0" + bytes(39)
+LARGE = (4 * FEW_BYTES).to_bytes(3, "little") + b"\1\0" + bytes(4 * FEW_BYTES - 1)
+
+
+class Session:
+    """What a stream needs of a connection."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self._sock = ours
+
+
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    seen: list[float] = []
+    monkeypatch.setattr(protocol.time, "sleep", seen.append)
+    return seen
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[DumpStream, socket.socket]]:
+    """A stream that has just heard something, and its server's end."""
+    theirs, ours = socket.socketpair()
+    ours.settimeout(1)
+    session: Any = Session(ours)
+    stream = DumpStream(session, DumpRequest("mysql-bin.000001", 4, 7, "u"), Flavour.MYSQL)
+    stream.heard_at = time.monotonic() + 60
+    yield stream, theirs
+    theirs.close()
+    ours.close()
+
+
+def test_small_events_are_gathered(ends: tuple[DumpStream, socket.socket], naps: list[float]) -> None:
+    stream, theirs = ends
+    theirs.sendall(SMALL)
+    assert stream.receive()
+    assert len(naps) == 1
+
+
+def test_not_inside_of_a_large_event(ends: tuple[DumpStream, socket.socket], naps: list[float]) -> None:
+    """It comes in pieces, as large as TCP or TLS make them: 16 KiB with TLS."""
+    stream, theirs = ends
+    for begin in range(0, 3 * FEW_BYTES, FEW_BYTES // 4):
+        theirs.sendall(LARGE[begin : begin + FEW_BYTES // 4])
+        assert stream.receive()
+    assert naps == []
+
+
+def test_not_while_more_is_here(ends: tuple[DumpStream, socket.socket], naps: list[float]) -> None:
+    """A receive gets one TLS record, however many have come."""
+    stream, theirs = ends
+    stream.buffer = ReceiveBuffer(capacity=len(SMALL))
+    theirs.sendall(SMALL * 2)
+    assert stream.receive()
+    assert naps == []
+
+
+def test_what_is_missing_of_a_packet() -> None:
+    buffer = ReceiveBuffer()
+    for given, missing in ((LARGE[:3], 0), (LARGE[3:10], len(LARGE) - 10), (LARGE[10:], 0)):
+        buffer.free()[: len(given)] = given
+        buffer.received(len(given))
+        assert buffer.missing() == missing
