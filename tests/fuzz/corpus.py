@@ -322,6 +322,16 @@ def _partial(dice: Random) -> _Maker:
     return made
 
 
+def _decrypted(dice: Random) -> _Maker:
+    """As a server sends it that encrypts its files: only the checksums say that it is read as it is."""
+    made = _Maker("mariadb", dice)
+    made.outside(Event(codes.START_ENCRYPTION, bytes([1, 1, 0, 0, 0, *range(12)])), writer.gtid_list(0))
+    for kind in ("insert", "update", "delete"):
+        made.transaction(made.rows(Sample(THEMES["narrow"]), kind, 1))
+    made.outside(writer.rotate(b"mysql-bin.000002"))
+    return made
+
+
 def _made(flavour: str) -> Iterator[tuple[str, _Maker]]:
     def dice(name: str) -> Random:
         return Random(f"{flavour}/{name}")
@@ -348,6 +358,7 @@ def seeds() -> tuple[Seed, ...]:
             found.append(made.seed(name, checksum=True))
             bare = made.seed(name, checksum=False)
             found.append(replace(bare, name=f"{bare.name}/bare"))
+    found.append(_decrypted(Random("decrypted")).seed("decrypted", checksum=True))
     return tuple(found)
 
 

@@ -37,7 +37,9 @@ class RelayFileGone(DmError):
 
     code: ClassVar[str] = "DM-4040"
     what: ClassVar[str] = "{file} is missing in {directory}."
-    hint: ClassVar[str] = "It was purged or removed by hand. If the upstream still has it, use a new relay-dir."
+    hint: ClassVar[str] = (
+        "It was purged or removed by hand. If the upstream still has it, start or resume the relay: it is pulled again."
+    )
 
 
 @dataclass(eq=False)

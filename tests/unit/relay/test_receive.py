@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from airflow_provider_dm.engine.relay import protocol
 from airflow_provider_dm.engine.relay.packets import ReceiveBuffer
 from airflow_provider_dm.engine.relay.protocol import FEW_BYTES, DumpRequest, DumpStream
 
@@ -26,7 +25,7 @@ class Session:
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seen: list[float] = []
-    monkeypatch.setattr(protocol.time, "sleep", seen.append)
+    monkeypatch.setattr(time, "sleep", seen.append)
     return seen
 
 
