@@ -1,9 +1,11 @@
-"""A binlog from a server to a file: the relay process beside `mariadb-binlog --raw --read-from-remote-server`.
+"""A binlog from a server to a file: the relay process beside the server's own client, with `--raw` and
+`--read-from-remote-server`: mariadb-binlog, and for a MySQL source mysqlbinlog.
 
-Both pull the same finished file of the same MariaDB over loopback, by COM_BINLOG_DUMP, annotate events included, each
+Both pull the same finished file of the same server over loopback, by COM_BINLOG_DUMP, annotate events included, each
 as a process of its own into an empty folder.
 - bulk: multi-row inserts, 42 rows in an event (large events; the server's sending is what takes the time).
 - single_row: transactions of one row (small events; what is done for each event is what takes the time).
+- mysql_bulk, mysql_single_row: the same of a MySQL, over TLS, as both sides ask for it where a server has it.
 
 The clock runs from the file's appearance in the folder to its last byte there, for both; so the start of a Python
 process, its metadata DB and the login are not in the rate. `process_seconds` has the whole life of the process up to
@@ -23,7 +25,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -35,12 +37,15 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from testbed import Server, ServerSpec, running_servers
+from testbed import Flavour, Server, ServerSpec, running_servers
+from testbed.debian_sid import tree
+from testbed.mysql_apt import MYSQL
 from tests.benchmarks import workload
 from tests.benchmarks.harness import MEGA, Case, Run, Side, arguments, measure, note, publish
 from tests.benchmarks.processes import cpu_of, peak_rss_of
 from tests.benchmarks.workload import BinlogFile
 
+FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
 BULK_ROWS: Final = 600_000
 SINGLE_ROWS: Final = 120_000
 LOOK_SECONDS: Final = 0.002
@@ -118,13 +123,14 @@ def relay_spec(server: Server, file: BinlogFile, directory: Path) -> RelaySpec:
     return RelaySpec(source=source, meta_url=SecretRef(env=META_VARIABLE), launcher_pid=os.getpid())
 
 
-def mariadb_binlog(server: Server, file: BinlogFile, folder: Path) -> Run:
+def own_client(server: Server, file: BinlogFile, folder: Path) -> Run:
     """The client tool of the same version as the server."""
+    program = ["mariadb-binlog"] if server.flavour == "mariadb" else tree(MYSQL).command("mysqlbinlog")
     with empty(folder) as work:
         login = [f"--host={server.host}", f"--port={server.port}", f"--user={server.user}", "--protocol=tcp"]
         how = ["--raw", "--read-from-remote-server", f"--result-file={work}/"]
         began = time.perf_counter()
-        process = subprocess.Popen(["mariadb-binlog", "--no-defaults", *how, *login, file.name])
+        process = subprocess.Popen([*program, "--no-defaults", *how, *login, file.name])
         try:
             growth = Growth(process.pid, lambda: _is_zombie(process.pid), file.size, began)
             return growth.watch(partial(_only, work, file.name, growth))
@@ -163,35 +169,34 @@ def empty(folder: Path) -> Iterator[Path]:
 # The run
 
 
-def cases(server: Server, folder: Path) -> list[Case]:
+def cases(server: Server, folder: Path, prefix: str, peer: str) -> list[Case]:
     """Writes the files and names the comparisons."""
     note(f"writing {BULK_ROWS + SINGLE_ROWS} rows")
     files = {
-        "bulk": workload.bulk_file(server, BULK_ROWS),
-        "single_row": workload.single_row_file(server, SINGLE_ROWS),
+        f"{prefix}bulk": workload.bulk_file(server, BULK_ROWS),
+        f"{prefix}single_row": workload.single_row_file(server, SINGLE_ROWS),
     }
     return [
         Case(
             name,
             "MB",
             Side("relay", partial(relay, server, file, folder / "run")),
-            Side("mariadb-binlog --raw", partial(mariadb_binlog, server, file, folder / "run")),
+            Side(f"{peer} --raw", partial(own_client, server, file, folder / "run")),
         )
         for name, file in files.items()
     ]
 
 
-@contextmanager
-def one_server() -> Iterator[Sequence[Server]]:
-    with running_servers([ServerSpec("source", "mariadb", ("--max-binlog-size=1G",))]) as servers:
-        yield servers
-
-
 def main() -> None:
     options = arguments(__doc__, repeats=5)
-    with one_server() as servers, tempfile.TemporaryDirectory(prefix="dm-bench-") as folder:
-        outcomes = measure(cases(servers[0], Path(folder)), options.repeats, servers)
-        publish("relay", outcomes, options, servers)
+    specs = [ServerSpec(flavour, flavour, ("--max-binlog-size=1G",)) for flavour in FLAVOURS]
+    with running_servers(specs) as servers, tempfile.TemporaryDirectory(prefix="dm-bench-") as folder:
+        mariadb, mysql = servers
+        compared = [
+            *cases(mariadb, Path(folder), "", "mariadb-binlog"),
+            *cases(mysql, Path(folder), "mysql_", "mysqlbinlog"),
+        ]
+        publish("relay", measure(compared, options.repeats, servers), options, servers)
 
 
 if __name__ == "__main__":
