@@ -36,6 +36,7 @@ TICK_SECONDS: Final = 0.25
 """How long one receive waits, so that the caller can look after its clock."""
 
 FEW_BYTES: Final = 1 << 16
+MANY_BYTES: Final = 1 << 18
 LULL_SECONDS: Final = 0.001
 
 _REGISTER, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
@@ -185,9 +186,8 @@ class DumpStream:
 
     def receive(self) -> bool:
         """Wait up to TICK_SECONDS for bytes; whether some came. Raises StreamLost."""
-        sock = _socket_of(self.connection)
         try:
-            count = sock.recv_into(self.buffer.free())
+            count = self._receive_into_buffer()
         except TimeoutError:
             silent = time.monotonic() - self.heard_at
             if silent > SILENCE_SECONDS:
@@ -197,23 +197,33 @@ class DumpStream:
             raise StreamLost(error.strerror or str(error)) from error
         if count == 0:
             raise StreamLost("the upstream closed it")
-        self.buffer.received(count)
         now = time.monotonic()
-        if count < FEW_BYTES and now - self.heard_at < LULL_SECONDS and self._has_come_to_an_end(sock):
-            # The upstream is busy and sends event by event. Not to be waiting for each saves both sides most of the
-            # work of sending it: the next receive gets many.
+        if count < FEW_BYTES and now - self.heard_at < LULL_SECONDS and self.buffer.missing() < FEW_BYTES:
+            # The upstream is busy and sends event by event, none of them large. Not to be waiting for each saves both
+            # sides most of the work of sending it: the next receive gets many.
             time.sleep(LULL_SECONDS)
             now += LULL_SECONDS
         self.heard_at = now
         return True
 
-    def _has_come_to_an_end(self, sock: socket.socket) -> bool:
-        """Whether nothing more is here, and no large event on its way. (A receive gets no more than one TLS record.)"""
-        if self.buffer.missing() >= FEW_BYTES or (isinstance(sock, ssl.SSLSocket) and sock.pending()):
-            return False
-        here = select.poll()
-        here.register(sock, select.POLLIN)
-        return not here.poll(0)
+    def _receive_into_buffer(self) -> int:
+        """How many bytes came: all that are here, up to MANY_BYTES. With TLS a receive gets one record of them.
+
+        0: the end. Raises TimeoutError and what else a socket raises, if nothing came before.
+        """
+        sock, total = _socket_of(self.connection), 0
+        while not total or (total < MANY_BYTES and isinstance(sock, ssl.SSLSocket) and _has_more(sock)):
+            try:
+                count = sock.recv_into(self.buffer.free())
+            except OSError:
+                if total:  # what is wrong will be so next time, too
+                    break
+                raise
+            if not count:
+                break
+            self.buffer.received(count)
+            total += count
+        return total
 
     def event(self) -> memoryview | None:
         """The next whole event, or None when more has to be received. Raises what the upstream says instead."""
@@ -283,6 +293,15 @@ def _dump(flavour: Flavour, request: DumpRequest) -> bytes:
 def furthest_position(flavour: Flavour, *, by_gtid: bool) -> int:
     """The last position in bytes from which a stream can be asked for: COM_BINLOG_DUMP has 32 bits for it."""
     return (1 << 63) - 1 if by_gtid and flavour is Flavour.MYSQL else 0xFFFF_FFFF
+
+
+def _has_more(sock: ssl.SSLSocket) -> bool:
+    """Whether something, at least of a record, is here."""
+    if sock.pending():
+        return True
+    here = select.poll()
+    here.register(sock, select.POLLIN)
+    return bool(here.poll(0))
 
 
 def _send(sock: socket.socket, payload: bytes) -> None:

@@ -1,8 +1,12 @@
-"""When a stream waits a moment before it receives again: where that gathers small events, and nowhere else."""
+"""How a stream receives: all that is here, and with a pause where that gathers small events, and nowhere else."""
 
 import socket
+import ssl
+import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +40,7 @@ def ends() -> Iterator[tuple[DumpStream, socket.socket]]:
     ours.settimeout(1)
     session: Any = Session(ours)
     stream = DumpStream(session, DumpRequest("mysql-bin.000001", 4, 7, "u"), Flavour.MYSQL)
-    stream.heard_at = time.monotonic() + 60
+    stream.heard_at = time.monotonic() + 60  # and so it has heard something in the last millisecond
     yield stream, theirs
     theirs.close()
     ours.close()
@@ -58,13 +62,32 @@ def test_not_inside_of_a_large_event(ends: tuple[DumpStream, socket.socket], nap
     assert naps == []
 
 
-def test_not_while_more_is_here(ends: tuple[DumpStream, socket.socket], naps: list[float]) -> None:
-    """A receive gets one TLS record, however many have come."""
-    stream, theirs = ends
-    stream.buffer = ReceiveBuffer(capacity=len(SMALL))
-    theirs.sendall(SMALL * 2)
-    assert stream.receive()
+def test_all_tls_records_that_are_here_come_at_once(tmp_path: Path, naps: list[float]) -> None:
+    """A receive from such a socket gives one record, of 16 KiB at most: no pause after each."""
+    theirs, ours = encrypted(tmp_path)
+    session: Any = Session(ours)
+    stream = DumpStream(session, DumpRequest("mysql-bin.000001", 4, 7, "u"), Flavour.MYSQL)
+    with theirs, ours:
+        theirs.sendall(LARGE[: FEW_BYTES + 1])
+        assert stream.receive()
+    assert stream.buffer.end - stream.buffer.start == FEW_BYTES + 1
     assert naps == []
+
+
+def encrypted(folder: Path) -> tuple[ssl.SSLSocket, ssl.SSLSocket]:
+    """Both ends of a TLS connection: the server's, the client's."""
+    pem = folder / "server.pem"
+    how = "req -x509 -newkey rsa:2048 -nodes -subj /CN=x -keyout server.pem -out server.pem"
+    subprocess.run(["openssl", *how.split()], cwd=folder, check=True, capture_output=True)
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    server.load_cert_chain(pem)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    one, other = socket.socketpair()
+    with ThreadPoolExecutor(1) as pool:
+        accepted = pool.submit(server.wrap_socket, one, server_side=True)
+        connected = client.wrap_socket(other)
+        connected.settimeout(1)
+        return accepted.result(), connected
 
 
 def test_what_is_missing_of_a_packet() -> None:
