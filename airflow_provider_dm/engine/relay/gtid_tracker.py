@@ -8,14 +8,14 @@ Reading is lazy: the pull loop only keeps the first bytes of GTID events, and th
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
 from airflow_provider_dm.engine.binlog import events
 from airflow_provider_dm.engine.binlog.gtid_events import tagged_gtid
-from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, EventHeader
+from airflow_provider_dm.engine.binlog.header import HEADER_SIZE
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
 
@@ -23,14 +23,15 @@ HEAD_SIZE: Final = 128
 """Bytes of a GTID event, common header included, that say which transaction it opens, tag and all."""
 
 _MYSQL: Final = struct.Struct("<B16sQ")  # flags, server uuid, number
-_MARIADB: Final = struct.Struct("<QI")  # sequence, domain
+_MARIADB: Final = struct.Struct("<I10xQI")  # server id, which is in the common header; sequence, domain
+_SERVER_AT: Final = 5
 _ENOUGH: Final = 20_000
 
 
 def fold(heads: Sequence[bytes], flavour: Flavour) -> GtidSet:
     """The transactions that these GTID events open. Raises MalformedEvent."""
     if flavour is Flavour.MARIADB:
-        return MariadbGtidSet.of(_mariadb(head) for head in heads if head[4] == events.MARIADB_GTID)
+        return MariadbGtidSet.of(_last_of_domains(heads))
     plain: dict[bytes, list[int]] = {}
     found: list[tuple[Sid, Interval]] = []
     for head in heads:
@@ -42,13 +43,35 @@ def fold(heads: Sequence[bytes], flavour: Flavour) -> GtidSet:
             found.append((Sid(str(UUID(bytes=gtid.uuid)), gtid.tag), Interval(gtid.number, gtid.number)))
     for server, numbers in plain.items():
         sid = Sid(str(UUID(bytes=server)))
-        found += [(sid, Interval(number, number)) for number in numbers]
+        found += [(sid, interval) for interval in _runs(numbers)]
     return MysqlGtidSet.of(found)
 
 
-def _mariadb(head: bytes) -> MariadbGtid:
-    sequence, domain = _MARIADB.unpack_from(head, HEADER_SIZE)
-    return MariadbGtid(domain, EventHeader.parse(head).server_id, sequence)
+def _runs(numbers: Iterable[int]) -> Iterator[Interval]:
+    """Numbers as intervals, few where they follow one another."""
+    first = last = 0
+    for number in sorted(numbers):
+        if number > last + 1 or not last:
+            if last:
+                yield Interval(first, last)
+            first = number
+        last = number
+    if last:
+        yield Interval(first, last)
+
+
+def _last_of_domains(heads: Sequence[bytes]) -> Iterator[MariadbGtid]:
+    """A set takes the highest of each domain: before it is made an object of, as there are many."""
+    last: dict[int, tuple[int, int]] = {}
+    unpack, none = _MARIADB.unpack_from, (-1, -1)
+    for head in heads:
+        if head[4] == events.MARIADB_GTID:
+            server, sequence, domain = unpack(head, _SERVER_AT)
+            known = last.get(domain, none)
+            if sequence > known[0] or (sequence == known[0] and server > known[1]):
+                last[domain] = (sequence, server)
+    for domain, (sequence, server) in last.items():
+        yield MariadbGtid(domain, server, sequence)
 
 
 @dataclass
