@@ -31,7 +31,9 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.target.restored import check_not_restored
 from airflow_provider_dm.engine.target.session import target_connection
+from airflow_provider_dm.engine.target.subtask import known_subtasks
 from spark_apps.runner import SparkRunner, spark_session
 
 log = logging.getLogger(__name__)
@@ -88,12 +90,18 @@ class App:
             signal.signal(number, lambda *_: self.ask_to_stop())
 
     def claim(self, source_id: str) -> int:
-        """Lease, then generation: from here on only this run may write the subtask. Raises LeaseHeld, Fenced, …"""
+        """Lease, then generation: from here on only this run may write the subtask. Without a lease it writes no rows.
+
+        Raises LeaseHeld, RunOvertaken, Fenced, TargetWentBack, …
+        """
         task, meta_schema = self.spec.task.name, self.spec.task.meta_schema
         connection = target_connection(self.target)
-        ensure_meta_tables(connection, meta_schema)
-        known = current_generation(connection, meta_schema, task, source_id)
-        lease = self._acquire(source_id, known)
+        told = self.store.list_subtasks(task=task, source=source_id)  # before the target, which is always ahead of it
+        known = known_subtasks(connection, meta_schema, task, [source_id]).get(source_id)
+        for said in told:
+            check_not_restored(connection, meta_schema, known, said)
+        ensure_meta_tables(self.target, meta_schema)  # raises generations when it changes something
+        lease = self._acquire(source_id, current_generation(connection, meta_schema, task, source_id))
         self.leases.append(lease)
         claim_generation(self.target, meta_schema, task, source_id, lease.generation)
         return lease.generation
@@ -106,13 +114,21 @@ class App:
         return {name: ask() for name, ask in list(self._progress.items())}
 
     def _acquire(self, source_id: str, known: int) -> Lease:
-        """Waits for the lease of a holder that has died: one that is alive renews it meanwhile. Raises LeaseHeld."""
+        """Waits for the lease of a holder that has died: one that is alive renews it meanwhile.
+
+        Raises LeaseHeld, RunOvertaken.
+        """
         holder = Holder(**self.spec.holder.model_dump())
         deadline = time.monotonic() + LEASE_SECONDS + BEAT_SECONDS
         while True:
             try:
                 return self.store.acquire_lease(
-                    self.spec.task.name, source_id, holder, ttl_seconds=LEASE_SECONDS, at_least=known
+                    self.spec.task.name,
+                    source_id,
+                    holder,
+                    ttl_seconds=LEASE_SECONDS,
+                    at_least=known,
+                    launched_behind=self.spec.launched_behind.get(source_id),
                 )
             except LeaseHeld as held:
                 if time.monotonic() > deadline or self.stop.wait(min(1.0, held.remaining_seconds + 0.1)):

@@ -16,6 +16,7 @@ from pathlib import Path
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from airflow_provider_dm.engine.sync.begin import begin_incremental
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from spark_apps.app import App, Outcome, main
@@ -27,6 +28,7 @@ def work(app: App) -> Outcome:
     began = time.monotonic()
     sources = [source.config.source_id for source in app.spec.sources]
     generations = {source: app.claim(source) for source in sources}
+    begin_incremental(app.spec, generations, store=app.store, stop=app.stop)
     runner = app.runner()
     with ThreadPoolExecutor(len(sources), thread_name_prefix="sync") as pool:
         syncs = {source: pool.submit(_sync, app, runner, source, generations[source]) for source in sources}
@@ -60,6 +62,7 @@ def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]
                 "epochs": one.epochs,
                 "transactions": one.transactions,
                 "changes_applied": one.changes,
+                "contested_rows": one.contested_rows,
                 "seconds": one.seconds,
             }
             for source, one in results.items()

@@ -6,7 +6,9 @@ that the collected tests need, at once. A run of unit tests alone starts none.
     def test_a_row_arrives(source: Server, target: Server, fresh_schema: FreshSchema) -> None: ...
 
 runs for all four pairs; with `source` or `target` alone, for both flavours; `mysql_source` and the like name one.
-`mariadb11_source` is a newer MariaDB, for what only that has.
+`mariadb11_source` is a newer MariaDB, for what only that has. A test marked `hostile` gets servers whose global
+settings are such as nobody expects (`testbed.hostile`); with `DM_HOSTILE_SERVERS=1` every test does.
+A test marked `by_turns` has several cases: each runs for two of the pairs (`DM_ALL_PAIRS=1`: for all four).
 `pytest -n 2 --dist loadfile` (pytest-xdist) runs two sessions side by side, each with servers of its own; a module's
 tests stay together.
 With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run. Without, its tests are
@@ -21,11 +23,13 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pymysql
 import pytest
+from hypothesis import settings
 
 from testbed import (
     Flavour,
@@ -38,9 +42,12 @@ from testbed import (
     start_servers,
     stop_servers,
 )
+from tests import far_away as far_away_module
 from tests import short_jvms
 
 pytest.register_assert_rewrite("tests.meta_contract")  # its asserts are a test's too: they say what they saw
+settings.register_profile("patient", deadline=None)  # how long an example takes on a loaded machine says nothing
+settings.load_profile("patient")
 
 FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
 ROLES: Final = ("source", "target")
@@ -48,8 +55,12 @@ KINDS: Final[dict[str, tuple[Flavour, Series]]] = {
     "mariadb": ("mariadb", ""),
     "mysql": ("mysql", ""),
     "mariadb11": ("mariadb", "11"),
+    "hostile_mariadb": ("mariadb", ""),
+    "hostile_mysql": ("mysql", ""),
 }
 """What the first part of a server's name stands for."""
+HOSTILE: Final = "hostile"
+ALL_PAIRS: Final = os.environ.get("DM_ALL_PAIRS") == "1"
 REQUIRED: Final = os.environ.get("DM_REQUIRE_SERVERS") == "1"
 
 FreshSchema = Callable[..., str]
@@ -105,7 +116,8 @@ class ServerPool:
 def _start(name: str, root: Path) -> Server | ServerUnavailable | ServerStartFailed:
     try:
         flavour, series = KINDS[_kind_of(name)]
-        return start_servers([ServerSpec(name, flavour, series=series)], root)[0]
+        spec = ServerSpec(name, flavour, series=series)
+        return start_servers([replace(spec, hostile=True) if name.startswith(HOSTILE) else spec], root)[0]
     except (ServerUnavailable, ServerStartFailed) as error:
         return error
 
@@ -130,11 +142,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`source` and `target` stand for every flavour; both in one test, for every pair."""
     roles = [role for role in ROLES if role in metafunc.fixturenames]
+    hostile = metafunc.definition.get_closest_marker(HOSTILE) is not None
+    kinds = [f"{HOSTILE}_{flavour}" if hostile else flavour for flavour in FLAVOURS]
     if roles == ["source", "target"]:
-        pairs = [pytest.param(source, target, id=f"{source}->{target}") for source in FLAVOURS for target in FLAVOURS]
+        pairs = [pytest.param(source, target, id=f"{source}->{target}") for source in kinds for target in kinds]
         metafunc.parametrize(roles, pairs, indirect=True, scope="session")
     elif roles:
-        metafunc.parametrize(roles[0], FLAVOURS, indirect=True, scope="session")
+        metafunc.parametrize(roles[0], kinds, indirect=True, scope="session")
 
 
 def servers_of(item: pytest.Item) -> set[str]:
@@ -144,13 +158,31 @@ def servers_of(item: pytest.Item) -> set[str]:
     return names | {f"{parameters[role]}_{role}" for role in ROLES if role in parameters}
 
 
+def is_its_turn(item: pytest.Item, seen: Counter[tuple[object, ...]]) -> bool:
+    """Tell whether a case of a test that is marked `by_turns` runs for this pair of flavours. `seen`: cases before it.
+
+    Every other case for two servers of one flavour, the others for two different ones: each meets both flavours, as
+    source and as target.
+    """
+    if not item.get_closest_marker("by_turns") or ALL_PAIRS or not isinstance(item, pytest.Function):
+        return True
+    source, target = item.callspec.params["source"], item.callspec.params["target"]
+    key = (item.path, item.originalname, source, target)
+    seen[key] += 1
+    return seen[key] % 2 == (source == target)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs a server; leave out what this machine cannot run (unless servers are required)."""
     pool = config.stash[POOL]
     reasons: dict[str, ServerUnavailable | None] = {}
     kept, dropped = [], []
+    seen: Counter[tuple[object, ...]] = Counter()
     for item in items:
+        if not is_its_turn(item, seen):
+            dropped.append(item)
+            continue
         needed = servers_of(item)
         if needed:
             item.add_marker(pytest.mark.server)
@@ -238,6 +270,12 @@ def source(request: pytest.FixtureRequest, server_pool: ServerPool) -> Server:
 def target(request: pytest.FixtureRequest, server_pool: ServerPool) -> Server:
     """A downstream of either flavour; never the same server as `source`."""
     return server_pool.get(f"{request.param}_target")
+
+
+@pytest.fixture
+def far_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this test every answer of a source takes 150 ms to the product."""
+    monkeypatch.setenv(far_away_module.VARIABLE, str(far_away_module.USUAL_MS))
 
 
 @pytest.fixture(autouse=True)

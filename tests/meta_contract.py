@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.meta import lease as leases
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import LostRace, matching, read_with_now
 from airflow_provider_dm.engine.meta.database import Database
-from airflow_provider_dm.engine.meta.lease import LeaseHeld, LeaseLost
+from airflow_provider_dm.engine.meta.lease import LeaseHeld, LeaseLost, RunOvertaken
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Holder, Lease, RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.runs import RunTaken, RunUnknown
@@ -121,6 +121,23 @@ class StoreContract:
             store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0)
         store.renew_lease(newer)
 
+    def test_who_was_launched_before_a_claim_gets_nothing_behind_it(self, store: MetaStore) -> None:
+        """A driver that slept through a later run, whoever that was: of the same identity, alive, ended or expired."""
+        assert store.last_generation("t", "s") == 0
+        store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0, launched_behind=0)
+        for late in (ANNA, Holder("dag/anna", "2", "host-c")):
+            with pytest.raises(RunOvertaken) as overtaken:
+                store.acquire_lease("t", "s", late, ttl_seconds=15, at_least=0, launched_behind=0)
+            assert overtaken.value.reaction is Reaction.RETRY  # it may as well have been launched later
+        with pytest.raises(LeaseHeld):  # may be the next one when that has ended: it is asked again
+            store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_behind=0)
+        assert store.last_generation("t", "s") == 1
+        held = store.acquire_lease("t", "s", ANNA, ttl_seconds=15, at_least=0, launched_behind=1)
+        store.release_lease(held)
+        with pytest.raises(RunOvertaken, match="dag/anna"):
+            store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_behind=1)
+        assert store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_behind=2).generation == 3
+
     def test_one_who_read_before_a_renewal_does_not_get_the_lease(self, meta_url: str, store: MetaStore) -> None:
         """Between reading an expired lease and taking it, its holder came back."""
         database = Database(parse_url(meta_url))
@@ -128,7 +145,7 @@ class StoreContract:
         time.sleep(0.2)
         key = matching(tables.lease, {"task": "t", "source": "s"})
         (seen,) = database.read(lambda tx: read_with_now(tx, tables.lease, key))
-        assert leases.decide(seen, BEN, at_least=0) == leases.Grant(2)
+        assert leases.decide(seen, BEN, at_least=0, launched_behind=None) == leases.Grant(2)
         store.renew_lease(late)
         assert not leases._take(database, Lease("t", "s", 2, BEN, 15), seen)
         store.renew_lease(late)
@@ -280,6 +297,17 @@ class StoreContract:
         same = ("source", "stage", "master", "relay", "sub_dir", "caught_up", "error", "pid", "host")
         assert [getattr(found, name) for name in same] == [getattr(told, name) for name in same]
         assert store.relay_desired("s") is Stage.PAUSED
+
+    def test_whose_log_it_was_is_not_forgotten(self, store: MetaStore) -> None:
+        """A relay that starts does not know yet which sub-directory it writes."""
+        store.put_relay_status(RelayStatus("s", Stage.RUNNING, sub_dir="9f2c.000001"))
+        store.put_relay_status(RelayStatus("s", Stage.NEW, host="host-b"))
+        found = store.relay_status("s")
+        assert found is not None
+        assert (found.stage, found.host, found.sub_dir) == (Stage.NEW, "host-b", "9f2c.000001")
+        store.put_relay_status(RelayStatus("s", Stage.RUNNING, sub_dir="77aa.000002"))
+        assert (found := store.relay_status("s")) is not None
+        assert found.sub_dir == "77aa.000002"
 
     # Processes and threads
 

@@ -1,6 +1,7 @@
 """`dmctl`: migrations from the command line, without Airflow, with DM's verbs and JSON answers.
 
 main.py          arguments, dispatch, exit codes
+verbs.py         the verbs, and where each is
 output.py        what is printed: JSON for programs, text for people
 inputs.py        files and passwords into values
 run.py           `run`: the whole task in the foreground

@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.config.job import HolderSpec
 from airflow_provider_dm.engine.errors import DmError, Reaction, reaction_of
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
-from airflow_provider_dm.launch.job import App, Upstream, build_job
+from airflow_provider_dm.launch.job import App, Upstream, build_job, last_generations
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import Finished, SparkApp, Stopped
@@ -86,6 +86,7 @@ def _attempt(shop: Workshop, app: App, until: str) -> dict[str, Any]:
         upstreams=shop.upstreams,
         target=shop.inputs.target,
         meta_url=shop.meta_url,
+        launched_behind=last_generations(shop.store, shop.inputs.task.name, shop.upstreams),
         holder=shop.holder,
         until=until,
         ship_ranges=not shop.settings.is_local,

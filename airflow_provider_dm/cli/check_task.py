@@ -12,11 +12,9 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport
 from airflow_provider_dm.engine.precheck.run import run_precheck
 
-HELP = "check that a task can run: logins, grants, binlog settings, tables on both sides; changes nothing"
-
 
 def add_verbs(verbs: Verbs) -> None:
-    parser = verbs.add("check-task", check_task, HELP)
+    parser = verbs.add("check-task", check_task)
     parser.add_argument("task", metavar="TASK.yaml", type=Path)
     add_source_arguments(parser)
 

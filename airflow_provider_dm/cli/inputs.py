@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +20,12 @@ from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.config.database import DatabaseConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import upstream_of
+from airflow_provider_dm.launch.relays import upstreams_of
 from airflow_provider_dm.launch.workdir import TaskDir
 
 TARGET: Final = "target"
@@ -33,16 +34,16 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class SourceFilesDiffer(DmError):
-    """The source files given are not those that the task names."""
+class OtherSource(DmError):
+    """A source's file is given for another source."""
 
-    task: str
-    missing: str
-    unused: str
+    source: str
+    file: str
+    found: str
 
-    code: ClassVar[str] = "DM-1310"
-    what: ClassVar[str] = "task {task}: no --source file for {missing}; files not used by the task: {unused}."
-    hint: ClassVar[str] = "Give one source.yaml for each of the task's mysql-instances."
+    code: ClassVar[str] = "DM-1314"
+    what: ClassVar[str] = "{file} is the file of source {found}, not of {source}."
+    hint: ClassVar[str] = "Give the file of the source that -s names, or leave -s out where it may be."
 
 
 @dataclass(eq=False)
@@ -78,10 +79,10 @@ class Inputs:
     source_endpoints: tuple[Endpoint, ...]
     target: Endpoint
 
-    def upstreams(self, directory: TaskDir) -> tuple[Upstream, ...]:
-        """The sources with their relay directories."""
+    def upstreams(self, directory: TaskDir, until: str) -> tuple[Upstream, ...]:
+        """Return the sources with their relay directories. Asks the target where the task stands."""
         pairs = zip(self.sources, self.source_endpoints, strict=True)
-        return tuple(upstream_of(self.task, config, endpoint, directory) for config, endpoint in pairs)
+        return upstreams_of(self.task, pairs, self.target, directory, until=until)
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
@@ -161,10 +162,15 @@ _NO_PASSWORD: Final = {"password": None, "password_env": None, "password_file": 
 
 def _in_order(task: TaskConfig, found: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:
     by_id = {source.source_id: source for source in found}
-    missing = [name for name in task.source_ids if name not in by_id]
-    unused = [source.source_id for source in found if source.source_id not in task.source_ids]
-    if missing or unused or len(by_id) != len(found):
-        raise SourceFilesDiffer(task.name, ", ".join(missing) or "(none)", ", ".join(unused) or "(none)")
+    given = Counter(source.source_id for source in found)
+    wrong = {
+        "no --source file for": [name for name in task.source_ids if name not in by_id],
+        "files of sources that the task does not name:": [name for name in given if name not in task.source_ids],
+        "more than one file for": [name for name, files in given.items() if files > 1],
+    }
+    if any(wrong.values()):
+        said = (f"{what} {', '.join(names)}" for what, names in wrong.items() if names)
+        raise SourceFilesDiffer(task.name, "; ".join(said))
     return tuple(by_id[name] for name in task.source_ids)
 
 

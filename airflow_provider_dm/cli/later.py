@@ -18,13 +18,18 @@ LATER: Final[Mapping[str, str]] = {
     "resume-task": _RUN_IT,
     "operate-source": "Give the source files to each command.",
     "shard-ddl-lock": "Shard DDL is not coordinated yet: a DDL stops the task.",
+    "show-ddl-locks": "Shard DDL is not coordinated yet: a DDL stops the task.",
+    "unlock-ddl-lock": "Shard DDL is not coordinated yet: a DDL stops the task.",
     "binlog": "A binlog event cannot be skipped or replaced yet.",
     "binlog-schema": "The schema of a task cannot be changed by hand yet.",
+    "operate-schema": "The schema of a task cannot be changed by hand yet.",
     "handle-error": "A binlog event cannot be skipped or replaced yet.",
     "validation": "`dmctl run` compares all rows when it ends caught up.",
     "config": "Configuration is in your files.",
     "transfer-source": "Sources are not bound to workers here.",
     "list-member": "There are no members: every run is a process of its own.",
+    "offline-member": "There are no members: every run is a process of its own.",
+    "operate-leader": "There are no members: every run is a process of its own.",
     "encrypt": "Use `password-env`, `password-file` or an Airflow connection.",
     "decrypt": "Use `password-env`, `password-file` or an Airflow connection.",
 }
@@ -32,8 +37,8 @@ LATER: Final[Mapping[str, str]] = {
 
 def add_verbs(verbs: Verbs) -> None:
     """Known to the parser; `main` lets any arguments pass to `refuse`."""
-    for name, instead in LATER.items():
-        verbs.add(name, refuse, f"not yet. {instead}")
+    for name in LATER:
+        verbs.add(name, refuse)
 
 
 def refuse(arguments: argparse.Namespace, _output: Output) -> NoReturn:

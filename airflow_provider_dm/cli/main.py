@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from typing import cast
 
 from airflow_provider_dm import __version__
-from airflow_provider_dm.cli import check_task, later, meta, purge_relay, query_status, relay, run, stop_task
+from airflow_provider_dm.cli import later
 from airflow_provider_dm.cli.interrupts import Interrupted
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, log_to_stderr
 from airflow_provider_dm.cli.parsing import Command, Verbs
+from airflow_provider_dm.cli.verbs import VERBS
 from airflow_provider_dm.engine.errors import DmError
 
 DESCRIPTION = "Data migration for MySQL-compatible databases, with DM's task and source files."
@@ -23,8 +26,9 @@ EPILOG = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script. Returns the exit code; see output.py for what each one means."""
-    top = parser()
-    arguments, unknown = top.parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    top = parser(words)
+    arguments, unknown = top.parse_known_args(words)
     if unknown and arguments.command is not later.refuse:
         top.error(f"unrecognized arguments: {' '.join(unknown)}")
     output = Output(as_json=arguments.json)
@@ -40,16 +44,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.INTERRUPTED
 
 
-def parser() -> argparse.ArgumentParser:
-    """All verbs; --json and --verbose belong to each of them."""
+def parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser for these words: it knows all verbs, and the arguments of the one that is asked for.
+
+    --json and --verbose belong to each of them.
+    """
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="print the answer as one JSON object on stdout")
     shared.add_argument("--verbose", "-v", action="store_true", help="log on stderr what is done")
     top = argparse.ArgumentParser("dmctl", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="version", version=f"dmctl {__version__}")
-    verbs = Verbs(top.add_subparsers(dest="verb", required=True, metavar="VERB"), shared)
-    for room in (run, check_task, query_status, stop_task, relay, purge_relay, meta, later):
-        room.add_verbs(verbs)
+    described = {name: verb.help for name, verb in VERBS.items()}
+    verbs = Verbs(top.add_subparsers(dest="verb", required=True, metavar="VERB"), shared, described)
+    asked = next((VERBS[word].room for word in words if word in VERBS), None)
+    for room, names in groupby(VERBS, key=lambda name: VERBS[name].room):
+        if room == asked:
+            importlib.import_module(f"{__package__}.{room}").add_verbs(verbs)
+        else:
+            for name in names:
+                verbs.name_only(name)
     return top
 
 

@@ -10,11 +10,9 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 
-HELP = "create or upgrade the metadata DB, or check its schema version"
-
 
 def add_verbs(verbs: Verbs) -> None:
-    actions = verbs.below("meta", HELP, "migrate|check")
+    actions = verbs.below("meta", "migrate|check")
     meta_url.add_arguments(
         actions.add("migrate", migrate_schema, "create the tables, or bring them to this release's version")
     )

@@ -18,26 +18,22 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar, Final, assert_never
 
-import pymysql
-
 from airflow_provider_dm.cli.app_phase import Workshop, run_app
 from airflow_provider_dm.cli.interrupts import Interrupted
+from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, reached
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, read_subtask
-from airflow_provider_dm.engine.verify.verification import DataDiffers
-from airflow_provider_dm.launch.job import UNTIL_CAUGHT_UP
+from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks
+from airflow_provider_dm.engine.verify.errors import DataDiffers
 from airflow_provider_dm.launch.submit import SparkAppFailed
 
 ROUNDS: Final = 4
 """Comparisons of sources that move, before we say that they do not rest."""
 TABLES_NAMED: Final = 5
-
-_NO_SUCH_DATABASE_OR_TABLE: Final = frozenset({1049, 1146})
 
 
 @dataclass(eq=False)
@@ -262,15 +258,9 @@ def _end_of(endpoint: Endpoint) -> Location:
 
 
 def _subtasks(target: Endpoint, task: TaskConfig) -> list[Subtask]:
-    """What the target knows of the task; nothing when it has never seen one of our tasks."""
+    """Return what the target knows of the task; nothing when it has never seen one of our tasks."""
     with connected(target) as connection:
-        try:
-            found = [read_subtask(connection, task.meta_schema, task.name, source) for source in task.source_ids]
-        except pymysql.err.MySQLError as error:
-            if error.args and error.args[0] in _NO_SUCH_DATABASE_OR_TABLE:
-                return []
-            raise
-    return [subtask for subtask in found if subtask is not None]
+        return list(begun_subtasks(connection, task.meta_schema, task.name, task.source_ids).values())
 
 
 def _loaded(task: TaskConfig, subtasks: Sequence[Subtask]) -> bool:

@@ -27,9 +27,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, describe
-from airflow_provider_dm.launch.relays import RelayFailed
-from airflow_provider_dm.launch.submit import SparkAppFailed
+from airflow_provider_dm.engine.errors import DmError, Reaction, describe, reported_by
 
 LINE_EVERY_SECONDS: Final = 5.0
 """Progress as lines, where stderr is no terminal."""
@@ -103,7 +101,8 @@ class Output:
 
 def reported_error(error: DmError) -> dict[str, Any]:
     """As `describe`; an error that an app or a relay reported is shown as itself, not as our report of it."""
-    return error.reported if isinstance(error, SparkAppFailed | RelayFailed) else describe(error)
+    reported = reported_by(error)
+    return reported if reported is not None and "ErrCode" in reported else describe(error)
 
 
 def exit_code_of(error: DmError) -> Exit:

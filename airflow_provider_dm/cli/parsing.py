@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,18 +20,25 @@ class Subparsers(Protocol):
 
 @dataclass(frozen=True)
 class Verbs:
-    """Where verbs are added; `shared` holds the options that all of them have."""
+    """Where verbs are added; `shared` holds the options that all of them have, `described` what is said of each."""
 
     subparsers: Subparsers
     shared: argparse.ArgumentParser
+    described: Mapping[str, str]
 
-    def add(self, name: str, command: Command, description: str) -> argparse.ArgumentParser:
+    def add(self, name: str, command: Command, description: str = "") -> argparse.ArgumentParser:
         """A new verb; the caller adds its arguments."""
-        parser = self.subparsers.add_parser(name, parents=[self.shared], help=description, description=description)
+        said = description or self.described[name]
+        parser = self.subparsers.add_parser(name, parents=[self.shared], help=said, description=said)
         parser.set_defaults(command=command)
         return parser
 
-    def below(self, name: str, description: str, metavar: str) -> Verbs:
+    def below(self, name: str, metavar: str) -> Verbs:
         """A verb that has verbs of its own."""
-        parser = self.subparsers.add_parser(name, help=description, description=description)
-        return Verbs(parser.add_subparsers(dest="action", required=True, metavar=metavar), self.shared)
+        said = self.described[name]
+        parser = self.subparsers.add_parser(name, help=said, description=said)
+        return Verbs(parser.add_subparsers(dest="action", required=True, metavar=metavar), self.shared, {})
+
+    def name_only(self, name: str) -> None:
+        """A verb that is not the one asked for: the help lists it."""
+        self.subparsers.add_parser(name, help=self.described[name])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.inputs import SourceFilesDiffer
+from airflow_provider_dm.cli.inputs import OtherSource
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.cli.relay_wish import worker
@@ -36,13 +36,11 @@ from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_b
 from airflow_provider_dm.launch.relays import own_relay_directory
 from airflow_provider_dm.launch.workdir import shared_relay
 
-HELP = "remove relay files that no task needs"
-
 Json = dict[str, Any]
 
 
 def add_verbs(verbs: Verbs) -> None:
-    parser = verbs.add("purge-relay", purge_relay, HELP)
+    parser = verbs.add("purge-relay", purge_relay)
     parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", required=True, dest="sources")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--filename", "-f", metavar="FILE", help="purge all files before this one")
@@ -56,7 +54,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """DM's document; its `msg` says what was kept and for whom. Raises PurgeUnclear, SourceFilesDiffer."""
+    """DM's document; its `msg` says what was kept and for whom. Raises PurgeUnclear, OtherSource."""
     wish = wish_of(arguments)
     store, _ = meta_url.open_store(arguments)
     with store:
@@ -91,7 +89,7 @@ def _root(arguments: argparse.Namespace, source: str) -> Path:
         return shared_relay(meta_url.root_of(arguments), source)
     config = load_source(arguments.source_file)
     if config.source_id != source:
-        raise SourceFilesDiffer("purge-relay", source, config.source_id)
+        raise OtherSource(source, str(arguments.source_file), config.source_id)
     return own_relay_directory(config, meta_url.root_of(arguments))
 
 

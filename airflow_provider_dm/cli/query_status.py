@@ -16,14 +16,13 @@ from itertools import groupby
 from typing import Any, Final
 
 from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.output import Exit, Output, dm_answer
+from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 
-HELP = "show tasks, subtasks and relays as the metadata DB knows them"
 SILENT_SECONDS: Final = 30.0
 """A heartbeat comes every few seconds; who is silent for so long is gone."""
 
@@ -31,7 +30,7 @@ Json = dict[str, Any]
 
 
 def add_verbs(verbs: Verbs) -> None:
-    parser = verbs.add("query-status", query_status, HELP)
+    parser = verbs.add("query-status", query_status)
     parser.add_argument("task", metavar="TASK", nargs="?")
     parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", default=[], dest="sources")
     meta_url.add_arguments(parser)
@@ -42,11 +41,10 @@ def query_status(arguments: argparse.Namespace, output: Output) -> Exit:
     store, _ = meta_url.open_store(arguments)
     with store:
         if arguments.task or arguments.sources:
-            body = {"sources": _sources(store, arguments.task, arguments.sources)}
+            body = _of_sources(store, arguments.task, arguments.sources)
         else:
-            body = {"tasks": _tasks(store)}
-    output.answer(body, dm_answer(body))
-    return Exit.DONE
+            body = {"result": True, "msg": "", "tasks": _tasks(store)}
+    return output.document(body)
 
 
 # Reading
@@ -62,17 +60,21 @@ def _tasks(store: MetaStore) -> list[Json]:
     return answer
 
 
-def _sources(store: MetaStore, task: str | None, sources: Sequence[str]) -> list[Json]:
-    subtasks = [one for one in store.list_subtasks(task=task) if not sources or one.source in sources]
-    names = list(sources) or list(dict.fromkeys(one.source for one in subtasks))
-    return [
-        source_status(
-            name,
-            store.relay_status(name),
-            [(one, _last_run(store, one.task)) for one in subtasks if one.source == name],
-        )
-        for name in names
-    ]
+def _of_sources(store: MetaStore, task: str | None, sources: Sequence[str]) -> Json:
+    known = store.list_subtasks()
+    subtasks = [one for one in known if task in (None, one.task) and (not sources or one.source in sources)]
+    if task is not None and not any(one.task == task for one in known):
+        return {"result": False, "msg": f"task {task} has no source or not exist", "sources": []}
+    found: list[Json] = []
+    for name in sources or dict.fromkeys(one.source for one in subtasks):
+        relay = store.relay_status(name)
+        if relay is None and not any(one.source == name for one in known):
+            found.append({"result": False, "msg": f"source {name} is not known: no run has named it"})
+            continue
+        of_source = [(one, _last_run(store, one.task)) for one in subtasks if one.source == name]
+        found.append(source_status(name, relay, of_source))
+    unknown = [str(one["msg"]) for one in found if not one["result"]]
+    return {"result": not unknown, "msg": "; ".join(unknown), "sources": found}
 
 
 def _last_run(store: MetaStore, task: str) -> Run | None:
@@ -149,7 +151,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
 
 def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> Json:
     master = relay.master if relay else None
-    applied = subtask.applied
+    applied, shown = subtask.applied, _progress(subtask, run)
     return {
         "masterBinlog": binlog(master),
         "masterBinlogGtid": master.gtid_set if master else "",
@@ -160,14 +162,17 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         "synced": applied is not None
         and master is not None
         and (applied.file, applied.position) == (master.file, master.position),
-        "binlogType": _binlog_type(subtask, run),
+        # "local": from the source's relay log; "remote": pulled for this task.
+        "binlogType": str(shown.get("binlog_type", "local")),
+        # Ours: rows that wait for their places in merged tables.
+        "contested_rows": int(shown.get("contested_rows", 0)),
     }
 
 
-def _binlog_type(subtask: SubtaskStatus, run: Run | None) -> str:
-    """ "local": from the source's relay log; "remote": pulled for this task."""
+def _progress(subtask: SubtaskStatus, run: Run | None) -> Json:
+    """What the run shows of this source."""
     of_source = run.progress.get(subtask.source) if run is not None else None
-    return str(of_source.get("binlog_type", "local")) if isinstance(of_source, dict) else "local"
+    return of_source if isinstance(of_source, dict) else {}
 
 
 def relay_stage(relay: RelayStatus) -> Stage:

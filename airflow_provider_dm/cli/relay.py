@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.inputs import SourceFilesDiffer, named_variables, source_endpoint
+from airflow_provider_dm.cli.inputs import OtherSource, named_variables, source_endpoint
 from airflow_provider_dm.cli.interrupts import interrupts
 from airflow_provider_dm.cli.output import Exit, Output, dm_answer
 from airflow_provider_dm.cli.parsing import Verbs
@@ -32,11 +32,6 @@ from airflow_provider_dm.launch.workdir import private_directory
 
 log = logging.getLogger(__name__)
 
-START_HELP = "pull a source's binlog in the foreground (--source-file), or let its relay go on"
-STOP_HELP = "ask the relay of a source to end, wherever it runs"
-PAUSE_HELP = "let the relays of sources wait, and see that they do"
-RESUME_HELP = "let paused relays go on, and see that they do"
-
 
 @dataclass(eq=False)
 class SourceNotNamed(DmError):
@@ -50,17 +45,17 @@ class SourceNotNamed(DmError):
 
 
 def add_verbs(verbs: Verbs) -> None:
-    start = verbs.add("start-relay", start_relay, START_HELP)
+    start = verbs.add("start-relay", start_relay)
     start.add_argument("--source", "-s", metavar="SOURCE-ID", help="with --source-file: checked against the file")
     start.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, help="run the relay here until it is stopped")
     start.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[])
     _add_workers(start)
-    stop = verbs.add("stop-relay", stop_relay, STOP_HELP)
+    stop = verbs.add("stop-relay", stop_relay)
     _add_sources(stop)
     _add_workers(stop)
-    pause = verbs.add("pause-relay", partial(_operate, op="PauseRelay", stage=Stage.PAUSED), PAUSE_HELP)
+    pause = verbs.add("pause-relay", partial(_operate, op="PauseRelay", stage=Stage.PAUSED))
     _add_sources(pause)
-    resume = verbs.add("resume-relay", partial(_operate, op="ResumeRelay", stage=Stage.RUNNING), RESUME_HELP)
+    resume = verbs.add("resume-relay", partial(_operate, op="ResumeRelay", stage=Stage.RUNNING))
     _add_sources(resume)
     for parser in (start, stop, pause, resume):
         meta_url.add_arguments(parser)
@@ -94,7 +89,7 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
     config = load_source(arguments.source_file)
     config.require_supported()
     if arguments.source and arguments.source != config.source_id:
-        raise SourceFilesDiffer("start-relay", arguments.source, config.source_id)
+        raise OtherSource(arguments.source, str(arguments.source_file), config.source_id)
     root = meta_url.root_of(arguments)
     directory = own_relay_directory(config, root)
     endpoint = source_endpoint(config, named_variables(arguments.password_env, os.environ), os.environ)

@@ -20,19 +20,18 @@ from airflow_provider_dm.cli.interrupts import Interrupted, interrupts
 from airflow_provider_dm.cli.migration import RowsDiffer, SourcesNotQuiet, Summary, migrate
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
 from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
 from airflow_provider_dm.engine.precheck.result import PrecheckFailed
-from airflow_provider_dm.launch.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER, checked_until, local_holder
+from airflow_provider_dm.launch.job import checked_until, local_holder
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.relays import Relays, forget_private
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.workdir import TaskDir
-
-HELP = "run a task in the foreground: precheck, full migration, incremental sync, verification"
 
 
 @dataclass(eq=False)
@@ -48,7 +47,7 @@ class UntilAmbiguous(DmError):
 
 
 def add_verbs(verbs: Verbs) -> None:
-    parser = verbs.add("run", run, HELP)
+    parser = verbs.add("run", run)
     parser.add_argument("task", metavar="TASK.yaml", type=Path)
     add_source_arguments(parser)
     parser.add_argument(
@@ -87,9 +86,9 @@ def _run(
     arguments: argparse.Namespace, output: Output, inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret
 ) -> Exit:
     began, summary = time.monotonic(), Summary()
-    upstreams = inputs.upstreams(directory)
     try:
         require_precheck(inputs, output)
+        upstreams = inputs.upstreams(directory, arguments.until)
         summary.seconds["precheck"] = time.monotonic() - began
         directory.forget_old_runs()
         with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:

@@ -17,11 +17,9 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.cli.query_status import SILENT_SECONDS
 from airflow_provider_dm.engine.meta.model import Run, Stage, SubtaskStatus
 
-HELP = "forget a task that has ended: relay files are not kept for it any more"
-
 
 def add_verbs(verbs: Verbs) -> None:
-    parser = verbs.add("stop-task", stop_task, HELP)
+    parser = verbs.add("stop-task", stop_task)
     parser.add_argument("task", metavar="TASK")
     parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", default=[], dest="sources")
     meta_url.add_arguments(parser)

@@ -16,6 +16,14 @@ from typing import Any, ClassVar, Final
 
 LONGEST_FIELD: Final = 2000
 """Characters of one field in a message."""
+MIGRATE_AGAIN: Final = "migrate in full again with another task (another name), its target tables emptied before"
+"""What leads out where a task cannot go on: its name stands for what was applied, and a copy wants empty tables."""
+GO_ON_BEHIND: Final = (
+    "go on behind it with another task (another name, task-mode incremental, its `meta` behind that place)"
+)
+"""The same, where one thing in the log cannot be applied and was made by hand."""
+UNFORESEEN: Final = "Look at the log of this run; if it comes again, please report it with that log."
+"""The workaround for what is none of our errors."""
 
 
 class Scope(Enum):
@@ -39,7 +47,8 @@ class DmError(Exception):
     """Base of all errors. Subclasses are dataclasses whose fields are what the message needs; no field is a secret.
 
     `what` is a `str.format` template over the fields; a tuple is written as a list with commas, of what is very long
-    (a GTID set with many gaps) only the beginning.
+    (a GTID set with many gaps) only the beginning. `hint` is what a person can do. An error whose way out depends on
+    its fields overrides `workaround`; none has an empty one.
     """
 
     code: ClassVar[str] = "DM-0000"
@@ -52,10 +61,19 @@ class DmError(Exception):
         """Field name -> value, for JSON output and the metadata DB."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    def happened(self) -> str:
+        """Return what happened, and where."""
+        return self.what.format(**{name: _said(value) for name, value in self.details().items()})
+
+    def workaround(self) -> str:
+        """Return what a person can do; of an error that only passes on what a child process said, what that says."""
+        reported = reported_by(self)
+        return self.hint if reported is None else str(reported.get("Workaround") or UNFORESEEN)
+
     def message(self) -> str:
-        """What happened and what to do, without code and scope."""
-        happened = self.what.format(**{name: _said(value) for name, value in self.details().items()})
-        return f"{happened} {self.hint}".rstrip()
+        """Return what happened and what to do, without code and scope."""
+        happened, workaround = self.happened(), self.workaround()
+        return happened if workaround in happened else f"{happened} {workaround}"
 
     def __str__(self) -> str:
         return f"[{self.code} {self.scope.value}] {self.message()}"
@@ -83,7 +101,10 @@ class NotSupportedYet(DmError):
     way_out: str
 
     code: ClassVar[str] = "DM-1900"
-    what: ClassVar[str] = "{feature} is not supported yet ({where}). {way_out}"
+    what: ClassVar[str] = "{feature} is not supported yet ({where})."
+
+    def workaround(self) -> str:
+        return self.way_out
 
 
 @dataclass(eq=False)
@@ -100,10 +121,16 @@ class InvariantBroken(DmError):
 
 def reaction_of(error: DmError) -> Reaction:
     """As the error says; one that only passes on what a child process said (`reported`), as that error says."""
-    reported = getattr(error, "reported", None)
-    if not isinstance(reported, dict) or "Reaction" not in reported:
+    reported = reported_by(error)
+    if reported is None or "Reaction" not in reported:
         return error.reaction
     return Reaction(reported["Reaction"])
+
+
+def reported_by(error: DmError) -> dict[str, Any] | None:
+    """Return the error of a child process, as `describe` wrote it there, that this one passes on; None for most."""
+    reported = getattr(error, "reported", None)
+    return reported if isinstance(reported, dict) else None
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -118,7 +145,7 @@ def describe(error: BaseException) -> dict[str, Any]:
             "ErrClass": type(error).__name__,
             "ErrScope": error.scope.value,
             "Message": error.message(),
-            "Workaround": error.hint,
+            "Workaround": error.workaround(),
             "Reaction": reaction_of(error).value,
         }
     return {
@@ -126,6 +153,6 @@ def describe(error: BaseException) -> dict[str, Any]:
         "ErrClass": type(error).__name__,
         "ErrScope": Scope.INTERNAL.value,
         "Message": str(error),
-        "Workaround": "",
+        "Workaround": UNFORESEEN,
         "Reaction": Reaction.RETRY.value,
     }

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.target.subtask import Subtask
 
 DEFAULT_META_SCHEMA: Final = "dm_meta"
-_NO_SUCH_DATABASE_OR_TABLE: Final = frozenset({1049, 1146})
 
 
 class CheckpointHook(BaseHook):
@@ -32,16 +31,10 @@ class CheckpointHook(BaseHook):
 
         Raises what connecting raises.
         """
-        import pymysql
-
-        from airflow_provider_dm.engine.target.subtask import read_subtask
+        from airflow_provider_dm.engine.target.subtask import known_subtasks
 
         session = DmDatabaseHook(self.target_conn_id, name="target").get_conn()
         try:
-            return read_subtask(session, self.meta_schema, task, source_id)
-        except pymysql.err.MySQLError as error:
-            if error.args and error.args[0] in _NO_SUCH_DATABASE_OR_TABLE:
-                return None
-            raise
+            return known_subtasks(session, self.meta_schema, task, [source_id]).get(source_id)
         finally:
             session.close()

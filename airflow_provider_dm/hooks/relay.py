@@ -33,7 +33,7 @@ class RelayLogHook(BaseHook):
     """List a relay's files, see its status, ask it to stop, purge what no task needs.
 
     :param dm_meta_conn_id: connection of type ``dm_meta``; ``[dm] metadata_conn_id`` by default
-    :param relay_dir: directory of the relay log; by default the shared one of the source in the work directory
+    :param relay_dir: the source's ``relay-dir``; a relative one is in the work directory, with a folder per source
     """
 
     def __init__(self, dm_meta_conn_id: str | None = None, *, relay_dir: str | None = None) -> None:
@@ -45,7 +45,7 @@ class RelayLogHook(BaseHook):
         """Where the relay log of this source lies on this machine."""
         from airflow_provider_dm.launch.workdir import shared_relay
 
-        return Path(self.relay_dir) if self.relay_dir else shared_relay(settings.work_root(), source_id)
+        return shared_relay(settings.work_root(), source_id, self.relay_dir or "")
 
     def list_files(self, source_id: str) -> list[RelayFile]:
         """All binlog files of the relay log on this machine, oldest first. Raises RelayDirectoryUnusable."""

@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from airflow_provider_dm.engine.config.job import HolderSpec, JobSpec, SourceSpec
+from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, HolderSpec, JobSpec, SourceSpec, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.secrets import SecretEnvironment
 
 App = Literal["full_migration", "incremental_sync", "verify"]
-UNTIL_CAUGHT_UP, UNTIL_FOREVER = "caught-up", "forever"
 
 
 @dataclass(frozen=True)
@@ -56,13 +55,15 @@ def build_job(
     upstreams: Sequence[Upstream],
     target: Endpoint,
     meta_url: Secret,
+    launched_behind: Mapping[str, int],
     holder: HolderSpec,
     until: str = UNTIL_CAUGHT_UP,
     run_id: str | None = None,
     ship_ranges: bool = False,
     launcher_pid: int | None = None,
 ) -> Job:
-    """The job of one app. `run_id` None: a fresh one. `launcher_pid` None: this process.
+    """The job of one app. `run_id` None: a fresh one. `launcher_pid` None: this process. `launched_behind`:
+    `last_generations` of now.
 
     Raises InvalidLocation when `until` is neither "caught-up" nor "forever" nor FILE:POSITION.
     """
@@ -78,8 +79,14 @@ def build_job(
         until=checked_until(until),
         ship_ranges=ship_ranges,
         launcher_pid=launcher_pid or os.getpid(),
+        launched_behind=dict(launched_behind),
     )
     return Job(spec, secrets)
+
+
+def last_generations(store: MetaStore, task: str, upstreams: Sequence[Upstream]) -> dict[str, int]:
+    """Return what is claimed of a task by now: a run that is launched now gives way to whoever claims later."""
+    return {one.source_id: store.last_generation(task, one.source_id) for one in upstreams}
 
 
 def source_spec(upstream: Upstream, secrets: SecretEnvironment) -> SourceSpec:
@@ -94,7 +101,8 @@ def source_spec(upstream: Upstream, secrets: SecretEnvironment) -> SourceSpec:
 
 def checked_until(until: str) -> str:
     """Raises InvalidLocation."""
-    return until if until in (UNTIL_CAUGHT_UP, UNTIL_FOREVER) else str(Location.parse(until))
+    place = place_of(until)
+    return until if place is None else str(place)
 
 
 def new_run_id(task: str, app: str) -> str:

@@ -1,8 +1,8 @@
 """A relay that outlives whoever starts it: a process that no launcher holds, watched through the metadata DB alone.
 
 `ensure` leaves one living relay of the source, whoever runs it. One that another machine reports of is taken as it is.
-Here, the directory's lock decides: a second process ends at once, saying so, and the first is watched instead. A relay
-that cannot start says why while its starter still looks, so that a wrong password never becomes a silence.
+Here, the directory's lock decides: while it is held no second process is started, and the first is watched instead. A
+relay that cannot start says why while its starter still looks, so that a wrong password never becomes a silence.
 
 Beside the log lies a note of the process that was started here (`<log folder>/relay-<source>.detached`). Whoever
 watches a relay may end it only if the note names it: another one may be a person's, or that of a running sync.
@@ -24,7 +24,7 @@ from typing import ClassVar, Final
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.lock import RelayLocked
+from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
 from airflow_provider_dm.engine.relay.process import EXIT_ERROR, EXIT_FINISHED, RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.launch.relay_watch import Finished, Life, Stopped, is_alive
@@ -89,22 +89,20 @@ class DetachedRelay:
                 return Stopped()
             if self._lives_elsewhere():
                 return Life(time.time(), deaths)
-            began = time.time()
-            code = self._start()
-            if code is None:
-                return Life(began, deaths)
-            assert self.process is not None
-            if code == EXIT_FINISHED:
-                return self._as_asked()
-            reported = self.process.error() if code == EXIT_ERROR else None
-            self.process = None
-            if reported is not None and reported.get("ErrCode") == RelayLocked.code:
+            began, code = time.time(), EXIT_ERROR
+            holder = holder_of(Path(self.spec.source.relay_dir))
+            if holder is None:
+                started = self._start()
+                if started is None:
+                    return Life(began, deaths)
+                if started == EXIT_FINISHED:
+                    return self._as_asked()
+                code, holder = started, self._who_was_faster(started)
+            if holder is not None:
                 if self._other_lives():
                     return Life(time.time(), deaths)
                 if deaths >= DEATHS_ALLOWED:
-                    raise RelayHangs(self.source_id, str(reported.get("Message")))
-            elif reported is not None:
-                raise RelayFailed(self.source_id, reported)
+                    raise RelayHangs(self.source_id, holder)
             deaths += 1
             if deaths > DEATHS_ALLOWED:
                 raise RelayKeepsDying(self.source_id, deaths, code, str(self.log_path), self.masked(self.tail()))
@@ -175,6 +173,15 @@ class DetachedRelay:
         if code is None:
             self._note.write_text(json.dumps({"pid": process.pid, "host": socket.gethostname()}))
         return code
+
+    def _who_was_faster(self, code: int) -> str | None:
+        """Return the other relay that holds the directory, if that is why ours ended. Raises RelayFailed."""
+        assert self.process is not None
+        reported = self.process.error() if code == EXIT_ERROR else None
+        self.process = None
+        if reported is not None and reported.get("ErrCode") != RelayLocked.code:
+            raise RelayFailed(self.source_id, reported)
+        return None if reported is None else str(reported.get("Message"))
 
     def _is_settled(self, status: RelayStatus) -> bool:
         """One that ends at a goal is given the time for it: what is short needs no watching."""

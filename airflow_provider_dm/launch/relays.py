@@ -2,8 +2,8 @@
 
 An app reads binlogs from relay directories only, so each source needs a relay that writes one. A source with
 `enable-relay: true` has a directory of its own, shared by its tasks: if some relay (`dmctl start-relay`, an operator)
-already writes it, ours steps back and looks again later. Every other source gets a private directory below the task,
-bounded by `spool-limit-mb` (engine/relay/spool.py).
+already writes it, none is started here until that one is gone. Every other source gets a private directory below the
+task, bounded by `spool-limit-mb` (engine/relay/spool.py).
 
 A relay reconnects by itself; it ends only when a person has to look (exit code 2, typed error), or when it dies. Deaths
 are answered by a restart, with growing pauses. What ends the relay of a private directory ends the work. A shared one
@@ -21,19 +21,22 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
+from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.engine.relay.lock import RelayLocked
+from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
 from airflow_provider_dm.engine.relay.process import RelayProcess, error_in
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks, noted_place
 from airflow_provider_dm.launch.job import App, Upstream, source_spec
 from airflow_provider_dm.launch.secrets import SecretEnvironment
 from airflow_provider_dm.launch.workdir import TaskDir, private_directory, quoted, shared_relay
@@ -42,6 +45,8 @@ LOOK_EVERY_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 5.0
 FIRST_PAUSE_SECONDS: Final = 0.5
 LONGEST_PAUSE_SECONDS: Final = 30.0
+STAND_BY_SECONDS: Final = 1.0
+"""Between two looks whether a directory has no writer any more."""
 STEADY_SECONDS: Final = 60.0
 """A relay that lived so long has recovered: its earlier deaths are forgotten."""
 DEATHS_ALLOWED: Final = 8
@@ -81,6 +86,7 @@ class RelayKeepsDying(DmError):
         "the relay of source {source} died {deaths} times in a row, last with exit code {exit_code}. "
         "The end of its log ({log_path}):\n{tail}\n"
     )
+    hint: ClassVar[str] = "Cure what the log names, then start it again: the relay goes on from what is on disk."
 
 
 @dataclass(eq=False)
@@ -103,24 +109,61 @@ def relay_directory(config: SourceConfig, task: TaskDir) -> Path:
 
 
 def own_relay_directory(config: SourceConfig, root: Path) -> Path:
-    """The relay directory that belongs to a source: `relay-dir`, else a place below the work directory's root."""
-    return Path(config.relay_dir).expanduser().absolute() if config.relay_dir else shared_relay(root, config.source_id)
+    """Return the relay directory that belongs to a source (see `shared_relay`). `root`: the work directory."""
+    return shared_relay(root, config.source_id, config.relay_dir)
 
 
 def prepare_relay_directory(config: SourceConfig, path: Path) -> None:
-    """Make it ours alone; a directory that the user named keeps the mode that the user gave it.
+    """Make it ours alone; a directory outside the work directory keeps the mode that the user gave it.
 
     Raises WorkDirNotPrivate.
     """
-    if not config.relay_dir:
+    if not Path(config.relay_dir).expanduser().is_absolute():
         private_directory(path)
 
 
-def upstream_of(task: TaskConfig, config: SourceConfig, endpoint: Endpoint, directory: TaskDir) -> Upstream:
-    """A source of a task, with the places of its logs. Raises InvalidLocation for a bad `meta` of the task."""
-    private = SpoolSpec(
-        task=task.name, limit_bytes=config.spool_limit_mb << 20, start=task.subtask(config.source_id).start
+def upstreams_of(
+    task: TaskConfig,
+    sources: Iterable[tuple[SourceConfig, Endpoint]],
+    target: Endpoint,
+    directory: TaskDir,
+    *,
+    until: str = UNTIL_FOREVER,
+) -> tuple[Upstream, ...]:
+    """Return the sources of a task with their logs.
+
+    A private one begins where the target says that the task stands, and ends where the run will (`until`), if that is a
+    location.
+
+    Raises what connecting to the target raises, and InvalidLocation for a bad `meta` of the task.
+    """
+    pairs = list(sources)
+    known: Mapping[str, Subtask] = {}
+    if not all(config.enable_relay for config, _ in pairs):
+        with connected(target) as connection:
+            known = known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
+    return tuple(
+        upstream_of(task, config, endpoint, directory, known=known.get(config.source_id), until=until)
+        for config, endpoint in pairs
     )
+
+
+def upstream_of(
+    task: TaskConfig,
+    config: SourceConfig,
+    endpoint: Endpoint,
+    directory: TaskDir,
+    *,
+    known: Subtask | None = None,
+    until: str = UNTIL_FOREVER,
+) -> Upstream:
+    """Return a source of a task, with the places of its logs. `known`: what the target knows of it.
+
+    Raises InvalidLocation for a bad `meta` of the task.
+    """
+    start = noted_place(known, task.subtask(config.source_id).start)
+    limit = config.spool_limit_mb << 20
+    private = SpoolSpec(task=task.name, limit_bytes=limit, start=start, until=place_of(until))
     return Upstream(
         config=config,
         endpoint=endpoint,
@@ -196,7 +239,7 @@ def _after_end(
         return GiveUp(RelayStopped(source))
     if exit_code == _TYPED_ERROR and reported is not None:
         if reported.get("ErrCode") == RelayLocked.code:
-            return StandBack(LONGEST_PAUSE_SECONDS)
+            return StandBack(STAND_BY_SECONDS)
         return GiveUp(RelayFailed(source, dict(reported)))
     if deaths > DEATHS_ALLOWED:
         return GiveUp(RelayKeepsDying(source, deaths, exit_code, str(log_path), tail))
@@ -220,6 +263,7 @@ class _Kept:
     log_from: int = 0
     """Size of the log when it was started: what is before was written by its predecessors."""
     deaths: int = 0
+    standing_by: bool = False
 
 
 class Relays:
@@ -296,7 +340,6 @@ class Relays:
                 log.warning("the relay of %s ended after %.1f s, %d in a row; restarting", source, lived, deaths)
                 kept.deaths, kept.start_at = deaths, now + pause * random.uniform(0.8, 1.2)
             case StandBack(pause):
-                log.info("another relay serves %s", source)
                 kept.deaths, kept.start_at = 0, now + pause
             case DoWithout(error, pause):
                 log.error("%s A sync pulls from the upstream itself until the relay works again.", error)
@@ -323,7 +366,15 @@ def _keep(upstream: Upstream, meta_url: Secret, log_dir: Path) -> _Kept:
 
 
 def _start(kept: _Kept) -> None:
+    """Unless another relay writes the directory: then it is looked at again."""
     prepare_relay_directory(kept.upstream.config, kept.upstream.relay_dir)
+    holder = holder_of(kept.upstream.relay_dir)
+    if holder is not None:
+        if not kept.standing_by:
+            log.info("another relay serves %s (%s)", kept.upstream.source_id, holder)
+        kept.standing_by, kept.start_at = True, time.monotonic() + STAND_BY_SECONDS
+        return
+    kept.standing_by = False
     kept.log_from = kept.log_path.stat().st_size if kept.log_path.exists() else 0
     kept.process = RelayProcess.start(kept.spec, {**os.environ, **kept.secrets.variables}, kept.log_path)
     kept.started_at = time.monotonic()

@@ -10,14 +10,16 @@ engine as an archive; with a local master they import what the launcher imports.
 
 from __future__ import annotations
 
+import importlib.util
+import marshal
 import os
 import sys
 import sysconfig
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import util
 from pathlib import Path
+from types import CodeType
 from typing import ClassVar, Final
 
 import airflow_provider_dm
@@ -39,6 +41,14 @@ LOCAL_CONF: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+LOCAL_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What a JVM on this machine is started with unless somebody says anything about it: it only passes bytes on to Python,
+and half of what it computes otherwise is the compiling and collecting of code and data that it will not meet again."""
+_DEFAULT_OPTIONS: Final = "spark.driver.defaultJavaOptions"
+_OPTION_KEYS: Final = (_DEFAULT_OPTIONS, "spark.driver.extraJavaOptions")
+_OPTION_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+_LAUNCHER_OPTIONS: Final = "SPARK_LAUNCHER_OPTS"
+"""Of the JVM that only prints the command line of the other one."""
 TASK_ATTEMPTS: Final = 4
 """`local[N]` never retries a task; `local[N,4]` behaves as a cluster does."""
 _ARCHIVE_DATE: Final = (1980, 1, 1, 0, 0, 0)
@@ -88,14 +98,21 @@ class Command:
 
 
 def spark_submit_command(
-    spec: JobSpec, *, script: Path, job_file: Path, settings: SparkSettings, java_home: Path, python_path: str = ""
+    spec: JobSpec,
+    *,
+    script: Path,
+    job_file: Path,
+    settings: SparkSettings,
+    java_home: Path,
+    environ: Mapping[str, str],
 ) -> Command:
     """The command that runs `script` on `spec`, which lies in `job_file`.
 
-    For a cluster master the engine's archive is written beside the job file. `python_path` is the PYTHONPATH that the
-    app inherits. Raises SparkAppMissing when Spark itself is not found.
+    For a cluster master the engine's archive is written beside the job file. `environ` is what the app inherits. Raises
+    SparkAppMissing when Spark itself is not found.
     """
     spark_home = _package_directory("pyspark")
+    java_options = local_java_options(settings, environ, spark_home)
     archive = () if settings.is_local else ("--py-files", str(engine_archive(job_file.parent / "engine.zip")))
     argv = (
         str(spark_home / "bin" / "spark-submit"),
@@ -104,7 +121,7 @@ def spark_submit_command(
         *("--name", f"dm-{spec.task.name}-{spec.app}"),
         *("--driver-memory", settings.driver_memory),
         *archive,
-        *(argument for item in spark_conf(settings).items() for argument in ("--conf", "=".join(item))),
+        *(argument for item in spark_conf(settings, java_options).items() for argument in ("--conf", "=".join(item))),
         str(script),
         str(job_file),
     )
@@ -113,16 +130,37 @@ def spark_submit_command(
         "JAVA_HOME": str(java_home),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(_python_path(python_path)),
+        "PYTHONPATH": os.pathsep.join(_python_path(environ.get("PYTHONPATH", ""))),
         "PYTHONUNBUFFERED": "1",
     }
+    if java_options and _LAUNCHER_OPTIONS not in environ:
+        environment[_LAUNCHER_OPTIONS] = java_options
     return Command(argv, environment, script)
 
 
-def spark_conf(settings: SparkSettings) -> dict[str, str]:
-    """Name -> value, the user's last."""
+def spark_conf(settings: SparkSettings, java_options: str = "") -> dict[str, str]:
+    """Name -> value, the user's last. `java_options`: of the driver's JVM."""
     local = LOCAL_CONF if settings.is_local else {}
-    return {**ENGINE_CONF, **local, "spark.ui.enabled": str(settings.ui).lower(), **settings.conf}
+    java = {_DEFAULT_OPTIONS: java_options} if java_options else {}
+    return {**ENGINE_CONF, **local, **java, "spark.ui.enabled": str(settings.ui).lower(), **settings.conf}
+
+
+def local_java_options(settings: SparkSettings, environ: Mapping[str, str], spark_home: Path) -> str:
+    """Return our options for the JVM: none on a cluster, and none where anybody else has some.
+
+    They are not added to others', as a JVM that is told of two garbage collectors does not start. Others' may be in the
+    settings' `conf`, in Spark's own defaults file, or in the environment.
+    """
+    if not settings.is_local or any(environ.get(name) for name in _OPTION_VARIABLES):
+        return ""
+    if any(key in settings.conf for key in _OPTION_KEYS):
+        return ""
+    try:
+        folder = Path(environ.get("SPARK_CONF_DIR") or spark_home / "conf")
+        said = (folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        said = ""
+    return "" if any(line.strip().startswith(_OPTION_KEYS) for line in said.splitlines()) else LOCAL_JAVA_OPTIONS
 
 
 def app_script(app: str) -> Path:
@@ -143,15 +181,39 @@ def _apps_directory() -> Path:
 
 
 def engine_archive(path: Path) -> Path:
-    """The engine and the apps as one archive for `--py-files`: the same bytes for the same files, so caches hold."""
-    members = sorted(_archive_members())
+    """Write the engine and the apps as one archive for `--py-files`: the same bytes for the same files, so caches hold.
+
+    Beside each source stands its compiled form: Python cannot write one into an archive, so every worker would compile
+    what it imports, which takes as long again. A worker of another Python version takes the source.
+    """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for name, file in members:
-            entry = zipfile.ZipInfo(name, _ARCHIVE_DATE)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, file.read_bytes())
+        for name, file in sorted(_archive_members()):
+            content = file.read_bytes()
+            _add(archive, name, content)
+            if name.endswith(".py"):
+                _add(archive, f"{name}c", compiled(name, content))
     return path
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, _ARCHIVE_DATE)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, content)
+
+
+def compiled(name: str, source: bytes) -> bytes:
+    """Return a module's .pyc, to be believed without a look at the source's date (PEP 552)."""
+    code = compile(source, name, "exec", dont_inherit=True)
+    flags = (1).to_bytes(4, "little")
+    return importlib.util.MAGIC_NUMBER + flags + importlib.util.source_hash(source) + _marshalled(code)
+
+
+def _marshalled(code: CodeType) -> bytes:
+    try:
+        return marshal.dumps(code, 2)  # the newest format that does not depend on what else the process holds
+    except ValueError:
+        return marshal.dumps(code)  # Python 3.14 has constants that the older ones do not know
 
 
 def _archive_members() -> Iterator[tuple[str, Path]]:
@@ -180,7 +242,7 @@ def _engine_root() -> Path:
 
 def _package_directory(name: str) -> Path:
     """Where a package lies, without importing it. Raises SparkAppMissing."""
-    found = util.find_spec(name)
+    found = importlib.util.find_spec(name)
     places = list(found.submodule_search_locations or ()) if found is not None else []
     if not places:
         raise SparkAppMissing(name, "no such package")

@@ -150,7 +150,7 @@ class SparkApp:
             job_file=job_file,
             settings=settings or SparkSettings(),
             java_home=ready.java.home,
-            python_path=environ.get("PYTHONPATH", ""),
+            environ=environ,
         )
         log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, ready.pyspark_version)
         process = subprocess.Popen(

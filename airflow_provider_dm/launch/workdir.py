@@ -141,9 +141,14 @@ class TaskDir:
             os.close(descriptor)
 
 
-def shared_relay(root: Path, source_id: str) -> Path:
-    """Where the relay log of a source with `enable-relay: true` lies when its configuration names no `relay-dir`."""
-    return root / "relay" / quoted(source_id)
+def shared_relay(root: Path, source_id: str, relay_dir: str = "") -> Path:
+    """Return where the relay log of a source with `enable-relay: true` lies.
+
+    An absolute `relay-dir` is the directory itself. A relative one, `relay` when none is given, lies below the work
+    directory and has a folder for each source: DM's template gives all of them the same.
+    """
+    named = Path(relay_dir or "relay").expanduser()
+    return named if named.is_absolute() else root / named / quoted(source_id)
 
 
 def quoted(name: str) -> str:

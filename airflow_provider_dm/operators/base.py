@@ -159,28 +159,29 @@ class DmSparkAppOperator(DmTaskOperator):
     def _run(self, context: Context) -> dict[str, Any]:
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.job import build_job
+        from airflow_provider_dm.launch.job import build_job, last_generations
         from airflow_provider_dm.launch.relays import forget_private
         from airflow_provider_dm.launch.workdir import TaskDir
 
         inputs = self.read_inputs()  # step 1: everything that can be wrong before anything runs
         metadata = DmMetadataHook(self.dm_meta_conn_id)
         directory = TaskDir.of(inputs.task.name, settings.work_root())
-        upstreams = inputs.upstreams(directory)
-        job = build_job(
-            app=self.app,
-            task=inputs.task,
-            upstreams=upstreams,
-            target=inputs.target,
-            meta_url=metadata.url(),
-            holder=holder_of(context["ti"]),
-            until=self.until,
-            ship_ranges=not self.hook.settings().is_local,
-        )
-        mask(*job.secrets.variables.values())
-        context["ti"].xcom_push(key=RUN_ID_KEY, value=job.spec.run_id)
-        run_dir = directory.run(job.spec.run_id)
+        upstreams = inputs.upstreams(directory, self.until)
         with metadata.get_store() as store:
+            job = build_job(
+                app=self.app,
+                task=inputs.task,
+                upstreams=upstreams,
+                target=inputs.target,
+                meta_url=metadata.url(),
+                launched_behind=last_generations(store, inputs.task.name, upstreams),
+                holder=holder_of(context["ti"]),
+                until=self.until,
+                ship_ranges=not self.hook.settings().is_local,
+            )
+            mask(*job.secrets.variables.values())
+            context["ti"].xcom_push(key=RUN_ID_KEY, value=job.spec.run_id)
+            run_dir = directory.run(job.spec.run_id)
             outcome = self._run_beside_relays(job, upstreams, run_dir, store)  # step 2
             result = self._result_of(outcome)
         if self.needs_relays and self.app == "incremental_sync":

@@ -21,13 +21,13 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig, UnknownSource
+from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig, UnknownSource
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task, source_of, task_of
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.hooks.database import endpoint_of
 from airflow_provider_dm.hooks.errors import ConnectionMissing, PasswordInDag
 from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import upstream_of
+from airflow_provider_dm.launch.relays import upstreams_of
 from airflow_provider_dm.launch.workdir import TaskDir
 
 TARGET: Final = "target"
@@ -47,10 +47,10 @@ class Inputs:
     source_endpoints: tuple[Endpoint, ...]
     target: Endpoint
 
-    def upstreams(self, directory: TaskDir) -> tuple[Upstream, ...]:
-        """The sources with their relay directories."""
+    def upstreams(self, directory: TaskDir, until: str) -> tuple[Upstream, ...]:
+        """Return the sources with their relay directories. Asks the target where the task stands."""
         pairs = zip(self.sources, self.source_endpoints, strict=True)
-        return tuple(upstream_of(self.task, config, endpoint, directory) for config, endpoint in pairs)
+        return upstreams_of(self.task, pairs, self.target, directory, until=until)
 
 
 def read_inputs(
@@ -63,7 +63,8 @@ def read_inputs(
 ) -> Inputs:
     """`folder`: what relative paths are relative to.
 
-    Raises ConfigError, NotSupportedYet, UnknownSource, ConnectionMissing, ConnectionUnusable, PasswordInDag.
+    Raises ConfigError, NotSupportedYet, UnknownSource, SourceFilesDiffer, ConnectionMissing, ConnectionUnusable,
+    PasswordInDag.
     """
     config = read_task(task, folder)
     configs = chosen_sources(config, [read_source(source, folder) for source in sources or ()])
@@ -93,11 +94,17 @@ def read_source(document: Document, folder: Path) -> SourceConfig:
 
 
 def chosen_sources(task: TaskConfig, given: Sequence[SourceConfig]) -> tuple[SourceConfig, ...]:
-    """Those that were given, in the order of the task; none given: all. Raises UnknownSource."""
-    by_id = {source.source_id: source for source in given}
-    for source_id in by_id:
-        if source_id not in task.source_ids:
-            raise UnknownSource(source_id, task.name, tuple(task.source_ids))
+    """Return those that were given, in the order of the task; none given: all.
+
+    Raises UnknownSource, SourceFilesDiffer.
+    """
+    by_id: dict[str, SourceConfig] = {}
+    for source in given:
+        if source.source_id not in task.source_ids:
+            raise UnknownSource(source.source_id, task.name, tuple(task.source_ids))
+        if source.source_id in by_id:
+            raise SourceFilesDiffer(task.name, f"`sources` has source {source.source_id} twice")
+        by_id[source.source_id] = source
     if not by_id:
         return tuple(SourceConfig(source_id=source_id, enable_relay=True) for source_id in task.source_ids)
     return tuple(by_id[source_id] for source_id in task.source_ids if source_id in by_id)

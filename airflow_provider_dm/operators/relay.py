@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 KILL_SECONDS: Final = 2.0
 SAY_EVERY_SECONDS: Final = 60.0
-STAND_BY_SECONDS: Final = 10.0
-"""Between two tries to become the writer of a directory that another relay writes."""
+STAND_BY_SECONDS: Final = 1.0
+"""Between two looks whether the directory that another relay writes is free."""
 
 Until = Literal["stopped", "caught-up"]
 
@@ -202,7 +202,7 @@ class DmRelayOperator(BaseOperator):
         from airflow_provider_dm.engine.relay.lock import RelayLocked
         from airflow_provider_dm.launch.relays import RelayFailed
 
-        while True:
+        while not self._stand_by(upstream, store):
             process = self._process = self._start(upstream, log_path)
             self._watch(process, upstream.source_id, store)
             code = process.exit_code()
@@ -213,8 +213,6 @@ class DmRelayOperator(BaseOperator):
                 raise AirflowException(f"the relay of {upstream.source_id} died with exit code {code}; see {log_path}")
             if error.get("ErrCode") != RelayLocked.code:
                 raise RelayFailed(upstream.source_id, error)
-            if self._stand_by(upstream.source_id, store):
-                return
 
     def _watch(self, process: RelayProcess, source_id: str, store: MetaStore) -> None:
         """Until the process has ended; says now and then where it is."""
@@ -227,20 +225,23 @@ class DmRelayOperator(BaseOperator):
                 with self._asking_again():
                     self.log.info("relay of %s: %s", source_id, summary(source_id, store.relay_status(source_id)))
 
-    def _stand_by(self, source_id: str, store: MetaStore) -> bool:
-        """Another relay writes the directory. Whether that one has done what was asked of this one."""
+    def _stand_by(self, upstream: Upstream, store: MetaStore) -> bool:
+        """Wait while another relay writes the directory. Whether that one has done what was asked of this one."""
         from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.relay.lock import holder_of
 
-        self.log.info("another relay of %s is running; standing by", source_id)
-        deadline = time.monotonic() + STAND_BY_SECONDS
-        while time.monotonic() < deadline:
+        source_id, said = upstream.source_id, False
+        while (holder := holder_of(upstream.relay_dir)) is not None:
+            if not said:
+                said = True
+                self.log.info("another relay of %s is running (%s); standing by", source_id, holder)
             with self._asking_again():
                 status = store.relay_status(source_id)
                 if store.relay_desired(source_id) is Stage.STOPPED:
                     return True
                 if self.until == "caught-up" and status is not None and status.caught_up:
                     return True
-            time.sleep(1.0)
+            time.sleep(STAND_BY_SECONDS)
         return False
 
     @contextmanager
@@ -288,15 +289,14 @@ class DmRelayOperator(BaseOperator):
     def _upstream(self) -> Upstream:
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.launch.job import Upstream
-        from airflow_provider_dm.launch.workdir import shared_relay
+        from airflow_provider_dm.launch.relays import own_relay_directory
         from airflow_provider_dm.operators.inputs import read_source, source_endpoint
 
         config = read_source(self.source, folder_of(self))
         config.require_supported()
         endpoint = source_endpoint(config, self.source_conn_id)
         # Always the shared directory, also of a source with `enable-relay: false`: this task is that relay.
-        shared = shared_relay(settings.work_root(), config.source_id)
-        directory = Path(config.relay_dir).expanduser().absolute() if config.relay_dir else shared
+        directory = own_relay_directory(config, settings.work_root())
         return Upstream(config, endpoint, directory)
 
     def _log_path(self, upstream: Upstream, attempt: str) -> Path:

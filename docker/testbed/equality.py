@@ -273,12 +273,7 @@ def _quoted(name: str) -> str:
 
 def _connect(place: Place) -> "pymysql.connections.Connection[Any]":
     """Every cell arrives as bytes: no decoder, no unicode; text in utf8mb4, time in UTC."""
-    return pymysql.connect(
-        **place.server,
-        charset="utf8mb4",
-        use_unicode=False,
-        autocommit=True,
-        conv={},
-        connect_timeout=10,
-        init_command="SET time_zone = '+00:00', sql_mode = ''",
-    )
+    ours = "time_zone = '+00:00', sql_mode = ''"
+    theirs = place.server.get("init_command")
+    login = {**place.server, "init_command": f"{theirs}, {ours}" if theirs else f"SET {ours}"}
+    return pymysql.connect(**login, charset="utf8mb4", use_unicode=False, autocommit=None, conv={}, connect_timeout=10)

@@ -7,7 +7,7 @@ True of every server: it listens on 127.0.0.1 only, on a port that was free; `ro
 over the socket; row format, full row images, GTIDs on; default character set utf8mb4; commits survive a kill of the
 process, not of the machine. An option given in the spec comes last and therefore wins.
 
-Layout of the folder: `<root>/<name>/{data/,error.log,server.json,run -> a short folder for the socket}`.
+Layout of the folder: `<root>/<name>/{data/,error.log,server.json,hostile.sql,run -> a short folder for the socket}`.
 Data directories are copied from an initialised template in the cache, which saves seconds for each server."""
 
 import json
@@ -31,7 +31,7 @@ from typing import IO, Any, Final, Literal
 import pymysql
 from pymysql.constants import CLIENT
 
-from testbed import cache, keeper
+from testbed import cache, hostile, keeper
 from testbed.build import Build
 from testbed.mariadb11_apt import mariadb11_build
 from testbed.mariadb_apt import mariadb_build
@@ -84,6 +84,8 @@ class ServerSpec:
     options: tuple[str, ...] = ()
     binlog: bool = True
     series: Series = ""
+    hostile: bool = field(default_factory=lambda: os.environ.get("DM_HOSTILE_SERVERS") == "1")
+    """Whether its global settings are such as nobody expects (`hostile`)."""
 
     def build(self) -> Build:
         """Raises ServerUnavailable."""
@@ -105,6 +107,7 @@ class Server:
     user: str = "root"
     password: str = ""
     pid: int = 0
+    hostile: bool = False
     _process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     @property
@@ -122,8 +125,9 @@ class Server:
     # Speaking to it
 
     def client_config(self) -> dict[str, Any]:
-        """host, port, user and password, as PyMySQL and most others name them."""
-        return {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
+        """host, port, user and password, as PyMySQL and most others name them; and what calms a hostile server."""
+        login = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
+        return {**login, "init_command": hostile.calming(self.flavour)} if self.hostile else login
 
     def connect(self, **options: Any) -> "pymysql.connections.Connection[Any]":
         """A PyMySQL connection as root, in autocommit mode unless the options say otherwise."""
@@ -225,6 +229,7 @@ class Server:
             "port": self.port,
             "argv": self.argv,
             "pid": self.pid,
+            "hostile": self.hostile,
         }
         fresh = self.home / "server.json.new"
         fresh.write_text(json.dumps(state, indent=1))
@@ -313,6 +318,8 @@ def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
     (home / "run").unlink(missing_ok=True)
     (home / "run").symlink_to(run)
     (home / "tmp").mkdir(exist_ok=True)
+    if spec.hostile:
+        _init_file(home / "data").write_text(hostile.init_file(spec.flavour))
     _copy(_template(spec), home / "data")
     server = Server(
         name=spec.name,
@@ -322,6 +329,7 @@ def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
         socket=run / "s",
         port=port,
         argv=tuple(_argv(spec, home / "data", run / "s", port)),
+        hostile=spec.hostile,
     )
     try:
         server.start()
@@ -346,9 +354,14 @@ def _argv(spec: ServerSpec, datadir: Path, socket: Path, port: int) -> list[str]
         f"--port={port}",
         f"--server-id={port}",
         *COMMON_OPTIONS,
+        *([f"--init-file={_init_file(datadir)}"] if spec.hostile else []),
         *binlog,
         *spec.options,
     ]
+
+
+def _init_file(datadir: Path) -> Path:
+    return datadir.parent / "hostile.sql"
 
 
 def _user() -> list[str]:

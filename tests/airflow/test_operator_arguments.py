@@ -9,12 +9,15 @@ import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet, Reaction, describe, reaction_of
 from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
 from airflow_provider_dm.get_provider_info import get_provider_info
 from airflow_provider_dm.launch.submit import SparkAppFailed
 from airflow_provider_dm.operators.base import DmTaskOperator, folder_of, holder_of
 from airflow_provider_dm.operators.errors import as_airflow
+from airflow_provider_dm.operators.inputs import chosen_sources
 
 
 def operators() -> list[type[BaseOperator]]:
@@ -92,3 +95,11 @@ def test_a_long_holder_still_fits_and_stays_apart() -> None:
 def test_the_base_reads_nothing_when_it_is_built() -> None:
     made = DmTaskOperator(task_id="x", task="/not/there.yaml", sources=["/not/there/either.yaml"])
     assert made.task == "/not/there.yaml"
+
+
+def test_a_source_that_is_given_twice_is_said_to_be() -> None:
+    task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one"}]})
+    one = SourceConfig.model_validate({"source-id": "one"})
+
+    with pytest.raises(SourceFilesDiffer, match="`sources` has source one twice"):
+        chosen_sources(task, [one, one])

@@ -1,14 +1,14 @@
-"""`docker/local chaos relay --kills 200`: what the tests do a few times, for as long as one likes.
-
-`docker/local chaos giant`: a transaction of more than 4 GiB, which needs 20 GB of disk."""
+"""What the tests do a few times, for as long as one likes: `docker/local chaos WHAT`."""
 
 import argparse
 import itertools
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from testbed import Flavour, ServerSpec, running_servers
+from tests.chaos import model, moves
 from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
 
@@ -17,11 +17,12 @@ FLAVOURS: tuple[Flavour, ...] = ("mariadb", "mysql")
 
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
-    modes = [False, True] if options.mode == "both" else [options.mode == "gtid"]
-    flavours = FLAVOURS if options.flavour == "both" else (options.flavour,)
-    combinations = list(itertools.product(flavours, modes))
-    if options.what == "giant":
-        return _giants(combinations)
+    do: Callable[[argparse.Namespace], int] = options.do
+    return do(options)
+
+
+def _relay(options: argparse.Namespace) -> int:
+    combinations = _combinations(options)
     total: Counter[str] = Counter()
     for index, (flavour, gtid) in enumerate(combinations):
         share = options.kills // len(combinations) + (index < options.kills % len(combinations))
@@ -37,8 +38,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _giants(combinations: list[tuple[Flavour, bool]]) -> int:
-    for flavour, gtid in combinations:
+def _giants(options: argparse.Namespace) -> int:
+    for flavour, gtid in _combinations(options):
         begun = time.monotonic()
         with running_servers([ServerSpec("source", flavour, ("--max-binlog-size=1G",))]) as (server,):
             server.sql("CREATE DATABASE chaos")
@@ -49,6 +50,38 @@ def _giants(combinations: list[tuple[Flavour, bool]]) -> int:
     return 0
 
 
+def _moves(options: argparse.Namespace) -> int:
+    total: Counter[str] = Counter()
+    specs = [ServerSpec(f"{flavour}_{role}", flavour) for role in ("source", "target") for flavour in FLAVOURS]
+    with running_servers(specs) as (*sources, first_target, second_target):
+        for number in range(options.rounds):
+            begun, seed = time.monotonic(), options.seed * 1000 + number
+            target = (first_target, second_target)[number % 2]
+            a, b = sources if number // 2 % 2 else sources[::-1]
+            done = moves.play_round(target, {"a": a, "b": b}, schema=f"moves_{seed}", seed=seed)
+            for server in (a, b, target):
+                server.sql(f"DROP DATABASE moves_{seed}")
+            total += done
+            killed = ", ".join(f"{count} {what}" for what, count in done.items())
+            print(f"round {number + 1}, {a.flavour} and {b.flavour} to {target.flavour}: equal; {killed} "
+                  f"({time.monotonic() - begun:.0f} s)", flush=True)  # fmt: skip
+    print(f"all: {options.rounds} rounds, equal every time: " + ", ".join(f"{n} {what}" for what, n in total.items()))
+    return 0
+
+
+def _model(options: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    wrong = model.play(options.histories, seed=options.seed)
+    print(f"all: {options.histories} histories, {wrong} wrong ({time.monotonic() - begun:.0f} s)")
+    return 1 if wrong else 0
+
+
+def _combinations(options: argparse.Namespace) -> list[tuple[Flavour, bool]]:
+    modes = [False, True] if options.mode == "both" else [options.mode == "gtid"]
+    flavours = FLAVOURS if options.flavour == "both" else (options.flavour,)
+    return list(itertools.product(flavours, modes))
+
+
 def _said(done: Counter[str]) -> str:
     named = {"kill": "kill -9", "cut": "cuts in a packet", "drop": "dump threads killed", "freeze": "silent networks"}
     return f"{done.total()} deeds (" + ", ".join(f"{count} {named[deed]}" for deed, count in done.items()) + ")"
@@ -56,11 +89,24 @@ def _said(done: Counter[str]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="docker/local chaos", description=__doc__)
-    parser.add_argument("what", choices=["relay", "giant"])
-    parser.add_argument("--kills", type=int, default=200, help="kills and cuts, over all combinations (default 200)")
-    parser.add_argument("--flavour", choices=["both", *FLAVOURS], default="both")
-    parser.add_argument("--mode", choices=["both", "position", "gtid"], default="both")
-    parser.add_argument("--seed", type=int, default=1, help="another one is another story (default 1)")
+    whats = parser.add_subparsers(metavar="WHAT", required=True)
+
+    def add(name: str, do: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        what = whats.add_parser(name, help=text, description=text)
+        what.set_defaults(do=do)
+        what.add_argument("--seed", type=int, default=1, help="another one is another story (default 1)")
+        return what
+
+    relay = add("relay", _relay, "kill and cut off relays under load, compare every byte")
+    relay.add_argument("--kills", type=int, default=200, help="kills and cuts, over all combinations (default 200)")
+    giant = add("giant", _giants, "one transaction of more than 4 GiB, with kills in it; needs 20 GB of disk")
+    for one in (relay, giant):
+        one.add_argument("--flavour", choices=["both", *FLAVOURS], default="both")
+        one.add_argument("--mode", choices=["both", "position", "gtid"], default="both")
+    rounds = add("moves", _moves, "move rows between shards and sources of a merged table while all is killed")
+    rounds.add_argument("--rounds", type=int, default=30, help="(default 30)")
+    histories = add("model", _model, "random histories of the exactly-once protocol's model")
+    histories.add_argument("--histories", type=int, default=100_000, help="(default 100,000)")
     return parser
 
 

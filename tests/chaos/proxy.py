@@ -1,17 +1,24 @@
-"""A bad network between a relay and its upstream: a TCP proxy that cuts, freezes or trickles when it is told to."""
+"""A bad network between the product and a server: a TCP proxy that cuts, freezes or trickles when it is told to.
+
+And one that is only far away: with `delay_seconds` whatever the server sends comes so much later, no less of it.
+"""
 
 from __future__ import annotations
 
+import queue
 import random
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final
 
 PIECE: Final = 1 << 16
+IN_FLIGHT: Final = 128
+"""Pieces that can be on the way at a time: 8 MiB."""
 
 
 @dataclass(eq=False)
@@ -21,6 +28,7 @@ class Pipe:
     client: socket.socket
     server: socket.socket
     chance: random.Random
+    delay_seconds: float = 0.0
     closed: threading.Event = field(default_factory=threading.Event)
     trouble: str = ""
     """`cut`, `freeze` or `trickle`: what happens to the next bytes from the server."""
@@ -41,9 +49,34 @@ class Pipe:
                 self.server.sendall(data)
         self.close()
 
+    def _arriving(self) -> Iterator[bytes]:
+        """What the server sends, each piece when its time has come."""
+        if not self.delay_seconds:
+            while data := self.server.recv(PIECE):
+                yield data
+            return
+        on_the_way: queue.Queue[tuple[float, bytes]] = queue.Queue(IN_FLIGHT)
+
+        def send_off() -> None:
+            data = b" "
+            while data:
+                try:
+                    data = self.server.recv(PIECE)
+                except OSError:
+                    data = b""
+                on_the_way.put((time.monotonic() + self.delay_seconds, data))
+
+        threading.Thread(target=send_off, daemon=True).start()
+        while True:
+            due, data = on_the_way.get()
+            time.sleep(max(0.0, due - time.monotonic()))
+            if not data:
+                return
+            yield data
+
     def _down(self) -> None:
         with suppress(OSError):
-            while data := self.server.recv(PIECE):
+            for data in self._arriving():
                 match self.trouble:
                     case "cut":
                         self.client.sendall(data[: self.chance.randrange(len(data))])
@@ -79,8 +112,8 @@ class Pipe:
 class Proxy:
     """Listens on a port of its own until the block ends."""
 
-    def __init__(self, host: str, port: int, chance: random.Random) -> None:
-        self._target, self._chance = (host, port), chance
+    def __init__(self, host: str, port: int, chance: random.Random, *, delay_seconds: float = 0.0) -> None:
+        self._target, self._chance, self._delay_seconds = (host, port), chance, delay_seconds
         self._pipes: list[Pipe] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -106,7 +139,7 @@ class Proxy:
                     client.close()
                     continue
                 server.settimeout(None)
-                pipe = Pipe(client, server, self._chance)
+                pipe = Pipe(client, server, self._chance, self._delay_seconds)
                 self._pipes.append(pipe)
                 pipe.start()
 

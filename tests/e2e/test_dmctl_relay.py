@@ -208,7 +208,7 @@ def test_a_file_of_another_source_is_refused(tmp_path: Path, mariadb_source: Ser
     ended = Dmctl(tmp_path / "work")("start-relay", "-s", "replica-01", "--source-file", file)
 
     assert ended.code == 1
-    assert "DM-1310" in ended.err
+    assert "DM-1314" in ended.err
 
 
 def operated(op: str) -> dict[str, Any]:
@@ -245,8 +245,9 @@ def wait_until_caught_up(dmctl: Dmctl) -> dict[str, Any]:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         ended = dmctl("query-status", "-s", "replica-01", "--json")
-        assert ended.code == 0, ended.err
-        status: dict[str, Any] | None = ended.answer["sources"][0]["sourceStatus"]["relayStatus"]
+        (source,) = ended.answer["sources"]
+        assert source["result"] or source["msg"].startswith("source replica-01 is not known"), ended  # has yet to begin
+        status: dict[str, Any] | None = source["sourceStatus"]["relayStatus"] if source["result"] else None
         if status is not None and status["relayCatchUpMaster"] and status["stage"] == "Running":
             return status
         time.sleep(0.5)

@@ -40,8 +40,8 @@ def decimal(dice: Random) -> str:
 
 def exact(dice: Random) -> str:
     """A DECIMAL that a literal can hold; through `e` it would have become a DOUBLE."""
-    scale = dice.randint(1, 30)
-    digits = f"{dice.randint(0, 10 ** dice.randint(1, 60)):0{scale + 1}d}"
+    scale = dice.randint(1, dice.choice([30, 72]))
+    digits = f"{dice.randint(0, 10 ** dice.randint(1, 81)):0{scale + 1}d}"
     return f"{dice.choice(['', '-'])}{digits[:-scale]}.{digits[-scale:]}"
 
 
@@ -103,6 +103,7 @@ EDGES: Final = (
     "json_object(repeat('k', 70), repeat('v', 200), 'a', repeat('w', 66000), 'n', -2147483649, 't', true)",
     "json_array(18446744073709551615, -9223372036854775808, 18446744073709551616, 1e15, 123456789012345678901.5)",
     "json_array(cast('2020-00-00' as date), cast('0000-00-00' as date), time'-838:59:59')",
+    f"json_array(0.{'1' * 40}, -0.{'9' * 72}, 0.{'0' * 71}1, {'9' * 81}, -{'8' * 41}.{'7' * 31}, 1.{'0' * 45})",
     "json_object('g', st_geomfromtext('POINT(1 2)'), 'y', cast(2020 as year), 'f', cast(0.1 as float))",
 )  # fmt: skip
 JSON: Final = Sample(

@@ -75,6 +75,8 @@ NUMBERS: Final = Sample(
         Sort("float", FLOATS, scaled(37)),
         Sort("float unsigned", ("0", "0.1"), lambda dice: repr(dice.random())),
         Sort("float(9,3) zerofill", ("1.5", "0.001"), lambda dice: repr(dice.uniform(0, 100_000))),
+        Sort("float(7,0)", ("1.5", "-9999999"), rounded(1)),
+        Sort("double(12,0)", ("0.5", "999999999999"), rounded(1)),
         Sort("double", DOUBLES, scaled(300)),
         Sort("double(20,4)", ("1.23456", "-99999.9999"), rounded(5)),
         *(bits(count) for count in (1, 7, 8, 9, 33, 63, 64)),

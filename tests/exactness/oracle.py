@@ -41,12 +41,9 @@ def cells(server: Server, schema: str, table: str, *, documents: frozenset[str] 
     """All rows in the order of the first column. `documents`: columns that hold JSON, as JSON or as text."""
     found = columns(server, schema, table)
     shown = ", ".join(expression(f"`{name}`", kind, json=name in documents) for name, kind in found)
-    options: dict[str, Any] = {
-        "use_unicode": False,
-        "conv": {},
-        "init_command": "SET time_zone = '+00:00', sql_mode = ''",
-    }
+    options: dict[str, Any] = {"use_unicode": False, "conv": {}, "autocommit": None}
     with server.connect(database=schema, **options) as connection, connection.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00', sql_mode = ''")
         cursor.execute(f"SELECT {shown} FROM `{table}` ORDER BY {found[0][0]}")
         floating = [index for index, (_, kind) in enumerate(found) if kind in FLOATS]
         return [_exact(row, floating) for row in cursor.fetchall()]

@@ -13,6 +13,7 @@ import pytest
 
 import airflow_provider_dm
 from airflow_provider_dm.engine import errors
+from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, describe, reaction_of
 from airflow_provider_dm.engine.relay.opening import UpstreamLacks
 from airflow_provider_dm.engine.relay.process import ERROR_MARK, error_in
@@ -36,16 +37,16 @@ def every_error() -> list[type[DmError]]:
     return sorted(set(below(DmError)), key=lambda kind: kind.__name__)
 
 
-def value_for(annotation: str) -> object:
+def value_for(name: str, annotation: str) -> object:
     if "dict" in annotation:
         return describe(errors.InvariantBroken("a", "b"))
     if "tuple" in annotation:
-        return ("x",)
-    return 1 if "float" in annotation or "int" in annotation else "x"
+        return (f"<{name}>",)
+    return 1 if "float" in annotation or "int" in annotation else f"<{name}>"
 
 
 def sample(kind: type[DmError]) -> DmError:
-    return kind(**{field.name: value_for(str(field.type)) for field in fields(kind)})
+    return kind(**{field.name: value_for(field.name, str(field.type)) for field in fields(kind)})
 
 
 def test_a_code_names_one_error():
@@ -63,6 +64,19 @@ def test_every_error_says_what_happened_and_survives_pickling(kind: type[DmError
     assert str(again) == str(error)
     assert error.message()
     assert type(again) is kind
+
+
+@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
+def test_every_error_says_what_to_do(kind: type[DmError]) -> None:
+    """In its message and for programs; only what is none of ours may have nothing of its own to say."""
+    error = sample(kind)
+    workaround = describe(error)["Workaround"]
+
+    assert workaround.strip()
+    assert workaround != errors.UNFORESEEN
+    assert workaround in error.message() or kind is ConfigError
+    assert error.message().count(workaround) <= 1
+    assert describe(KeyError("x"))["Workaround"] == errors.UNFORESEEN
 
 
 def test_an_error_that_passes_on_a_childs_asks_for_what_the_childs_does():

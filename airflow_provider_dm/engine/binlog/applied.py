@@ -19,10 +19,10 @@ from typing import ClassVar, cast
 from uuid import UUID
 
 from airflow_provider_dm.engine.binlog.gtid_events import Gtid
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
 
-_MIGRATE_AGAIN = "Migrate in full from the new server with another task (another name) and a new relay-dir."
+_MIGRATE_AGAIN = f"From the new server, with a new relay-dir, {MIGRATE_AGAIN}."
 
 
 @dataclass(eq=False)

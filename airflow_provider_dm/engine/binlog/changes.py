@@ -10,6 +10,7 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.images import MalformedImage, rows_of
 from airflow_provider_dm.engine.binlog.maps import TableLayout
+from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, EVENT, LAYOUT
 from airflow_provider_dm.engine.schema.codec import Row
 
@@ -67,7 +68,17 @@ class Batch:
         return self.changes[:, EVENT].tolist()  # type: ignore[no-any-return]
 
     def _rows_of(self, number: int, chosen: Any, images: Any) -> list[Row]:
+        of = self.layouts[number]
         try:
-            return rows_of(self.layouts[number].layout, self.data, images, compiled=self.compiled)
+            rows = rows_of(of.layout, self.data, images, compiled=self.compiled)
         except MalformedImage as error:
             raise MalformedImage(int(chosen[error.index]), str(error)) from error
+        return [_without(row, of.absent) for row in rows] if of.absent else rows
+
+
+def _without(row: Row, absent: Sequence[int]) -> Row:
+    known = list(row)
+    for index in absent:
+        if index < len(known):  # beyond are hidden columns, which are none of a row's
+            known[index] = ABSENT
+    return tuple(known)

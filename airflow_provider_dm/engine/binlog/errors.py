@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import GO_ON_BEHIND, MIGRATE_AGAIN, DmError, Scope
 
-_PULL_AGAIN = (
-    "If the source still has this file, tasks read it from there by themselves; else copy the tables concerned again."
-)
+_PULL_AGAIN = f"If the source still has this file, tasks read it from there by themselves; else {MIGRATE_AGAIN}."
 
 
 @dataclass(eq=False)
@@ -45,15 +43,18 @@ class ChecksumMismatch(DmError):
 
 @dataclass(eq=False)
 class StatementDml(DmError):
-    """A row change logged as text; only the source could say which rows it touched."""
+    """A row change logged as text; only the source could say which rows it touched. `statement`: how it begins."""
 
     at: str
     statement: str
 
     code: ClassVar[str] = "DM-3004"
     scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the change at {at} is logged as a statement, not as rows: {statement}"
-    hint: ClassVar[str] = "Set binlog_format=ROW for every session of the source; repair what this statement changed."
+    what: ClassVar[str] = "the change at {at} is logged as a statement, not as rows: {statement}."
+    hint: ClassVar[str] = (
+        "Set binlog_format=ROW for every session of the source; make this change by hand if it is one of the task's "
+        f"tables, and {GO_ON_BEHIND}."
+    )
 
 
 @dataclass(eq=False)
@@ -65,7 +66,7 @@ class MixedEngineRollback(DmError):
     code: ClassVar[str] = "DM-3005"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the transaction at {at} was rolled back after it changed a table that cannot roll back."
-    hint: ClassVar[str] = "Compare its tables by hand, then go on behind it; use transactional engines only."
+    hint: ClassVar[str] = f"Compare its tables by hand, then {GO_ON_BEHIND}; use transactional engines only."
 
 
 @dataclass(eq=False)
@@ -77,7 +78,9 @@ class XaTransaction(DmError):
     code: ClassVar[str] = "DM-3006"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the transaction at {at} is an XA transaction, which this release does not apply yet."
-    hint: ClassVar[str] = "Apply it by hand and go on behind its XA COMMIT, or leave XA out at the source."
+    hint: ClassVar[str] = (
+        f"Leave XA out at the source. Apply this one by hand, wait for its XA COMMIT, and {GO_ON_BEHIND}."
+    )
 
 
 @dataclass(eq=False)
@@ -89,7 +92,7 @@ class TwoPhaseAlter(DmError):
     code: ClassVar[str] = "DM-3007"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the ALTER at {at} is logged in two phases, which this release does not apply yet."
-    hint: ClassVar[str] = "Set binlog_alter_two_phase=OFF at the source; apply this ALTER by hand and go on behind it."
+    hint: ClassVar[str] = f"Set binlog_alter_two_phase=OFF at the source; apply this ALTER by hand and {GO_ON_BEHIND}."
 
 
 @dataclass(eq=False)
@@ -143,5 +146,5 @@ class EventTooLarge(DmError):
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the event at {at} has {size} bytes: up to 1 GiB are read, 128 MiB of a compressed event."
     hint: ClassVar[str] = (
-        "Split the statement, or turn compression off for it; apply this one by hand, go on behind it."
+        f"Split the statement, or turn compression off for it; apply this one by hand and {GO_ON_BEHIND}."
     )

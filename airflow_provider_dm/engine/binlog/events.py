@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final, NamedTuple
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import GO_ON_BEHIND, DmError, Scope
 
 
 class Do(IntEnum):
@@ -170,7 +170,7 @@ class UnknownEvent(DmError):
     code: ClassVar[str] = "DM-3001"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the event {name} (code {kind}) at {at} cannot be applied: {why}."
-    hint: ClassVar[str] = "Everything before it is applied. Go on behind it only when its change is made by hand."
+    hint: ClassVar[str] = f"Everything before it is applied. Make its change by hand, then {GO_ON_BEHIND}."
 
     @classmethod
     def of(cls, at: str, kind: int) -> UnknownEvent:

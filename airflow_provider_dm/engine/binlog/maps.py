@@ -15,6 +15,7 @@ import numpy as np
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.layout import Layout, layout_of
 from airflow_provider_dm.engine.binlog.partial_json import with_texts
+from airflow_provider_dm.engine.binlog.partial_rows import columns_of
 from airflow_provider_dm.engine.binlog.splitting import HASH, UNWANTED
 from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS, map_name
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -40,6 +41,8 @@ class TableLayout(NamedTuple):
     skip_before: int
     """Changes at file positions before this are skipped."""
     spare: int
+    absent: tuple[int, ...] = ()
+    """Those that its rows do leave out."""
 
 
 class Maps:
@@ -56,6 +59,7 @@ class Maps:
         self._names: list[TableName] = []
         self._by_text: dict[bytes, int] = {}
         self._with_texts: dict[int, int] = {}
+        self._without: dict[tuple[int, int], int] = {}
         self._texts = _Growing(np.uint8)
         self._known = _Growing(np.int64, 3)
         self._of_layouts = _Growing(np.int64, 3)
@@ -129,6 +133,14 @@ class Maps:
             of = self.layouts[number]
             self._with_texts[number] = self._add(with_texts(of.layout), of.table)
         return self._with_texts[number]
+
+    def without(self, number: int, absent: int) -> int:
+        """The number of the layout that is layout `number` for rows without the columns of this bitmap."""
+        if (number, absent) not in self._without:
+            of = self.layouts[number]
+            self._without[number, absent] = self._add(of.layout, of.table)
+            self.layouts[-1] = of._replace(absent=columns_of(absent))
+        return self._without[number, absent]
 
     def forget(self) -> None:
         """A statement has ended."""

@@ -5,16 +5,27 @@
 
 MariaDB leaves out of updates and deletes what can be computed from other columns (11.8, also with
 `binlog_row_image=FULL`): generated columns, and the hash of a UNIQUE over long values. Where nobody needs their values,
-an image gets NULL in their place: the cells stay as they are, only the NULL bits move.
+an image gets NULL in their place: the cells stay as they are, only the NULL bits move. In the row that is made of it
+stands ABSENT: what is not known is not NULL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.cells import Cell
 from airflow_provider_dm.engine.binlog.row_decoder import image_end
+
+
+class _Absent(bytes):
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final[bytes] = _Absent()
+"""In the place of a value that the log does not have; told by `is`."""
 
 
 def columns_of(mask: int) -> tuple[int, ...]:

@@ -92,6 +92,7 @@ class Epoch:
 class DdlStatement:
     """A statement that is not about rows. `at` is where its transaction begins, `end` where it ends.
 
+    `sql`: with UNSURE (client_charsets) for characters that are not known.
     `undecoded`: the statement's bytes, where its charset could not be read; `sql` is then only for people.
     `rows`: its transaction, if that holds rows as well, maybe of other tables (CREATE TABLE … SELECT, or DROP TEMPORARY
     TABLE between changes): executing it, or passing over it, is not all of it. `seams`: where `rows` may be cut.
@@ -195,6 +196,8 @@ class _Plan:
 
     def take(self, file: LogFile, following: LogFile | None) -> bool:
         """Scan one file from `here`; True when the plan goes on in the next."""
+        if self.here.suffix == file.suffix and not self.here.server_uuid:
+            self.here = replace(self.here, server_uuid=file.server_uuid)
         if self.here.position > file.size:
             if file.last:
                 return False  # the relay has not come so far (again)
@@ -311,7 +314,7 @@ class _Plan:
         if file.suffix != following.suffix:
             return self.cross(file, following) and not self._full()
         _check_chain(file, following)
-        self.here = Location(following.name, BINLOG_HEADER_SIZE, self.here.gtid_set, following.suffix)
+        self.here = replace(self.here, file=following.name, position=BINLOG_HEADER_SIZE)
         return not self._full()
 
     def cross(self, file: LogFile | None, following: LogFile) -> bool:

@@ -11,7 +11,7 @@ import struct
 from enum import Enum
 from typing import Final, NamedTuple
 
-from airflow_provider_dm.engine.binlog.client_charsets import decoded
+from airflow_provider_dm.engine.binlog.client_charsets import UTF8_IDS, decoded
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.session_variables import Session, read_session
 
@@ -20,6 +20,12 @@ _LEADING: Final = re.compile(rb"(?:\s+|--[ \t\r\n][^\n]*(?:\n|$)|--$|#[^\n]*(?:\
 _EXECUTABLE: Final = re.compile(rb"/\*M?!\d*")
 _TO: Final = re.compile(rb"\s+(?:WORK\s+)?TO\b", re.IGNORECASE)
 _WORDS: Final = re.compile(rb"[A-Za-z_]+")
+_WRITTEN_ANEW: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE (?:IF NOT EXISTS )?[`\"][^\n]+ \(\n  ")
+"""How the text looks that servers write for CREATE TABLE … SELECT."""
+_HEAD: Final = re.compile(
+    rb"(?:\s|/\*[\s\S]*?\*/)*([^('\"=;]{1,80}?)\s*(?:\b(?:SET|VALUES?|SELECT|WHERE)\b|[('\"=;]|$)", re.IGNORECASE
+)
+"""What a row change does, and to which table: in front of everything that may be a value."""
 
 
 class Statement(Enum):
@@ -71,11 +77,21 @@ class QueryEvent(NamedTuple):
         return self.schema.decode("utf-8")
 
     def text(self) -> str | None:
-        """The statement as text; None where its charset, or the mode to read it in, is not known, or is not kept."""
+        """Return the statement as text, with UNSURE for characters that are not known.
+
+        None where its charset, or the mode to read it in, is not known, or is not kept.
+        """
         said = self.session
         if said.unknown is not None and (said.sql_mode is None or said.charsets is None):
             return None  # they may stand behind the variable that is not known
-        return decoded(self.sql, None if said.charsets is None else said.charsets[0])
+        client = None if said.charsets is None else said.charsets[0]
+        if client is not None and client not in UTF8_IDS and self._may_be_in_utf8():
+            return None
+        return decoded(self.sql, client)
+
+    def _may_be_in_utf8(self) -> bool:
+        """Servers write CREATE TABLE … SELECT anew, in UTF-8, and let the event name the client's charset."""
+        return _WRITTEN_ANEW.match(self.sql) is not None and not self.sql.isascii() and _is_utf8(self.sql)
 
 
 def query_of(body: bytes, at: str) -> QueryEvent:
@@ -121,3 +137,13 @@ def kind_of(sql: bytes) -> Statement:
     if first == b"ROLLBACK":
         return Statement.ROLLBACK_TO if _TO.match(sql, position + len(first)) else Statement.ROLLBACK
     return _BY_FIRST_WORD.get(first, Statement.DDL)
+
+
+def head_of(sql: bytes) -> str:
+    """Return how a row change begins, for messages: what follows is data.
+
+    >>> head_of(b"/* app */ UPDATE `t` SET a = 1"), head_of(b"INSERT INTO t(a) VALUES ('s3cret')"), head_of(b"'s3cret'")
+    ('UPDATE `t` …', 'INSERT INTO t …', '…')
+    """
+    head = _HEAD.match(sql)
+    return f"{head[1].decode('utf-8', 'replace') if head else ''} …".lstrip()

@@ -154,7 +154,7 @@ def cross(here: Location, file: LogFile | None, following: LogFile) -> Location 
         for gtid in before.last.values():
             if (mine := known.last[gtid.domain]).sequence == gtid.sequence and mine != gtid:
                 raise HistoryDiverged(f"{following}:{BINLOG_HEADER_SIZE}", str(gtid), str(mine))
-    return Location(following.name, BINLOG_HEADER_SIZE, str(known), following.suffix)
+    return Location(following.name, BINLOG_HEADER_SIZE, str(known), following.suffix, following.server_uuid)
 
 
 def _read_before(here: Location, file: LogFile) -> GtidSet:
@@ -179,7 +179,8 @@ def held_before(
         return before if before is not None else GtidSet.empty(log_format.flavour)
     found = _scanned(window, BINLOG_HEADER_SIZE, position, log_format, name)
     if found.end != position:
-        raise LocationNotInLog(f"{name}:{position}", "no transaction begins there")
+        next_one = f", the next one behind it at {found.end}" if found.end > position else ""
+        raise LocationNotInLog(f"{name}:{position}", f"no transaction begins there{next_one}")
     held = GtidSet.parse(found.trail.added_to("", log_format.flavour), log_format.flavour)
     held = held if before is None else held.union(before)
     if numbered and isinstance(held, MysqlGtidSet):

@@ -82,9 +82,9 @@ class PartialRowImage(DmError):
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the rows of {table} at {at} lack columns: {columns}."
     hint: ClassVar[str] = (
-        "Set binlog_row_image=FULL for every session of the source and copy this table again. MariaDB 11.8 leaves "
-        "generated columns out even then, which stops only where they are part of a key, or where the target does not "
-        "compute them: leave such a table out by block-allow-list."
+        "Set binlog_row_image=FULL for every session of the source, leave the table out by block-allow-list, and "
+        "migrate it with another task. MariaDB 11.8 leaves generated columns out even then, which stops only where "
+        "they are part of a key, or where the target does not compute them."
     )
 
 
@@ -115,7 +115,7 @@ def decode_range(
 
     `wanted(name)`: the table's index in `tables`, or None. `skip_until[i]`: a location's sort key; changes of table i
     in transactions that end at or before it are left out ("" leaves out none). `spare[i]`: columns of table i that the
-    log may leave out, which are None then; None: of no table. `compiled`: by kernels; None: if they are ready.
+    log may leave out, which are ABSENT then; None: of no table. `compiled`: by kernels; None: if they are ready.
     Raises ChecksumMismatch, MalformedEvent, UnknownEvent, SchemaMismatch, UnsupportedColumnType, PartialRowImage,
     MalformedRows, and what `wanted` raises. A file that ends before its range does raises MalformedEvent.
     """
@@ -380,6 +380,7 @@ class _Splitter:
             self._check_spare(at, table, layout, present, partial_update=code == codes.PARTIAL_UPDATE_ROWS)
             data = b"".join(whole_images(of.cells, present, data, start, end))
             start, end = 0, len(data)
+            layout = self.maps.without(layout, whole & ~present[-1])
         if code == codes.PARTIAL_UPDATE_ROWS:
             for _ in row_pairs(of, data, start, end, at):
                 pass
@@ -396,7 +397,7 @@ class _Splitter:
 
     def _check_spare(self, at: str, table: str, layout: int, present: Sequence[int], *, partial_update: bool) -> None:
         """Nothing is missing that is needed. Raises PartialRowImage."""
-        of, _, _, spare = self.maps.layouts[layout]
+        of, spare = self.maps.layouts[layout].layout, self.maps.layouts[layout].spare
         needed = (1 << len(of.cells)) - 1
         if not partial_update:  # those lie otherwise, and their server leaves out nothing with FULL
             needed &= ~spare

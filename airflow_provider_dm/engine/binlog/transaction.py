@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.binlog.gtid_events import (
     previous_gtids,
     tagged_gtid,
 )
-from airflow_provider_dm.engine.binlog.query_event import QueryEvent, Statement, kind_of, query_of
+from airflow_provider_dm.engine.binlog.query_event import QueryEvent, Statement, head_of, kind_of, query_of
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 
@@ -250,7 +250,7 @@ def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryE
             _xa(walk, position, behind, timestamp, query.sql)
         case Statement.ROW_CHANGE:
             if walk.apply:
-                raise StatementDml(walk.at(position), query.sql[:200].decode("utf-8", "replace"))
+                raise StatementDml(walk.at(position), head_of(query.sql))
             walk.alone_or_inside(behind, timestamp)
         case Statement.DDL:
             _ddl(walk, position, behind, timestamp, query)

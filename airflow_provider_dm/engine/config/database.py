@@ -35,7 +35,7 @@ class PasswordUnreadable(DmError):
 
 
 class Security(DmModel):
-    """TLS towards a server. A CA means that certificate and host name are verified."""
+    """TLS towards a server. A CA means that its certificate is verified, and the host if that names one (mysql/tls)."""
 
     ssl_ca: str | None = None
     ssl_cert: str | None = None

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,18 @@ from airflow_provider_dm.engine.config.strict import Strict
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
+from airflow_provider_dm.engine.mysql.location import Location
+
+UNTIL_CAUGHT_UP: Final = "caught-up"
+UNTIL_FOREVER: Final = "forever"
+
+
+def place_of(until: str) -> Location | None:
+    """Return the location that `until` is, of the newest sub-directory; None for "caught-up" and "forever".
+
+    Raises InvalidLocation.
+    """
+    return None if until in (UNTIL_CAUGHT_UP, UNTIL_FOREVER) else Location.parse(until)
 
 
 @dataclass(eq=False)
@@ -95,11 +107,13 @@ class JobSpec(Strict):
     target: EndpointSpec
     meta_url: SecretRef
     holder: HolderSpec
-    until: str = "caught-up"
+    until: str = UNTIL_CAUGHT_UP
     ship_ranges: bool = False
     """Send binlog bytes with the tasks: for clusters whose executors do not see the relay directory."""
     launcher_pid: int | None = None
     """The app ends itself when this process is gone."""
+    launched_behind: dict[str, int] = Field(default_factory=dict)
+    """By source, the last generation that there was at the launch: the app claims nothing that is claimed since."""
 
     def source(self, source_id: str) -> SourceSpec:
         """Raises KeyError."""

@@ -24,6 +24,7 @@ class InvalidPattern(DmError):
 
     code: ClassVar[str] = "DM-1103"
     what: ClassVar[str] = "{pattern!r} cannot be used as a pattern: {why}."
+    hint: ClassVar[str] = "Correct the pattern in the rules of the task."
 
 
 @dataclass(frozen=True)

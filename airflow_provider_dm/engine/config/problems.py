@@ -30,10 +30,13 @@ class ConfigError(DmError):
     problems: tuple[str, ...]
 
     code: ClassVar[str] = "DM-1001"
-    what: ClassVar[str] = "{file} cannot be used: {problems}."
+    hint: ClassVar[str] = "Correct the file, and run the same again."
+
+    def happened(self) -> str:
+        return "\n".join(self.problems)
 
     def message(self) -> str:
-        return "\n".join(self.problems)
+        return self.happened()  # each line says what it should be
 
 
 def path_text(path: Path, top: str) -> str:

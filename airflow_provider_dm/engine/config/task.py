@@ -20,7 +20,13 @@ from airflow_provider_dm.engine.config.rule_models import (
     RouteRule,
 )
 from airflow_provider_dm.engine.config.start import StartMeta
-from airflow_provider_dm.engine.config.units import LoaderConfig, MydumperConfig, SyncerConfig, ValidatorConfig
+from airflow_provider_dm.engine.config.units import (
+    LoaderConfig,
+    MydumperConfig,
+    OnDuplicate,
+    SyncerConfig,
+    ValidatorConfig,
+)
 from airflow_provider_dm.engine.config.unsupported import gaps_of_instance, gaps_of_task, refuse
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.location import Location
@@ -38,6 +44,19 @@ class UnknownSource(DmError):
 
     code: ClassVar[str] = "DM-1102"
     what: ClassVar[str] = "the task {task!r} has no source {source!r}; its mysql-instances are {known}."
+    hint: ClassVar[str] = "Name one of these, or add the source to mysql-instances."
+
+
+@dataclass(eq=False)
+class SourceFilesDiffer(DmError):
+    """The source files given are not those that the task names, each once. `found`: what is wrong with them."""
+
+    task: str
+    found: str
+
+    code: ClassVar[str] = "DM-1310"
+    what: ClassVar[str] = "task {task}: {found}."
+    hint: ClassVar[str] = "Give one source.yaml for each of the task's mysql-instances."
 
 
 class TaskMode(StrEnum):
@@ -110,6 +129,11 @@ class SubtaskConfig:
     loader: LoaderConfig
     mydumper: MydumperConfig
     start: Location | None
+
+    @property
+    def overwrites(self) -> bool:
+        """Rows of the same key overwrite each other, whosever they are: the user has said so."""
+        return self.loader.on_duplicate_logical is OnDuplicate.REPLACE
 
 
 class TaskConfig(DmModel):

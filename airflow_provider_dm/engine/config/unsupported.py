@@ -1,7 +1,8 @@
 """What a valid file may ask for and this release cannot do, although doing nothing about it would change data.
 
 Each gap is a value, so that the precheck can show all of them and `subtask` can refuse on the first. A gap that closes
-is deleted here and in docs/limits.md. Keys whose absence changes no data (timezone, queue-size, ...) are not gaps."""
+is deleted here and in docs/limits.md. Keys whose absence changes no data are not gaps; those of them that a user may
+expect something of are listed (`WITHOUT_EFFECT`), for a warning."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:  # the models call this module
     from airflow_provider_dm.engine.config.database import DatabaseConfig
     from airflow_provider_dm.engine.config.source import SourceConfig
     from airflow_provider_dm.engine.config.task import MysqlInstance, TaskConfig
-    from airflow_provider_dm.engine.config.units import LoaderConfig, MydumperConfig
+    from airflow_provider_dm.engine.config.units import LoaderConfig, MydumperConfig, SyncerConfig
 
 RUNNABLE_MODES: Final = frozenset({"full", "incremental", "all"})
 LOGICAL_MODES: Final = frozenset({"logical", "sql", "loader"})
@@ -27,6 +28,17 @@ HARMLESS_FLAGS: Final = frozenset(
         *("--consistency", "--escape-backslash", "--skip-tz-utc", "--loglevel"),
     }
 )
+
+
+WITHOUT_EFFECT: Final = (
+    "worker_count",
+    "batch",
+    "queue_size",
+    "checkpoint_flush_interval",
+    "safe_mode",
+    "safe_mode_duration",
+)
+"""Of a syncer. What it does instead stands in docs/limits.md."""
 
 
 def refuse(gaps: Iterable[NotSupportedYet]) -> None:
@@ -48,6 +60,18 @@ def gaps_of_instance(task: TaskConfig, instance: MysqlInstance) -> tuple[NotSupp
 def gaps_of_source(source: SourceConfig) -> tuple[NotSupportedYet, ...]:
     """Gaps of a source.yaml."""
     return tuple(_source_gaps(source))
+
+
+def without_effect(syncer: SyncerConfig) -> tuple[str, ...]:
+    """Return the keys, as written in the file, that are given another value than DM's default and change nothing.
+
+    >>> from airflow_provider_dm.engine.config.units import SyncerConfig
+    >>> without_effect(SyncerConfig(batch=500, checkpoint_flush_interval=30))
+    ('batch',)
+    """
+    fields = type(syncer).model_fields
+    given = (name for name in WITHOUT_EFFECT if getattr(syncer, name) != fields[name].default)
+    return tuple(name.replace("_", "-") for name in given)
 
 
 def _task_gaps(task: TaskConfig) -> Iterator[NotSupportedYet]:
@@ -117,7 +141,7 @@ def _database_gaps(database: DatabaseConfig, where: str) -> Iterator[NotSupporte
     if security is None:
         return
     if security.cert_allowed_cn:
-        yield NotSupportedYet("cert-allowed-cn", where, "Give ssl-ca: the host name is verified.")
+        yield NotSupportedYet("cert-allowed-cn", where, "Give ssl-ca: a host that the certificate names is verified.")
     if security.embedded:
         yield NotSupportedYet("TLS material in the file itself", where, "Name files by ssl-ca, -cert, -key.")
 

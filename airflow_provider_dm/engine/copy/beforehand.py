@@ -13,13 +13,13 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.copy.begin import Source
 from airflow_provider_dm.engine.copy.design import design
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.connection import connected, query
+from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.survey import survey_source, survey_target
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
 from airflow_provider_dm.engine.schema.catalogue import list_tables
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.subtask import read_subtask
+from airflow_provider_dm.engine.target.subtask import begun_subtasks
 from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 
 
@@ -54,23 +54,9 @@ def check_nothing_new(target: Endpoint, source: Source) -> None:
 def check_beforehand(task: TaskConfig, sources: Mapping[str, Endpoint], target: Endpoint) -> None:
     """What `begin` would refuse of a task that the target knows nothing of: before the target is claimed, so that bad
     input leaves no trace there. Of a task that has begun it says nothing. Raises as `design` does."""
-    if _known(task, target):
+    if begun_subtasks(target_connection(target), task.meta_schema, task.name, task.source_ids):
         return
     subtasks = {source: task.subtask(source) for source in sources}
     surveys = [survey_source(endpoint, subtasks[source]) for source, endpoint in sources.items()]
     names = {one.target for survey in surveys for one in survey.tables}
     design(surveys, subtasks, survey_target(target, names), fresh=set(sources), copied_into=frozenset())
-
-
-def _known(task: TaskConfig, target: Endpoint) -> bool:
-    """Whether any source of the task has a plan in the target."""
-    connection = target_connection(target)
-    exists = query(
-        connection,
-        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_subtask'",
-        (task.meta_schema,),
-    )
-    if not exists:
-        return False
-    found = [read_subtask(connection, task.meta_schema, task.name, source) for source in task.source_ids]
-    return any(one is not None and one.start is not None for one in found)

@@ -5,28 +5,30 @@ In this order, so that a refusal leaves the target as it was:
 2. create what the target lacks, look again;
 3. for each source that has not begun: wait for its relay log, take P0, look whether the tables are still the same (a
    DDL before P0 is in no log that we replay), write the plan in one transaction: P0, the tables as they are, chunks.
-A source that has begun goes on with the plan that it finds."""
+A source that has begun goes on with the plan that it finds.
+
+What is needed of the relay log is announced before it is taken, or a purge in between could take it: first the relay's
+newest file, behind whose beginning P0 will lie, then P0 itself. A run that was replaced announces nothing any more."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
 
-import pymysql
-from pymysql.constants import ER
-
 from airflow_provider_dm.engine.config.job import SourceSpec
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig, TaskMode
+from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
 from airflow_provider_dm.engine.copy.design import Design, design
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.mysql.connection import Connection, connected, query
+from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
@@ -36,10 +38,10 @@ from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import ChunkOwner, insert_chunks, load_chunks
-from airflow_provider_dm.engine.target.errors import translate
+from airflow_provider_dm.engine.target.generation import check_generation
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
-from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas, save_table_schemas
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,8 @@ class Loading:
     design: Design
     start: Location
     resumed: bool
+    numbers: Mapping[TableName, int]
+    """Of each table, in dm_row_owner; 0 where no rows are recorded."""
     notes: tuple[str, ...] = ()
 
 
@@ -98,9 +102,24 @@ def finished(target: Endpoint, source: Source) -> bool:
     return found is not None and found.unit == UNIT_SYNC
 
 
+@dataclass(eq=False)
+class SourceMoved(DmError):
+    """The source's address led to another server while the copy began."""
+
+    source: str
+    before: str
+    now: str
+
+    code: ClassVar[str] = "DM-7020"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "{source}: server {before} answered first, then server {now}; nothing was begun."
+    hint: ClassVar[str] = "Give the source an address that leads to one server, and begin again."
+
+
 Begun = Callable[[str, Location], None]
-"""(source-id, P0): the relay log is needed from there on. Called before the plan is committed, maybe more than once:
-should one of the two fail, too much is kept and not too little."""
+"""(source-id, place): the relay log is needed from there on. Called before the plan is committed, and more than once:
+too much is kept rather than too little."""
 
 
 def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int, begun: Begun) -> list[Loading]:
@@ -114,18 +133,30 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
     # Asked second: another run of this task plans its chunks before it writes the first row.
     copied_into = _copied_into(task, target)
     planned = design(surveys, subtasks, there, fresh=fresh, copied_into=copied_into)
-    _create(target, planned)
+    created = create(target, planned.creations, schemas_to_create(surveys, planned.creations, there.flavour))
     again = design(surveys, subtasks, survey_target(target, names), fresh=set(), copied_into=copied_into)
-    notes = tuple(f"{one.name}: {note}" for one in planned.creations for note in one.notes)
+    notes = (*created, *(f"{one.name}: {note}" for one in planned.creations for note in one.notes))
     for note in notes:
         log.warning("created %s", note)
     made = Design(again.mappings, planned.creations, again.feeders)
+    newcomers = {source.id: _newcomers(source, made) for source in sources if source.id in fresh}
     return [
-        _go_on(source, found, made, notes, begun)
+        _go_on(source, found, made, target, notes, begun)
         if found
-        else _begin_source(source, survey, made, target, slots, notes, begun)
+        else _begin_source(source, survey, made, newcomers, target, slots, notes, begun)
         for source, survey in zip(sources, surveys, strict=True)
         for found in [stored[source.id]]
+    ]
+
+
+def _newcomers(source: Source, made: Design) -> list[Newcomer]:
+    """The tables of a source that is about to begin, as far as they can be merged."""
+    if source.subtask.overwrites:
+        return []
+    return [
+        Newcomer(mapping.source.name, mapping.target.name)
+        for mapping in made.mappings[source.id]
+        if mapping.target.identity is not None
     ]
 
 
@@ -183,48 +214,45 @@ def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
     return frozenset(found)
 
 
-def _create(target: Endpoint, planned: Design) -> None:
-    """Outside of a transaction, as DDL commits by itself; whatever was made before a failure is found next time."""
-    connection = target_connection(target)
-    try:
-        schemas = {one.name.schema for one in planned.creations}
-        present = {bytes(row[0]).decode() for row in query(connection, "SHOW DATABASES")}
-        for schema in sorted(schemas - present):
-            query(connection, f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
-        for one in planned.creations:
-            log.info("creating %s", one.name)
-            _create_table(connection, one.sql)
-    except pymysql.err.Error as error:
-        raise translate(error, table=", ".join(str(one.name) for one in planned.creations[:5])) from error
+def _announce(target: Endpoint, source: Source, place: Location, begun: Begun) -> None:
+    """Say it as the holder of the generation, which nobody else can claim meanwhile. Raises Fenced."""
+    owner = source.owner
+
+    def body(connection: Connection) -> None:
+        check_generation(connection, owner.meta_schema, owner.task, owner.source, owner.generation)
+        begun(source.id, place)
+
+    run_transaction(target, body)
 
 
-def _create_table(connection: Connection, sql: str) -> None:
-    try:
-        query(connection, sql)
-    except pymysql.err.OperationalError as error:
-        if error.args[0] != ER.TABLE_EXISTS_ERROR:  # another run of this task was faster; it is looked at again
-            raise
-
-
-def _go_on(source: Source, stored: _Stored, made: Design, notes: tuple[str, ...], begun: Begun) -> Loading:
-    begun(source.id, stored.start)
+def _go_on(
+    source: Source, stored: _Stored, made: Design, target: Endpoint, notes: tuple[str, ...], begun: Begun
+) -> Loading:
+    _announce(target, source, stored.start, begun)
     log.info("%s: the copy goes on; it began at %s", source.id, stored.start)
-    return Loading(source, made, stored.start, resumed=True, notes=notes)
+    numbers = {schema.table.name: max(0, schema.owner) for schema in stored.schemas}
+    return Loading(source, made, stored.start, resumed=True, numbers=numbers, notes=notes)
 
 
 def _begin_source(
     source: Source,
     survey: SourceSurvey,
     made: Design,
+    newcomers: Mapping[str, Sequence[Newcomer]],
     target: Endpoint,
     slots: int,
     notes: tuple[str, ...],
     begun: Begun,
 ) -> Loading:
-    suffix = 1
-    if source.subtask.mode is not TaskMode.FULL:
-        suffix = wait_for_relay(source, survey.server_uuid)
+    suffix, full = 1, source.subtask.mode is TaskMode.FULL
+    if not full:
+        newest = wait_for_relay(source, survey.server_uuid)
+        _announce(target, source, newest, begun)
+        suffix = newest.suffix
     start = replace(low_watermark(source.endpoint), suffix=suffix)
+    if start.server_uuid != survey.server_uuid:
+        raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
+    _announce(target, source, start, begun)
     tables = [one.table for one in survey.tables]
     check_unchanged(source, tables)
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
@@ -232,15 +260,18 @@ def _begin_source(
     owner = source.owner
     key = (owner.meta_schema, owner.task, owner.source)
 
-    def body(connection: Connection) -> None:
-        begin_subtask(connection, *key, generation=owner.generation, unit=UNIT_LOAD, start=start)
-        begun(source.id, start)  # by nobody but who holds the generation, and before all this counts
-        save_table_schemas(connection, *key, [TableSchema(one.table, one.target) for one in survey.tables])
-        insert_chunks(connection, owner, chunks)
+    fellows = [one for other, names in newcomers.items() if other != source.id for one in names]
 
-    run_transaction(target, body)
+    def body(connection: Connection) -> dict[TableName, int]:
+        begin_subtask(connection, *key, generation=owner.generation, unit=UNIT_LOAD, start=start)
+        schemas = [TableSchema(one.table, one.target) for one in survey.tables]
+        numbers = enter_tables(connection, *key, schemas, newcomers[source.id], fellows, loading=True, full=full)
+        insert_chunks(connection, owner, chunks)
+        return numbers
+
+    numbers = run_transaction(target, body)
     log.info("%s: %d tables in %d chunks, from %s on", source.id, len(tables), len(chunks), start)
-    return Loading(source, made, start, resumed=False, notes=notes)
+    return Loading(source, made, start, resumed=False, numbers=numbers, notes=notes)
 
 
 def wait_for_relay(
@@ -249,16 +280,17 @@ def wait_for_relay(
     *,
     seconds: float = RELAY_WAIT_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
-) -> int:
-    """The suffix of the sub-directory that keeps this server's binlog now. Raises RelayNotRunning.
+) -> Location:
+    """The beginning of the file that the relay of this server writes now. Raises RelayNotRunning.
 
-    A relay begins at the start of the server's current file, or earlier; so P0, taken afterwards, lies in it.
+    A relay begins at the start of the server's current file, or earlier; so a location that is taken afterwards lies
+    behind that.
     """
     deadline, reader = time.monotonic() + seconds, RelayReader(Path(source.spec.relay_dir))
     while True:
-        suffix = reader.suffix_now(server_uuid)
-        if suffix is not None and suffix == reader.newest_suffix():  # else it is still that of another server
-            return suffix
+        newest = reader.newest_file()
+        if newest is not None and newest.server_uuid == server_uuid:  # else it is still that of another server
+            return newest
         if time.monotonic() >= deadline:
             raise RelayNotRunning(source.id, source.spec.relay_dir, seconds)
         sleep(RELAY_LOOK_SECONDS)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from airflow_provider_dm.engine.copy import page as pages
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
 from airflow_provider_dm.engine.copy.literal_columns import page_literals
-from airflow_provider_dm.engine.copy.page import FIRST_ROWS, Page, PageReader, next_limit
+from airflow_provider_dm.engine.copy.page import Page, PageReader, next_limit
 from airflow_provider_dm.engine.copy.whole_table import copy_whole_table
-from airflow_provider_dm.engine.copy.writing import Contested, check_absent, key_literals, write_all
+from airflow_provider_dm.engine.copy.writing import Contested, check_absent, copy_merged, key_literals, write_all
+from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
@@ -37,7 +39,7 @@ def paging_order(mapping: TableMapping) -> KeyOrder | None:
 def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult:
     """Run on an executor: copy until the chunk is done or `job.until`.
 
-    Raises Fenced, DuplicateDuringCopy, SchemaChangedDuringCopy, and what reading and writing raise.
+    Raises Fenced, DuplicateDuringCopy, TooManyContested, SchemaChangedDuringCopy, and what reading and writing raise.
     """
     began = time.monotonic()
     before = run_transaction(target, lambda connection: load_chunk(connection, job.owner, job.chunk.number))
@@ -54,7 +56,7 @@ def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult
 def _copy_pages(job: ChunkJob, progress: ChunkProgress, reader: PageReader, target: Endpoint) -> ChunkProgress:
     dialect = target_dialect(target)
     writer = _PageWriter(job, target, dialect, page_literals(job.mapping.source, dialect.flavour))
-    limit = FIRST_ROWS
+    limit = pages.FIRST_ROWS
     while True:
         began = time.monotonic()
         page = reader.page(progress, limit)
@@ -73,20 +75,14 @@ class _PageWriter:
 
     def write(self, seen: ChunkProgress, page: Page) -> ChunkProgress:
         """One transaction: the chunk's step and the page's rows. Gives where the chunk stands now, whoever moved it."""
-        job = self.job
-        rows = self.literals(page.rows)
-        written = write_rows(job.mapping, rows, job.verb, dialect=self.dialect, max_rows=ROWS_OF_A_STATEMENT)
-        statements = list(written)
-        absent = list(count_rows(job.mapping, key_literals(job.mapping, rows))) if job.first_of_key else []
+        job, rows = self.job, self.literals(page.rows)
         last_key = page.last_key or seen.last_key
+        write = self._into_merged(page, rows) if job.number else self._into_own(page, rows)
 
         def body(connection: Connection, *, sure: bool) -> bool:
             step = advance_chunk(connection, job.owner, seen, rows=len(page.rows), last_key=last_key, done=page.last)
             if step:
-                check_absent(connection, absent, job)
-                affected = write_all(connection, statements, job)
-                if absent and job.siblings and affected != len(page.rows) and not sure:
-                    raise Contested
+                write(connection, sure)
             return step
 
         try:
@@ -98,3 +94,24 @@ class _PageWriter:
             return replace(seen, last_key=last_key, done=page.last, rows_copied=seen.rows_copied + len(page.rows))
         # Another attempt was here first, or our own COMMIT took effect and only its answer was lost.
         return run_transaction(self.target, lambda connection: load_chunk(connection, job.owner, seen.number))
+
+    def _into_own(self, page: Page, rows: Sequence[Literals]) -> Callable[[Connection, bool], None]:
+        """Into a table that nobody else writes to, or that began so."""
+        job = self.job
+        written = write_rows(job.mapping, rows, job.verb, dialect=self.dialect, max_rows=ROWS_OF_A_STATEMENT)
+        statements = list(written)
+        keys = key_literals(job.mapping, rows)
+        absent = list(count_rows(job.mapping, keys, dialect=self.dialect)) if job.first_of_key else []
+
+        def write(connection: Connection, sure: bool) -> None:
+            check_absent(connection, absent, job)
+            affected = write_all(connection, statements, job)
+            if absent and job.siblings and affected != len(page.rows) and not sure:
+                raise Contested
+
+        return write
+
+    def _into_merged(self, page: Page, rows: Sequence[Literals]) -> Callable[[Connection, bool], None]:
+        writer = self.job.writer(Access(self.dialect))
+        copied = writer.rows(page.rows, rows)
+        return lambda connection, _sure: copy_merged(connection, writer, copied)

@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig
-from airflow_provider_dm.engine.config.units import OnDuplicate
 from airflow_provider_dm.engine.copy.copier import paging_order
 from airflow_provider_dm.engine.copy.target_ddl import CreateTable, create_table_like
 from airflow_provider_dm.engine.copy.whole_table import MOST_ROWS
 from airflow_provider_dm.engine.copy.writing import verb_for
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Index, Table
 from airflow_provider_dm.engine.target.statements import Verb
+
+MOST_SCANNED: Final = 10_000
+"""Rows without a key whose computed values are held against the source's: each hundred of them takes a scan."""
 
 
 @dataclass(eq=False)
@@ -69,8 +71,8 @@ class TargetTableGone(DmError):
 
     code: ClassVar[str] = "DM-7015"
     scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target table {target}, into which {source} has begun to copy, is gone."
-    hint: ClassVar[str] = "Remove the task's metadata and start over: what was copied cannot be told any more."
+    what: ClassVar[str] = "the target table {target}, into which {source} has begun to write, is gone."
+    hint: ClassVar[str] = f"Restore it as it was, or leave the table out by block-allow-list; or {MIGRATE_AGAIN}."
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,10 @@ def design(
     mappings: dict[str, tuple[TableMapping, ...]] = {}
     feeders: defaultdict[TableName, list[str]] = defaultdict(list)
     for survey in surveys:
-        mappings[survey.source_id] = tuple(map_table(one.table, known[one.target]) for one in survey.tables)
+        anew = survey.source_id in fresh
+        mappings[survey.source_id] = tuple(
+            map_table(one.table, known[one.target], created_anew=anew) for one in survey.tables
+        )
         for one in survey.tables:
             feeders[one.target].append(_feeder(survey.source_id, one.table.name))
     for survey in surveys:
@@ -155,15 +160,23 @@ def _check_source(
         for column in one.table.columns:
             codec_for(one.table.name, column)
         verb = verb_for(mapping, subtask.loader)
-        if verb is Verb.REPLACE and subtask.loader.on_duplicate_logical is not OnDuplicate.REPLACE:
+        if verb is Verb.REPLACE and not subtask.overwrites:
             _check_keys(mapping)
         if paging_order(mapping) is None and one.rows > MOST_ROWS:
             way_out = "Give it a primary key (and the target table too), or leave it out by block-allow-list."
             raise NotSupportedYet(
                 f"copying about {one.rows} rows of a table without a key", str(one.table.name), way_out
             )
+        if mapping.uncertain and mapping.found_by is None and one.rows > MOST_SCANNED:
+            way_out = "Give it a primary key, or create the target's table by hand with them as ordinary columns."
+            names = ", ".join(mapping.target_columns[index].name for index in mapping.uncertain)
+            raise NotSupportedYet(
+                f"copying about {one.rows} rows without a key whose columns {names} the target computes",
+                str(one.table.name),
+                way_out,
+            )
         filled = one.target in target.filled and one.target not in copied_into
-        if filled and subtask.loader.on_duplicate_logical is not OnDuplicate.REPLACE:
+        if filled and not subtask.overwrites:
             raise TargetNotEmpty(str(one.target), tuple(feeders[one.target]))
 
 

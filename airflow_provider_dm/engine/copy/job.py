@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, Access, OwnerWriter
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.target.copy_progress import ChunkOwner, ChunkProgress
+from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.statements import Verb
 
 
@@ -29,6 +31,14 @@ class ChunkJob:
     siblings: tuple[str, ...] = ()
     first_of_key: bool = False
     """A REPLACE that must not meet its own identity key (`writing.check_absent`)."""
+    number: int = 0
+    """Of the table in dm_row_owner: the target is merged, and its rows are written by the law of `merge`."""
+
+    def writer(self, access: Access) -> OwnerWriter:
+        """What writes the rows of this table into a merged target."""
+        who = self.owner
+        owner = RowOwner(who.meta_schema, who.task, who.source, self.mapping.source.name, self.number)
+        return OwnerWriter(owner, self.mapping, access, MOST_WHILE_COPYING)
 
 
 @dataclass(frozen=True)

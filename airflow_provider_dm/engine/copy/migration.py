@@ -20,11 +20,19 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
-from airflow_provider_dm.engine.config.units import OnDuplicate
 from airflow_provider_dm.engine.copy.beforehand import check_nothing_new
-from airflow_provider_dm.engine.copy.begin import Begun, Loading, Source, begin, check_unchanged, finished
+from airflow_provider_dm.engine.copy.begin import (
+    Begun,
+    Loading,
+    Source,
+    begin,
+    check_unchanged,
+    finished,
+    wait_for_relay,
+)
 from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
+from airflow_provider_dm.engine.copy.sharing import Sharing
 from airflow_provider_dm.engine.copy.watermark import high_watermark
 from airflow_provider_dm.engine.copy.writing import same_key, verb_for
 from airflow_provider_dm.engine.errors import DmError
@@ -32,6 +40,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.target.contested_row import Waiting, waiting
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.statements import Verb
@@ -111,7 +120,7 @@ def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outc
     """Copy all sources of the job. `generations`: what was claimed in the target, by source-id.
 
     Result: {"rows", "seconds", "notes", "sources": {id: {"rows", "tables", "chunks", "start", "catch_up_until",
-    "resumed"}}}. Raises the typed errors of the copy rooms.
+    "resumed", "written_to_meanwhile", "contested_rows"}}}. Raises the typed errors of the copy rooms.
     """
     began = time.monotonic()
     target = spec.target.resolve(hooks.environ)
@@ -125,10 +134,15 @@ def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outc
         if source not in open_sources:
             check_nothing_new(target, source)
     loadings = begin(spec.task, open_sources, target, slots=hooks.slots, begun=hooks.begun) if open_sources else []
-    complete = _copy_in_rounds(target, loadings, hooks)
+    sharing = Sharing.of(target, loadings, sources, hooks.stop)
+    complete = _copy_in_rounds(target, loadings, hooks, sharing)
     results = {source.id: _already(target, source) for source in sources if source not in open_sources}
     for loading in loadings:
-        results[loading.source.id] = _hand_over(target, loading, hooks) if complete else _so_far(target, loading)
+        handed = _hand_over(target, loading, hooks, sharing) if complete else _so_far(target, loading)
+        results[loading.source.id] = handed
+    if complete and spec.task.task_mode is TaskMode.FULL:
+        for loading in loadings:
+            sharing.remove_records(loading)
     result = {
         "rows": sum(one["rows"] for one in results.values()),
         "seconds": round(time.monotonic() - began, 3),
@@ -141,7 +155,7 @@ def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outc
 # Rounds
 
 
-def _copy_in_rounds(target: Endpoint, loadings: Sequence[Loading], hooks: Hooks) -> bool:
+def _copy_in_rounds(target: Endpoint, loadings: Sequence[Loading], hooks: Hooks, sharing: Sharing) -> bool:
     """Until every chunk is done (True) or the run is asked to stop (False)."""
     work = CopyLane({loading.source.id: loading.source.endpoint for loading in loadings}, target)
     while True:
@@ -150,7 +164,12 @@ def _copy_in_rounds(target: Endpoint, loadings: Sequence[Loading], hooks: Hooks)
             return True
         if hooks.stop():
             return False
-        hooks.run_lanes(work, lanes)
+        try:
+            hooks.run_lanes(work, lanes)
+        except DmError as error:
+            sharing.explain(error)
+            raise
+        sharing.look()
 
 
 def _lanes(loading: Loading, chunks: Sequence[ChunkProgress], slots: int) -> list[Lane]:
@@ -177,21 +196,23 @@ def _job(loading: Loading, chunk: ChunkProgress, mapping: TableMapping) -> Chunk
         loading.start.suffix,
         until=0.0,
         siblings=loading.design.siblings(source.id, mapping),
-        first_of_key=(
-            verb is Verb.REPLACE and loader.on_duplicate_logical is not OnDuplicate.REPLACE and same_key(mapping)
-        ),
+        first_of_key=verb is Verb.REPLACE and not source.subtask.overwrites and same_key(mapping),
+        number=loading.numbers.get(chunk.table, 0),
     )
 
 
 def load_progress(target: Endpoint, task: TaskConfig, source_id: str) -> Json:
     """How far a source is, as the target says now: one attempt, nothing when it does not answer.
 
-    {"unit": "load", "rows", "chunks", "chunks_done"}.
+    {"unit": "load", "rows", "chunks", "chunks_done", "contested_rows"}.
     """
+
+    def look(connection: Connection) -> tuple[list[ChunkProgress], list[Waiting]]:
+        chunks = load_chunks(connection, task.meta_schema, task.name, source_id)
+        return chunks, waiting(connection, task.meta_schema, task.name)
+
     try:
-        chunks = run_transaction(
-            target, lambda tx: load_chunks(tx, task.meta_schema, task.name, source_id), retry_seconds=0
-        )
+        chunks, rows_waiting = run_transaction(target, look, retry_seconds=0)
     except DmError as error:
         log.debug("no progress to show: %s", error)
         return {}
@@ -200,6 +221,7 @@ def load_progress(target: Endpoint, task: TaskConfig, source_id: str) -> Json:
         "rows": sum(chunk.rows_copied for chunk in chunks),
         "chunks": len(chunks),
         "chunks_done": sum(chunk.done for chunk in chunks),
+        "contested_rows": sum(one.rows for one in rows_waiting if one.source == source_id),
     }
 
 
@@ -211,11 +233,14 @@ def _chunks(target: Endpoint, source: Source) -> list[ChunkProgress]:
 # The end
 
 
-def _hand_over(target: Endpoint, loading: Loading, hooks: Hooks) -> Json:
+def _hand_over(target: Endpoint, loading: Loading, hooks: Hooks, sharing: Sharing) -> Json:
     """Pend, and the subtask becomes one that syncs."""
     source, owner = loading.source, loading.source.owner
+    contested = sharing.finish(loading)
     check_unchanged(source, [mapping.source for mapping in loading.design.mappings[source.id]])
     until = replace(high_watermark(source.endpoint), suffix=loading.start.suffix)
+    if until.server_uuid != loading.start.server_uuid and source.subtask.mode is not TaskMode.FULL:
+        until = replace(until, suffix=wait_for_relay(source, until.server_uuid).suffix)  # it failed over meanwhile
 
     def body(connection: Connection) -> None:
         finish_load(
@@ -231,7 +256,11 @@ def _hand_over(target: Endpoint, loading: Loading, hooks: Hooks) -> Json:
             "different moments between %s and %s",
             *(source.id, loading.start, until),
         )
-    return _so_far(target, loading) | {"catch_up_until": str(until), "written_to_meanwhile": written_to}
+    return _so_far(target, loading) | {
+        "catch_up_until": str(until),
+        "written_to_meanwhile": written_to,
+        "contested_rows": contested,
+    }
 
 
 def _so_far(target: Endpoint, loading: Loading) -> Json:

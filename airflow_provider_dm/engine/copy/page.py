@@ -1,5 +1,8 @@
 """One page of a chunk: the next rows in key order, read with short SELECTs, bounded in rows and in bytes.
 
+An answer with fewer rows than were asked for ends nothing: it is asked again what lies behind its last row, until that
+is nothing. So whoever cuts answers short makes a copy slow, and no row is missing.
+
 A page ends after `limit` rows, or when what was read so far weighs `most_bytes`: a page of giants is cut, and the rest
 of the answer is thrown away with its connection. Memory is bounded by configuration, not by a table's rows."""
 
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.reading.keyset import KeyOrder, read_key, write_key
+from airflow_provider_dm.engine.reading.keyset import Key, KeyOrder, read_key, write_key
 from airflow_provider_dm.engine.reading.source_session import source_connection, with_retries
 from airflow_provider_dm.engine.reading.text_rows import Batch, Cells, rows
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
@@ -61,16 +64,28 @@ class PageReader:
         after = None if progress.last_key is None else read_key(progress.last_key)
         found: list[Row] = []
         weight = 0
-        for step in self.order.steps(after, progress.low, progress.high):
-            with closing(self._select(step, limit - len(found))) as batches:
+        while len(found) < limit:
+            before = len(found)
+            with closing(self._behind(after, progress, limit - before)) as batches:
                 for batch in batches:
                     found.extend(map(self.to_row, batch.rows))
                     weight += batch.bytes
                     if weight >= CUT_BYTES:
                         return self._made(found, weight, last=False)
-            if len(found) >= limit:
-                return self._made(found, weight, last=False)
-        return self._made(found, weight, last=True)
+            if len(found) == before:
+                return self._made(found, weight, last=True)
+            after = self._key(found[-1])
+        return self._made(found, weight, last=False)
+
+    def _behind(self, after: Key | None, progress: ChunkProgress, limit: int) -> Generator[Batch, None, None]:
+        """The answer of the first step that has one."""
+        for step in self.order.steps(after, progress.low, progress.high):
+            with closing(self._select(step, limit)) as batches:
+                first = next(batches, None)
+                if first is not None:
+                    yield first
+                    yield from batches
+                    return
 
     def _select(self, condition: bytes, limit: int) -> Generator[Batch, None, None]:
         sql = b"SELECT %b FROM %b %b WHERE %b ORDER BY %b LIMIT %d" % (
@@ -80,10 +95,10 @@ class PageReader:
         return rows(source_connection(self.endpoint), sql)
 
     def _made(self, found: list[Row], weight: int, *, last: bool) -> Page:
-        return Page(found, weight, last, self._key(found[-1]) if found else None)
+        return Page(found, weight, last, write_key(self._key(found[-1])) if found else None)
 
-    def _key(self, row: Row) -> str:
-        return write_key(tuple(row[position] or b"" for position in self.order.positions))
+    def _key(self, row: Row) -> Key:
+        return tuple(row[position] or b"" for position in self.order.positions)
 
 
 def next_limit(limit: int, page: Page, seconds: float) -> int:

@@ -22,8 +22,9 @@ from airflow_provider_dm.engine.copy.ddl_dialects import adapt
 from airflow_provider_dm.engine.copy.ddl_words import UnknownDdl, clauses_of, names_charset, words_of
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
 MYSQL_TO_MARIADB: Final = {
     "utf8mb4_0900_ai_ci": "utf8mb4_unicode_520_nopad_ci",
@@ -76,6 +77,40 @@ class CreateTable:
     name: TableName
     sql: str
     notes: tuple[str, ...] = ()
+    keyless: bool = False
+    """It has no PRIMARY KEY."""
+
+
+@dataclass(frozen=True)
+class CreateSchema:
+    """A schema for the target. `collation`: its default, as the target's family has it; None: the target's own."""
+
+    name: str
+    collation: str | None
+    notes: tuple[str, ...] = ()
+
+    def sql(self) -> str:
+        """CREATE DATABASE; the charset is what the collation's name begins with."""
+        plain = f"CREATE DATABASE IF NOT EXISTS {quote(self.name)}"
+        if self.collation is None:
+            return plain
+        return f"{plain} CHARACTER SET {charset_of(self.collation)} COLLATE {self.collation}"
+
+
+def charset_of(collation: str) -> str:
+    """
+    >>> charset_of("utf8mb4_0900_ai_ci"), charset_of("binary")
+    ('utf8mb4', 'binary')
+    """
+    return collation.partition("_")[0]
+
+
+def create_schema_like(name: str, collation: str, *, source_flavour: Flavour, target_flavour: Flavour) -> CreateSchema:
+    """A schema whose tables get, if they do not say otherwise, what the source's would get."""
+    if target_flavour is Flavour.MARIADB and charset_of(collation) in MYSQL_ONLY_CHARSETS:
+        return CreateSchema(name, None, (f"there is no {collation}; its default is the target's own",))
+    becomes = _COLLATIONS.get((source_flavour, target_flavour), {}).get(collation.lower(), collation)
+    return CreateSchema(name, becomes, () if becomes == collation else (f"collation {collation} becomes {becomes}",))
 
 
 def create_table_like(
@@ -111,7 +146,10 @@ def create_table_like(
     columns = " ".join(_with_collations(words, source, swapped))
     described["COLLATE"] = swapped(described["COLLATE"])
     tail = " ".join(f"{name}={value}" for name, value in described.items())
-    return CreateTable(target, f"CREATE TABLE {target.quoted()} ({columns}) {tail}", tuple(dict.fromkeys(notes)))
+    keyless = not any(key.primary for key in source.unique_keys)
+    return CreateTable(
+        target, f"CREATE TABLE {target.quoted()} ({columns}) {tail}", tuple(dict.fromkeys(notes)), keyless
+    )
 
 
 def _parts(statement: str) -> tuple[str, str]:

@@ -118,7 +118,6 @@ def table_snapshot(endpoint: Endpoint, table: TableName) -> Iterator[tuple[Conne
 
 
 def _mariadb_snapshot(connection: Connection) -> Location:
-    query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     query(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
     found = {
         text(name).lower(): text(value) for name, value in query(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
@@ -127,7 +126,8 @@ def _mariadb_snapshot(connection: Connection) -> Location:
     if not file:
         raise NotSupportedYet("a copy from a server without a binlog", "binlog_snapshot_file is empty", "Set log_bin.")
     ((gtid_set,),) = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, int(position)))
-    return Location(file, int(position), text(gtid_set or b""))
+    server_uuid = server_info(connection).server_uuid
+    return Location(file, int(position), text(gtid_set or b""), server_uuid=server_uuid)
 
 
 def _gtid_mode_on(connection: Connection) -> bool:
@@ -170,7 +170,6 @@ def _mysql_table_snapshot(reader: Connection, endpoint: Endpoint, table: TableNa
         def locked() -> Location:
             query(locker, f"LOCK TABLES {table.quoted()} READ")
             try:
-                query(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 query(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
                 return current_location(locker)
             finally:

@@ -10,41 +10,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 import pymysql
 
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.watermark import table_snapshot
-from airflow_provider_dm.engine.copy.writing import write_all
-from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.copy.writing import copy_merged, write_all
+from airflow_provider_dm.engine.merge.writer import ROWS_OF_A_STATEMENT, Access
+from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.source_session import source_error, with_retries
 from airflow_provider_dm.engine.reading.text_rows import rows
-from airflow_provider_dm.engine.schema.codec import row_literals, row_reader
+from airflow_provider_dm.engine.schema.codec import Row, row_literals, row_reader
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, count_chunk_rows, load_chunk
 from airflow_provider_dm.engine.target.session import run_transaction, target_dialect
-from airflow_provider_dm.engine.target.statements import Dialect, Literals, write_rows
+from airflow_provider_dm.engine.target.statements import Dialect, write_rows
 from airflow_provider_dm.engine.target.table_schema import set_skip_until
 
 MOST_ROWS: Final = 500_000
 """Estimated. More would be one transaction of minutes, all lost when it breaks."""
 
 
-class _SourceBroke(Exception):
-    """Not a DmError, so that the target's transaction is not tried again over a snapshot that is gone."""
-
-    def __init__(self, error: DmError) -> None:
-        super().__init__(error)
-        self.error = error
-
-
 def copy_whole_table(job: ChunkJob, seen: ChunkProgress, source: Endpoint, target: Endpoint) -> ChunkProgress:
     """All rows of the table, its `skip_until` and its chunk's end in one transaction of the target.
 
-    Raises Fenced, DuplicateDuringCopy, WatermarkBlocked, WatermarkNotPermitted, and what reading and writing raise.
+    Raises Fenced, DuplicateDuringCopy, TooManyContested, WatermarkBlocked, WatermarkNotPermitted, AnswerCut, and what
+    reading and writing raise.
     """
 
     dialect = target_dialect(target)
@@ -52,10 +46,7 @@ def copy_whole_table(job: ChunkJob, seen: ChunkProgress, source: Endpoint, targe
     def attempt() -> ChunkProgress:
         with table_snapshot(source, job.mapping.source.name) as (snapshot, location):
             at = replace(location, suffix=job.suffix)
-            try:
-                run_transaction(target, lambda into: _copy(into, snapshot, job, seen, source, dialect, at))
-            except _SourceBroke as broke:
-                raise broke.error from broke
+            run_transaction(target, lambda into: _copy(into, snapshot, job, seen, source, dialect, at))
         return run_transaction(target, lambda connection: load_chunk(connection, job.owner, seen.number))
 
     return with_retries(source, attempt)
@@ -73,8 +64,17 @@ def _copy(
     """The body of the transaction. It may run again: the snapshot shows the same rows as often as it is asked."""
     if not advance_chunk(connection, job.owner, seen, rows=0, last_key=None, done=True):
         return
-    counted = _Counted(_literals(snapshot, job, source, dialect.flavour))
-    write_all(connection, write_rows(job.mapping, counted, job.verb, dialect=dialect), job)
+    expected = _count(snapshot, job, source)
+    counted = _Counted(_rows(snapshot, job, source))
+    literals = row_literals(job.mapping.source, dialect.flavour)
+    if job.number:
+        writer = job.writer(Access(dialect))
+        while some := list(islice(counted, ROWS_OF_A_STATEMENT)):
+            copy_merged(connection, writer, writer.rows(some, list(map(literals, some))))
+    else:
+        write_all(connection, write_rows(job.mapping, map(literals, counted), job.verb, dialect=dialect), job)
+    if counted.rows != expected:
+        raise AnswerCut(f"all rows of {job.mapping.source.name}", counted.rows, expected)
     count_chunk_rows(connection, job.owner, seen.number, counted.rows)
     owner = job.owner
     set_skip_until(connection, owner.meta_schema, owner.task, owner.source, job.mapping.source, at.sort_key)
@@ -83,25 +83,34 @@ def _copy(
 class _Counted:
     """An iterator that knows how much went through."""
 
-    def __init__(self, rows: Iterator[Literals]) -> None:
+    def __init__(self, rows: Iterator[Row]) -> None:
         self._rows = rows
         self.rows = 0
 
-    def __iter__(self) -> Iterator[Literals]:
-        for row in self._rows:
-            self.rows += 1
-            yield row
+    def __iter__(self) -> Iterator[Row]:
+        return self
+
+    def __next__(self) -> Row:
+        row = next(self._rows)
+        self.rows += 1
+        return row
 
 
-def _literals(snapshot: Connection, job: ChunkJob, source: Endpoint, target: Flavour) -> Iterator[Literals]:
+def _count(snapshot: Connection, job: ChunkJob, source: Endpoint) -> int:
+    try:
+        ((count,),) = query(snapshot, f"SELECT COUNT(*) FROM {job.mapping.source.name.quoted()}")
+    except (pymysql.err.Error, OSError) as error:
+        raise source_error(source, error) from error
+    return int(count)
+
+
+def _rows(snapshot: Connection, job: ChunkJob, source: Endpoint) -> Iterator[Row]:
     table = job.mapping.source
     columns, to_row = row_reader(table)
-    to_literals = row_literals(table, target)
     sql = f"SELECT {columns} FROM {table.name.quoted()}".encode()
     try:
         with closing(rows(snapshot, sql)) as batches:
             for batch in batches:
-                for cells in batch.rows:
-                    yield to_literals(to_row(cells))
+                yield from map(to_row, batch.rows)
     except (pymysql.err.Error, OSError) as error:
-        raise _SourceBroke(source_error(source, error)) from error
+        raise source_error(source, error) from error

@@ -1,10 +1,12 @@
 """Rows into the target: the verb, the statements, and what a duplicate means during a copy.
 
-Rows of one identity key come in key order, once, so a plain INSERT can only meet a row that another shard or a stranger
-has put there. That is an error; nothing is replaced. Where the target has further unique keys, two pages of different
-moments may disagree on who owns a value (a row gave it away, another took it). The binlog from P0 on settles that, so
-such tables are written with REPLACE, once it is seen that no row of these identity keys is there. Shards that collide
-in a *further* unique key are therefore not noticed here; verify does.
+Rows of one identity key come in key order, once, so a plain INSERT can only meet a row that a stranger has put there.
+That is an error; nothing is replaced. Where the target has further unique keys, two pages of different moments may
+disagree on which row has a value (one gave it away, another took it). The binlog from P0 on settles that, so such
+tables are written with REPLACE, once it is seen that no row of these identity keys is there.
+
+Merged tables are written as `merge` has it. Only where the user lets rows overwrite each other, and where an older
+release has begun the copy, they are written like tables of one owner.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from typing import ClassVar
 from airflow_provider_dm.engine.config.units import LoaderConfig, OnDuplicate
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.merge.writer import OwnerWriter, Rows
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.target.contested_row import contested_keys
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.session import count, execute
 from airflow_provider_dm.engine.target.statements import Literals, Statement, Verb
@@ -28,7 +32,8 @@ class Contested(DmError):
     """A REPLACE removed rows, of which some may be those that another shard committed a moment ago. Rolls back."""
 
     code: ClassVar[str] = "DM-7016"
-    what: ClassVar[str] = "rows were replaced that had not been there before"
+    what: ClassVar[str] = "rows were replaced that had not been there before."
+    hint: ClassVar[str] = "Nothing was written; it is tried in another way by itself."
 
 
 @dataclass(eq=False)
@@ -89,6 +94,16 @@ def check_absent(connection: Connection, statements: Iterable[Statement], job: C
     for statement in statements:
         if count(connection, statement):
             raise _duplicate(job, "identity")
+
+
+def copy_merged(connection: Connection, writer: OwnerWriter, rows: Rows) -> None:
+    """Write rows of a page into a merged table, inside the transaction that has advanced the chunk.
+
+    Raises TooManyContested.
+    """
+    owner, target = writer.owner, writer.mapping.target.name
+    waiting = contested_keys(connection, owner.meta_schema, owner.task, owner.source, target)
+    writer.copy(connection, waiting.get(owner.table, set()), rows)
 
 
 def write_all(connection: Connection, statements: Iterable[Statement], job: ChunkJob) -> int:

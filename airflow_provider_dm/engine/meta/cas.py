@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, insert, select, update
@@ -24,6 +25,7 @@ class LostRace(DmError):
     code: ClassVar[str] = "DM-8004"
     reaction: ClassVar[Reaction] = Reaction.RETRY
     what: ClassVar[str] = "{what_row} was changed by somebody else: expected {expected}."
+    hint: ClassVar[str] = "Run the same again: it reads what the other one wrote."
 
 
 def must_hit_one(rowcount: int, row: str, expected: str) -> None:
@@ -32,14 +34,21 @@ def must_hit_one(rowcount: int, row: str, expected: str) -> None:
         raise LostRace(row, expected)
 
 
-def put(connection: Connection, table: Table, key: Mapping[str, str], values: Mapping[str, Any]) -> None:
-    """Sets columns of the row, or makes it; `version` is counted here.
+def put(
+    connection: Connection,
+    table: Table,
+    key: Mapping[str, str],
+    values: Mapping[str, Any],
+    *,
+    at_first: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Sets columns of the row, or makes it; `version` is counted here. `at_first`: columns of a new row only.
 
     The row is read under a lock and written against its version. Two first writers meet in an IntegrityError, after
     which `Database.write` runs the body again. Raises LostRace."""
     found = read_for_update(connection, table, key)
     if found is None:
-        connection.execute(insert(table).values(**key, **values, version=1))
+        connection.execute(insert(table).values({**key, **at_first, **values, "version": 1}))
         return
     statement = update(table).where(matching(table, key), table.c.version == found.version)
     result = connection.execute(statement.values(**values, version=found.version + 1))

@@ -23,6 +23,8 @@ from sqlalchemy.pool import NullPool
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.url import shown
+from airflow_provider_dm.engine.mysql.pinned import WRITING
+from airflow_provider_dm.engine.mysql.pinning import pin_answers
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class MetaRefused(DmError):
 
     code: ClassVar[str] = "DM-8011"
     what: ClassVar[str] = "the metadata DB {url} refuses: {reason}."
+    hint: ClassVar[str] = "Give its account all rights on its tables; if a value does not fit, please report it."
 
 
 @dataclass(eq=False)
@@ -159,11 +162,21 @@ def _engine(url: URL) -> Engine:
             case "postgresql":
                 return _server_engine(url, connect_timeout=CONNECT_SECONDS, tcp_user_timeout=BUSY_SECONDS * 1000)
             case _:
-                password = (url.password or "").encode()  # PyMySQL would take latin1, which no server expects
-                seconds = {"read_timeout": BUSY_SECONDS * 2, "write_timeout": BUSY_SECONDS}
-                return _server_engine(url, connect_timeout=CONNECT_SECONDS, password=password, **seconds)
+                return _mysql_engine(url)
     except ModuleNotFoundError as error:
         raise MetaDriverMissing(error.name or url.get_driver_name()) from None
+
+
+def _mysql_engine(url: URL) -> Engine:
+    password = (url.password or "").encode()  # PyMySQL would take latin1, which no server expects
+    seconds = {"read_timeout": BUSY_SECONDS * 2, "write_timeout": BUSY_SECONDS}
+    engine = _server_engine(url, connect_timeout=CONNECT_SECONDS, password=password, **seconds)
+
+    @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy's own, which may leave a transaction open
+    def configure(connection: Any, _record: object) -> None:
+        pin_answers(connection, shown(url), isolation=WRITING)
+
+    return engine
 
 
 def _server_engine(url: URL, **connect_args: Any) -> Engine:

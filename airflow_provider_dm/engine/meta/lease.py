@@ -1,5 +1,8 @@
 """The lease of a subtask, and its generation.
 
+A run may claim what nobody has claimed since it was launched. A process that slept through a later run's life (a frozen
+driver, of an attempt that the scheduler has given up) finds a newer generation than it was launched behind, and ends.
+
 A lease says who may work; it expires by the DB's clock, unless renewed. It is not the fence: a holder may sleep through
 its expiry. The fence is the generation, which every acquisition raises and every transaction on the target checks.
 `decide` is pure; `acquire` reads, decides, and writes only if nobody wrote in between."""
@@ -45,6 +48,28 @@ class LeaseHeld(DmError):
 
 
 @dataclass(eq=False)
+class RunOvertaken(DmError):
+    """Another run claimed after this one was launched, and has ended: this one was asleep, or slower.
+
+    Nobody can tell which of the two was launched last, so a new attempt is right; it harms no run that is at work.
+    """
+
+    task: str
+    source: str
+    holder: str
+    generation: int
+    launched_behind: int
+
+    code: ClassVar[str] = "DM-8013"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = (
+        "task {task!r} on source {source!r}: {holder} has claimed generation {generation} since this run was launched "
+        "behind generation {launched_behind}."
+    )
+    hint: ClassVar[str] = "Nothing was written by this run. Start it again if there is anything left to do."
+
+
+@dataclass(eq=False)
 class LeaseLost(DmError):
     """Somebody newer holds the lease: this process must end."""
 
@@ -59,6 +84,7 @@ class LeaseLost(DmError):
         "the lease of task {task!r} on source {source!r} with generation {generation} is gone "
         "(generation now: {newer})."
     )
+    hint: ClassVar[str] = "Another run has taken the task over: look at that one. Nothing was written twice."
 
 
 @dataclass(frozen=True)
@@ -77,25 +103,52 @@ class Refuse:
     remaining: int
 
 
-def decide(found: Row[Any] | None, holder: Holder, *, at_least: int) -> Grant | Refuse:
+@dataclass(frozen=True)
+class Overtaken:
+    """The lease is free, and was another's since the run was launched."""
+
+    holder: Holder
+    generation: int
+
+
+def decide(
+    found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None
+) -> Grant | Refuse | Overtaken:
     """What a row (with the DB's `now`) means for one who wants the lease. Expired, released or our own: free."""
     if found is None:
         return Grant(at_least + 1)
     if found.identity != holder.identity and found.expires_at > found.now:
         other = Holder(found.identity, found.attempt, found.host)
         return Refuse(other, age=found.now - found.acquired_at, remaining=found.expires_at - found.now)
+    if launched_behind is not None and found.generation > launched_behind:
+        return Overtaken(Holder(found.identity, found.attempt, found.host), found.generation)
     return Grant(max(found.generation, at_least) + 1)
 
 
-def acquire(database: Database, task: str, source: str, holder: Holder, *, ttl_seconds: float, at_least: int) -> Lease:
-    """The lease with a generation above `at_least` and above all before. Raises LeaseHeld, LostRace."""
+def acquire(
+    database: Database,
+    task: str,
+    source: str,
+    holder: Holder,
+    *,
+    ttl_seconds: float,
+    at_least: int,
+    launched_behind: int | None,
+) -> Lease:
+    """The lease with a generation above `at_least` and above all before. `launched_behind`: the one that was the last
+    when this run was launched; None: it does not matter.
+
+    Raises LeaseHeld, RunOvertaken, LostRace.
+    """
     key = {"task": task, "source": source}
     for _ in range(ROUNDS):
         rows = database.read(lambda tx: read_with_now(tx, tables.lease, matching(tables.lease, key)))
         found = rows[0] if rows else None
-        match decide(found, holder, at_least=at_least):
+        match decide(found, holder, at_least=at_least, launched_behind=launched_behind):
             case Refuse(other, age, remaining):
                 raise LeaseHeld(task, source, str(other), other.host, age / SECOND, remaining / SECOND)
+            case Overtaken(other, newer):
+                raise RunOvertaken(task, source, str(other), newer, launched_behind or 0)
             case Grant(generation):
                 wanted = Lease(task, source, generation, holder, ttl_seconds)
                 if _take(database, wanted, found):
@@ -139,7 +192,7 @@ def renew(database: Database, lease: Lease) -> None:
         return _update_own(tx, lease, renewed_at=db_now(), expires_at=expires)
 
     if database.write(body) != 1:
-        raise LeaseLost(lease.task, lease.source, lease.generation, _generation(database, lease))
+        raise LeaseLost(lease.task, lease.source, lease.generation, generation(database, lease.task, lease.source))
 
 
 def release(database: Database, lease: Lease) -> None:
@@ -154,7 +207,8 @@ def _update_own(tx: Connection, lease: Lease, **values: Any) -> int:
     return tx.execute(update(tables.lease).where(*where).values(**values, version=tables.lease.c.version + 1)).rowcount
 
 
-def _generation(database: Database, lease: Lease) -> int | None:
-    key = {"task": lease.task, "source": lease.source}
+def generation(database: Database, task: str, source: str) -> int | None:
+    """Return the last one that was given out; None: none ever was."""
+    key = {"task": task, "source": source}
     rows = database.read(lambda tx: read_with_now(tx, tables.lease, matching(tables.lease, key)))
     return int(rows[0].generation) if rows else None

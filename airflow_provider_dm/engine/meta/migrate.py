@@ -11,15 +11,17 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, text
 
 from airflow_provider_dm.engine.meta.database import BUSY_SECONDS, Database, MetaUnreachable
+from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, schema_version
 from airflow_provider_dm.engine.meta.url import parse_url, shown
 from airflow_provider_dm.engine.mysql.endpoint import Secret
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ _LOCK_NUMBER: Final = 0x646D5F6D  # "dm_m"; PostgreSQL's advisory locks are numb
 
 
 def migrate(url: Secret | str) -> None:
-    """To the newest schema. Safe to call again, and by several at once.
+    """Bring the DB to the newest schema. Safe to call again, and by several at once.
 
     Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing."""
     database = Database(parse_url(url))
@@ -39,14 +41,23 @@ def migrate(url: Secret | str) -> None:
         with database.connection(write=True) as connection:
             _prepare(connection)
             with _alone(connection, shown(database.url)):
-                command.upgrade(alembic_config(connection), "head")
+                if schema_version(connection) != SCHEMA_VERSION:
+                    _upgrade(connection)
     finally:
         database.close()
     log.info("the metadata DB is up to date", extra={"url": shown(database.url)})
 
 
+def _upgrade(connection: Connection) -> None:
+    from alembic import command  # a tenth of a second of imports, for what is done once in the life of a DB
+
+    command.upgrade(alembic_config(connection), "head")
+
+
 def alembic_config(connection: Connection | None = None) -> Config:
     """Our scripts, and the connection that env.py uses: the URL never enters a file or an option."""
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", _SCRIPTS)
     config.attributes["connection"] = connection

@@ -23,31 +23,30 @@ _NOTHING_SAID = {"sub_dir": "", "caught_up": False, "host": ""}
 
 
 def put_status(database: Database, status: RelayStatus) -> None:
-    """The relay's report, stamped with the DB's clock. The desired stage is left alone."""
+    """The relay's report, stamped with the DB's clock. The desired stage is left alone.
+
+    So is the sub-directory that was known, where a relay does not know yet which one it writes: the statement does not
+    name that column then. What nobody remembers of a log would have to be guessed.
+    """
     values = {
         "stage": status.stage.value,
         "master": location_text(status.master),
         "relay": location_text(status.relay),
-        "sub_dir": status.sub_dir,
         "caught_up": status.caught_up,
         "error": to_text(status.error),
         "pid": status.pid,
         "host": status.host,
         "heartbeat_at": db_now(),
     }
-    database.write(lambda tx: put(tx, tables.relay, {"source": status.source}, values))
+    if status.sub_dir:
+        values["sub_dir"] = status.sub_dir
+    database.write(lambda tx: put(tx, tables.relay, {"source": status.source}, values, at_first=_NOTHING_SAID))
 
 
 def set_desired(database: Database, source: str, stage: Stage) -> None:
     """What people want. The relay's own report is left alone."""
-    key = {"source": source}
     values = {"desired": stage.value}
-
-    def body(tx: Any) -> None:
-        known = read_with_now(tx, tables.relay, tables.relay.c.source == source)
-        put(tx, tables.relay, key, values if known else {**_NOTHING_SAID, **values})
-
-    database.write(body)
+    database.write(lambda tx: put(tx, tables.relay, {"source": source}, values, at_first=_NOTHING_SAID))
 
 
 def desired(database: Database, source: str) -> Stage | None:

@@ -31,6 +31,7 @@ class RunUnknown(DmError):
 
     code: ClassVar[str] = "DM-8007"
     what: ClassVar[str] = "the metadata DB knows no run {run_id!r}."
+    hint: ClassVar[str] = "Check that all use one metadata DB (--meta-url, DM_META_URL, dm_meta)."
 
 
 @dataclass(eq=False)
@@ -42,6 +43,7 @@ class RunTaken(DmError):
 
     code: ClassVar[str] = "DM-8008"
     what: ClassVar[str] = "the run {run_id!r} belongs to {holder}."
+    hint: ClassVar[str] = "Start it again: every attempt gets an id of its own. If it comes again, please report it."
 
 
 def start(database: Database, run_id: str, *, task: str, app: str, holder: Holder) -> None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import ClassVar, Self
 
-from sqlalchemy import Connection, inspect, text
-
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta import lease, relays, runs, subtasks
 from airflow_provider_dm.engine.meta.database import Database
@@ -25,7 +23,7 @@ from airflow_provider_dm.engine.meta.model import (
     SubtaskStatus,
     Unit,
 )
-from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, VERSION_TABLE
+from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, schema_version
 from airflow_provider_dm.engine.meta.url import parse_url, shown
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import Location
@@ -74,17 +72,39 @@ class MetaStore:
 
     def check_schema(self) -> None:
         """Raises MetaSchemaOutdated."""
-        found = self._database.read(_schema_version)
+        found = self._database.read(schema_version)
         if found != SCHEMA_VERSION:
             raise MetaSchemaOutdated(shown(self._database.url), found or "none", SCHEMA_VERSION)
 
     # Leases
 
-    def acquire_lease(self, task: str, source: str, holder: Holder, *, ttl_seconds: float, at_least: int) -> Lease:
+    def acquire_lease(
+        self,
+        task: str,
+        source: str,
+        holder: Holder,
+        *,
+        ttl_seconds: float,
+        at_least: int,
+        launched_behind: int | None = None,
+    ) -> Lease:
         """A lease with a generation above `at_least` and above all before. The same identity takes over at once.
 
-        Raises LeaseHeld while somebody else's lease has not expired."""
-        return lease.acquire(self._database, task, source, holder, ttl_seconds=ttl_seconds, at_least=at_least)
+        `launched_behind`: `last_generation` when the run was launched. Raises LeaseHeld while somebody else's lease has
+        not expired, RunOvertaken when the free one was claimed by another run since the launch."""
+        return lease.acquire(
+            self._database,
+            task,
+            source,
+            holder,
+            ttl_seconds=ttl_seconds,
+            at_least=at_least,
+            launched_behind=launched_behind,
+        )
+
+    def last_generation(self, task: str, source: str) -> int:
+        """Return the last one that was given out; 0: none ever was."""
+        return lease.generation(self._database, task, source) or 0
 
     def renew_lease(self, held: Lease) -> None:
         """Raises LeaseLost."""
@@ -161,9 +181,3 @@ class MetaStore:
 
     def relay_desired(self, source: str) -> Stage | None:
         return relays.desired(self._database, source)
-
-
-def _schema_version(tx: Connection) -> str | None:
-    if not inspect(tx).has_table(VERSION_TABLE):
-        return None
-    return tx.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, MetaData, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Float,
+    MetaData,
+    String,
+    Table,
+    Text,
+    inspect,
+    text,
+)
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
@@ -17,6 +29,13 @@ SCHEMA_VERSION: Final = "0001"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
+
+
+def schema_version(tx: Connection) -> str | None:
+    """Return the revision that a metadata DB has; None for one without our tables."""
+    if not inspect(tx).has_table(VERSION_TABLE):
+        return None
+    return tx.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
 
 
 def name(length: int) -> TypeEngine[str]:

@@ -73,11 +73,12 @@ def current_location(connection: Connection) -> Location:
         gtid_set = _gtid_set(connection, info)
         after = _status(connection, info)
         if after == before:
-            return Location(before.name, before.size, gtid_set)
+            break
         before = after
-    if info.flavour is Flavour.MARIADB:
-        return Location(before.name, before.size, _gtid_set_at(connection, before))
-    return Location(before.name, before.size, _gtid_set(connection, info))
+    else:
+        mariadb = info.flavour is Flavour.MARIADB
+        gtid_set = _gtid_set_at(connection, before) if mariadb else _gtid_set(connection, info)
+    return Location(before.name, before.size, gtid_set, server_uuid=info.server_uuid)
 
 
 def list_binlogs(connection: Connection) -> list[BinlogSize]:

@@ -1,14 +1,13 @@
 """Connections with a pinned session, and what a server says about itself.
 
-Every statement of the engine runs under the same session, asserted at connect: UTC, `SET NAMES utf8mb4` for what we
-send, no conversion for what we receive (`character_set_results = NULL`: columns arrive as the bytes they are stored
-in), and a fixed strict sql_mode. Foreign key checks are off, as rows arrive in replication order.
+Every statement of the engine runs under the same session, set at connect whatever the server's globals are (`pinned`
+has each variable and why): UTC, utf8mb4 for what we send, no conversion for what we receive (`character_set_results =
+NULL`: columns arrive as the bytes they are stored in), a fixed strict sql_mode, and no limit to what a SELECT answers.
 `local_infile` is never enabled: a rogue server may ask for a client file at any query.
 """
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,18 +18,21 @@ from pymysql.constants import CLIENT
 from pymysql.cursors import Cursor
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Tls
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection, printable
+from airflow_provider_dm.engine.mysql.pinned import READING
+from airflow_provider_dm.engine.mysql.pinning import pin
+from airflow_provider_dm.engine.mysql.tls import tls_context, tls_refused
 
 CONNECT_TIMEOUT_SECONDS: Final = 10
-SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+_COUNT_ATTEMPTS: Final = 3
 
 if TYPE_CHECKING:  # the stubs are generic, the class itself is not
     Connection: TypeAlias = pymysql.connections.Connection[Cursor]
 else:
     Connection = pymysql.connections.Connection
 
-_ACCESS_DENIED: Final = frozenset({1044, 1045, 1142, 1143, 1227, 1698, 3118})
+ACCESS_DENIED: Final = frozenset({1044, 1045, 1142, 1143, 1227, 1698, 3118})
 
 
 @dataclass(eq=False)
@@ -60,13 +62,16 @@ class AccessDenied(DmError):
     hint: ClassVar[str] = "Check user and password, and grant what the precheck lists."
 
 
-def connect(endpoint: Endpoint, *, database: str | None = None, read_timeout: float | None = None) -> Connection:
+def connect(
+    endpoint: Endpoint, *, database: str | None = None, read_timeout: float | None = None, isolation: str = READING
+) -> GuardedConnection:
     """A connection with the pinned session; autocommit is on. `read_timeout` in seconds.
 
-    Raises ServerUnreachable (retry), AccessDenied, FileAskedFor or TlsFilesUnusable (stop).
+    Raises ServerUnreachable (retry); AccessDenied, FileAskedFor, TlsFilesUnusable, TlsRefused, SessionConflict or
+    SessionRefused (stop).
     """
     try:
-        connection: Connection = GuardedConnection(
+        connection = GuardedConnection(
             asked_for_tls=endpoint.tls is not None,
             host=endpoint.host,
             port=endpoint.port,
@@ -75,16 +80,16 @@ def connect(endpoint: Endpoint, *, database: str | None = None, read_timeout: fl
             database=database,
             charset="utf8mb4",
             use_unicode=False,
-            autocommit=True,
+            autocommit=None,  # pinned with the rest
             local_infile=False,
             connect_timeout=CONNECT_TIMEOUT_SECONDS,
             read_timeout=read_timeout,
             # Matched, not changed, rows are what the row-count checks reason about.
             client_flag=CLIENT.FOUND_ROWS,
-            ssl=_tls_context(endpoint),
+            ssl=tls_context(endpoint),
         )
         try:
-            _pin_session(connection, endpoint)
+            pin(connection, endpoint, isolation=isolation)
         except BaseException:
             connection.close()
             raise
@@ -95,47 +100,11 @@ def connect(endpoint: Endpoint, *, database: str | None = None, read_timeout: fl
 
 def _refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> DmError:
     number, reason = (*error.args, "")[:2]
-    if number in _ACCESS_DENIED:
+    if number in ACCESS_DENIED:
         return AccessDenied(str(endpoint), printable(str(reason)))
+    if (no_tls := tls_refused(endpoint, error)) is not None:
+        return no_tls
     return ServerUnreachable(str(endpoint), printable(str(reason) or str(error)))
-
-
-def _tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
-    if endpoint.tls is None:
-        return None
-    try:
-        return _tls_context_of(endpoint.tls)
-    except OSError as error:  # ssl.SSLError is one
-        files = tuple(filter(None, (endpoint.tls.ca, endpoint.tls.cert, endpoint.tls.key)))
-        raise TlsFilesUnusable(str(endpoint), files, error.strerror or str(error)) from error
-
-
-def _tls_context_of(tls: Tls) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=tls.ca)
-    if tls.ca is None:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if tls.cert is not None:
-        context.load_cert_chain(tls.cert, tls.key)
-    return context
-
-
-def _pin_session(connection: Connection, endpoint: Endpoint) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SET SESSION sql_mode = %s, time_zone = '+00:00', character_set_results = NULL, "
-            "foreign_key_checks = 0, unique_checks = 1",
-            (SQL_MODE,),
-        )
-        for name, value in endpoint.session:
-            # A number must not arrive as text: MySQL refuses it for numeric variables (1232).
-            cursor.execute(f"SET SESSION {_variable(name)} = %s", (int(value) if value.isdecimal() else value,))
-
-
-def _variable(name: str) -> str:
-    if not name.replace("_", "").isalnum():
-        raise AccessDenied("session", f"{name!r} is not the name of a session variable")
-    return name
 
 
 def text(value: Any) -> str:
@@ -150,8 +119,26 @@ def query(connection: Connection, sql: str, arguments: tuple[object, ...] = ()) 
         return list(cursor.fetchall())
 
 
+def query_whole(
+    connection: Connection, columns: str, rest: str, arguments: tuple[object, ...] = (), *, tail: str = ""
+) -> list[tuple[Any, ...]]:
+    """All rows of `SELECT columns rest tail`, which the server has counted as well: for what must not be cut off.
+
+    A session that limits answers is never ours, but something between us and the server may. Raises AnswerCut.
+    """
+    attempt = 0
+    while True:
+        counted = query(connection, f"SELECT COUNT(*) {rest}", arguments)
+        rows = query(connection, f"SELECT {columns} {rest} {tail}", arguments)
+        if counted and len(rows) >= counted[0][0]:
+            return rows
+        attempt += 1
+        if attempt == _COUNT_ATTEMPTS:  # rows may come and go between the two questions, but not each time
+            raise AnswerCut(rest, len(rows), int(counted[0][0]) if counted else None)
+
+
 @contextmanager
-def connected(endpoint: Endpoint, **options: Any) -> Iterator[Connection]:
+def connected(endpoint: Endpoint, **options: Any) -> Iterator[GuardedConnection]:
     """`connect` for a `with` block; always closed."""
     connection = connect(endpoint, **options)
     try:
@@ -161,19 +148,17 @@ def connected(endpoint: Endpoint, **options: Any) -> Iterator[Connection]:
 
 
 @dataclass(eq=False)
-class TlsFilesUnusable(DmError):
-    """The files of a TLS configuration are not there, or not what they should be. No connection was tried."""
+class AnswerCut(DmError):
+    """A SELECT gives fewer rows than there are."""
 
-    server: str
-    files: tuple[str, ...]
-    reason: str
+    question: str
+    rows: int
+    counted: int | None
 
-    code: ClassVar[str] = "DM-2003"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "TLS to {server} cannot be set up from {files}: {reason}."
-    hint: ClassVar[str] = (
-        "Give PEM files that this machine can read; a certificate needs its key, and a certificate file may hold both."
-    )
+    code: ClassVar[str] = "DM-2012"
+    scope: ClassVar[Scope] = Scope.INTERNAL
+    what: ClassVar[str] = "an answer was cut off: {rows} rows came of {counted} ({question})."
+    hint: ClassVar[str] = "Look for a proxy that limits results, and for sql_select_limit in what it sets."
 
 
 @dataclass(frozen=True)

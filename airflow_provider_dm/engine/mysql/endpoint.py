@@ -42,7 +42,7 @@ class Flavour(Enum):
 
 @dataclass(frozen=True)
 class Tls:
-    """TLS files. A CA means that the server's certificate and host name are verified."""
+    """TLS files. A CA means that the server's certificate is verified, and the host where it names one (mysql/tls)."""
 
     ca: str | None = None
     cert: str | None = None

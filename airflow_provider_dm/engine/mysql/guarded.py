@@ -1,19 +1,24 @@
-"""What a server may not get out of us, whoever it is: our files, and the password in clear.
+"""What a server may not get out of us, whoever it is: our files, and the password in clear. And no more than it takes.
 
 PyMySQL answers a server that asks for the password itself (`mysql_clear_password`, `dialog`) on any connection, and one
 that asks for a client's file with a bare RuntimeError. Both are refused here, as errors with a name. So is whoever
 answers without speaking MySQL's protocol, in which PyMySQL ends as chance will have it.
+
+A statement that is larger than the server's `max_allowed_packet` is not sent: the server would close the connection in
+the middle of it, which looks like any other lost connection.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import pymysql
-from pymysql.constants import CR, ER
+from pymysql.constants import COMMAND, CR, ER
+from pymysql.cursors import Cursor
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 
@@ -28,6 +33,25 @@ class FileAskedFor(DmError):
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "{server} asks for a file of this machine (LOCAL INFILE); nothing was sent."
     hint: ClassVar[str] = "No server in its right mind does: check what answers at this address."
+
+
+@dataclass(eq=False)
+class PacketTooLarge(DmError):
+    """A statement that the server would not take as a whole."""
+
+    server: str
+    statement: str
+    """Its beginning, without values."""
+    bytes: int
+    limit: int
+
+    code: ClassVar[str] = "DM-2013"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "a statement of {bytes} bytes ({statement} …) is more than {server} takes at a time (max_allowed_packet is "
+        "{limit}); it was not sent."
+    )
+    hint: ClassVar[str] = "Raise max_allowed_packet there, in its configuration too, then start again."
 
 
 class _NeverInClear:
@@ -58,6 +82,9 @@ _STUMBLES: Final = (
 """What PyMySQL ends in when an answer is none."""
 
 
+_RESET_CONNECTION: Final = 0x1F  # COM_RESET_CONNECTION
+
+
 def _has_number(error: Exception) -> bool:
     """Whether a server has sent this error: PyMySQL's own InternalErrors are only a text."""
     return isinstance(error, pymysql.err.InternalError) and len(error.args) > 1
@@ -66,9 +93,33 @@ def _has_number(error: Exception) -> bool:
 class GuardedConnection(pymysql.connections.Connection):
     """A connection that gives no file away. `asked_for_tls`: the user configured TLS for it."""
 
+    server_version: str
+    """As it greets; the stubs do not know of it."""
+    most_bytes: int = 1 << 30
+    """A statement has to be smaller (`max_allowed_packet`); until the server was asked, what any may take."""
+
     def __init__(self, *, asked_for_tls: bool, **options: Any) -> None:
         self.asked_for_tls = asked_for_tls
         super().__init__(**options, auth_plugin_map=IN_CLEAR)
+
+    def set_character_set(self, charset: str, collation: str | None = None) -> None:
+        """Does nothing: `pinning` says it with all the rest, and a round trip less."""
+
+    def reset(self) -> None:
+        """Give the session back the state of a fresh login: no transaction, lock, temporary table or variable."""
+        self._execute_command(_RESET_CONNECTION, b"")
+        self._read_query_result()
+
+    def cursor(self, cursor: Any = None) -> Any:
+        """As PyMySQL's, with statements of several rows (`executemany`) that the server takes."""
+        found = super().cursor(cursor)
+        found.max_stmt_length = min(Cursor.max_stmt_length, self.most_bytes // 2)
+        return found
+
+    def _execute_command(self, command: int, sql: Any) -> None:
+        if command == COMMAND.COM_QUERY and len(sql) + 1 >= self.most_bytes:
+            raise PacketTooLarge(f"{self.host}:{self.port}", _beginning(sql), len(sql), self.most_bytes)
+        super()._execute_command(command, sql)  # type: ignore[misc]
 
     def connect(self, sock: Any = None) -> None:
         """Raises MySQLError, whatever it is that answers."""
@@ -96,6 +147,11 @@ class GuardedConnection(pymysql.connections.Connection):
         except RuntimeError as error:
             self._force_close()  # type: ignore[attr-defined]
             raise FileAskedFor(f"{self.host}:{self.port}") from error
+
+
+def _beginning(sql: bytes) -> str:
+    """Verb and names: no value stands before the first parenthesis or quote."""
+    return re.split(rb"['(]", sql[:200])[0].decode("utf-8", "replace").strip()
 
 
 def printable(text: str) -> str:

@@ -16,6 +16,7 @@ class InvalidIdentifier(DmError):
 
     code: ClassVar[str] = "DM-5001"
     what: ClassVar[str] = "{name!r} cannot be an identifier: it is empty or holds a NUL character."
+    hint: ClassVar[str] = "Correct the name in the task's files; if it comes from a server, please report it."
 
 
 def quote(name: str) -> str:

@@ -9,11 +9,12 @@ unrelated histories neither is before the other, and an order that lies would mo
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
 
 BINLOG_HEADER_SIZE: Final = 4
 """Every binlog file starts with four magic bytes; the first event lies behind them."""
@@ -75,6 +76,8 @@ class Location:
     position: int
     gtid_set: str = ""
     suffix: int = 1
+    server_uuid: str = field(default="", compare=False)
+    """Whose log it is; "" where nobody has said. It never makes two places one or two."""
 
     def __post_init__(self) -> None:
         BinlogFile.parse(self.file)
@@ -110,14 +113,35 @@ class Location:
 
 
 def compare(a: Location, b: Location) -> Order:
-    """How `a` stands to `b`. UNRELATED when the files' base names differ inside one sub-directory."""
-    if a.suffix == b.suffix and BinlogFile.parse(a.file).base != BinlogFile.parse(b.file).base:
+    """How `a` stands to `b`. UNRELATED when, inside one sub-directory, the servers or the files' base names differ."""
+    if a.suffix == b.suffix and not same_log(a, b):
         return Order.UNRELATED
     if a.sort_key == b.sort_key:
         return Order.SAME
     return Order.BEFORE if a.sort_key < b.sort_key else Order.AFTER
 
 
+def same_log(a: Location, b: Location) -> bool:
+    """Tell whether two places of one sub-directory can be in the log of one server, as far as is known of them."""
+    if a.server_uuid and b.server_uuid and a.server_uuid != b.server_uuid:
+        return False
+    return BinlogFile.parse(a.file).base == BinlogFile.parse(b.file).base
+
+
 def reached(here: Location, goal: Location) -> bool:
     """Whether everything before `goal` is also before `here`. False for unrelated histories."""
     return compare(here, goal) in (Order.SAME, Order.AFTER)
+
+
+def has_passed(here: Location, place: Location) -> bool:
+    """Whether everything before `place` is before `here`: as `reached`, but in a later sub-directory by what was
+    committed, since a new server's log repeats what the old one's held.
+    """
+    if here.suffix <= place.suffix:
+        return reached(here, place)
+    return bool(here.gtid_set and place.gtid_set) and not missing_at(here, place)
+
+
+def missing_at(here: Location, place: Location) -> GtidSet:
+    """What was committed before `place` and not before `here`. Both know their sets."""
+    return GtidSet.of_text(place.gtid_set).minus(GtidSet.of_text(here.gtid_set))

@@ -11,11 +11,14 @@ from airflow_provider_dm.engine.mysql.binlog_status import BinlogSettings, binlo
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.literals import quote_utf8
 from airflow_provider_dm.engine.precheck.grants import Grants
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, Subtask, begun_subtasks
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
 
 @dataclass
@@ -29,6 +32,12 @@ class ServerFacts:
     @cached_property
     def info(self) -> ServerInfo:
         return server_info(self.connection)
+
+    @cached_property
+    def account(self) -> str:
+        """Who we are to the server, as a GRANT names it: 'dm'@'10.0.%' is another account than 'dm'@'%'."""
+        user, _, host = text(query(self.connection, "SELECT CURRENT_USER()")[0][0]).rpartition("@")
+        return "@".join(quote_utf8(part.encode()).decode() for part in (user, host))
 
     @cached_property
     def grants(self) -> Grants:
@@ -51,6 +60,8 @@ class SourceFacts(ServerFacts):
     """One upstream. `targets` is shared by the sources of a task."""
 
     config: SourceConfig
+    known: Subtask | None = None
+    """What the target knows of this source in this task."""
 
     @property
     def id(self) -> str:
@@ -71,24 +82,39 @@ class SourceFacts(ServerFacts):
         return binlog_settings(self.connection)
 
     @cached_property
-    def selected(self) -> list[TableName]:
-        """What the block-allow list leaves of the tables that the account sees."""
+    def rules(self) -> BlockAllowRules:
         subtask = self.task.subtask(self.id)
-        rules = BlockAllowRules.from_config(
+        return BlockAllowRules.from_config(
             subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
         )
-        return select(list_tables(self.connection), rules)
+
+    @cached_property
+    def selected(self) -> list[TableName]:
+        """What the block-allow list leaves of the tables that the account sees."""
+        return select(list_tables(self.connection), self.rules)
 
     @cached_property
     def tables(self) -> list[Table]:
         return list(read_tables(self.connection, self.selected).values())
 
     @cached_property
+    def router(self) -> Router:
+        subtask = self.task.subtask(self.id)
+        return Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive)
+
+    @cached_property
     def routed(self) -> dict[TableName, TableName]:
         """Selected table -> where its rows go."""
-        subtask = self.task.subtask(self.id)
-        router = Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive)
-        return {name: router.route(name) for name in self.selected}
+        return {name: self.router.route(name) for name in self.selected}
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a source of the task has begun with, as the target knows it."""
+
+    loading: bool
+    """The full load is not complete yet."""
+    schemas: list[TableSchema]
 
 
 @dataclass
@@ -98,8 +124,26 @@ class TargetFacts(ServerFacts):
     sources: tuple[SourceFacts, ...]
 
     @cached_property
+    def begun(self) -> dict[str, Begun]:
+        """Source-id -> what it has begun with, of those that have."""
+        where = (self.task.meta_schema, self.task.name)
+        found = begun_subtasks(self.connection, *where, (source.id for source in self.sources))
+        return {
+            source: Begun(one.unit == UNIT_LOAD, load_table_schemas(self.connection, *where, source))
+            for source, one in found.items()
+        }
+
+    def of_task(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
+        """The tables of a source that the task reads, as it reads them, and where their rows go: what it has begun
+        with, or else what is there now."""
+        begun = self.begun.get(source.id)
+        if begun is None:
+            return [(table, source.routed[table.name]) for table in source.tables]
+        return [(one.table, one.target) for one in begun.schemas if source.rules.allows(one.table.name)]
+
+    @cached_property
     def wanted(self) -> list[TableName]:
-        return sorted({target for source in self.sources for target in source.routed.values()})
+        return sorted({target for source in self.sources for _, target in self.of_task(source)})
 
     @cached_property
     def tables(self) -> dict[TableName, Table]:

@@ -38,14 +38,21 @@ class CheckResult:
 
 @dataclass(eq=False)
 class PrecheckFailed(DmError):
-    """At least one check says that the task cannot run."""
+    """At least one check says that the task cannot run. `remedies`: what to do about each, in the same order."""
 
     task: str
     failures: tuple[str, ...]
+    remedies: tuple[str, ...] = ()
 
     code: ClassVar[str] = "DM-7401"
-    what: ClassVar[str] = "the precheck of task {task} found what must be changed first: {failures}."
+    what: ClassVar[str] = "the precheck of task {task} found what must be changed first"
     hint: ClassVar[str] = "`dmctl check-task` shows all results. Nothing was changed."
+
+    def happened(self) -> str:
+        return f"{super().happened()}: {'; '.join(one.rstrip('.') for one in self.failures)}."
+
+    def workaround(self) -> str:
+        return " ".join((*dict.fromkeys(filter(None, self.remedies)), self.hint))
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,8 @@ class PrecheckReport:
     def require_passed(self) -> None:
         """Raises PrecheckFailed."""
         if not self.passed:
-            raise PrecheckFailed(self.task, tuple(f"{one.where} {one.name}: {one.message}" for one in self.failures))
+            failures = tuple(f"{one.where} {one.name}: {one.message}" for one in self.failures)
+            raise PrecheckFailed(self.task, failures, tuple(one.remedy for one in self.failures))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -95,5 +103,5 @@ def named(items: Sequence[str]) -> str:
 
 
 def said(error: DmError) -> tuple[str, str]:
-    """An error's words as (message, remedy)."""
-    return error.message().removesuffix(error.hint).rstrip(), error.hint
+    """Return an error's words as (message, remedy)."""
+    return error.happened(), error.workaround()

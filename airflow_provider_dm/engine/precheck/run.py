@@ -6,7 +6,7 @@ or by those that are shown (`all`: everything but the connections and the config
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -16,7 +16,7 @@ import pymysql
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.connection import ACCESS_DENIED, Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.precheck.checks import (
     binlog,
@@ -30,7 +30,9 @@ from airflow_provider_dm.engine.precheck.checks import (
 from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, PrecheckReport, State, said
+from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks
 
+_GRANT: Final = "Grant what the privilege checks ask for, then check again."
 FactsT = TypeVar("FactsT", bound=ServerFacts)
 Findings = Iterable[tuple[State, str, str]]
 
@@ -75,6 +77,7 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
     Check("conn_number", "conn_number", connections.check_target_connections),
     Check("table_columns", "schema_of_shard_tables", tables.check_columns),
     Check("table_creation", "table_schema", tables.check_creation),
+    Check("table_changes", "table_schema", tables.check_changes, lambda facts: bool(facts.begun)),
     Check("table_engines", "table_schema", tables.check_target_engines),
     Check(side_effects.TRIGGERS, side_effects.TRIGGERS, side_effects.check_triggers),
 )
@@ -89,10 +92,11 @@ def run_precheck(
         return PrecheckReport(task.name, tuple(results))
     with ExitStack() as open_connections:
         reached: list[SourceFacts] = []
+        known = _known(task, target)
         for config, endpoint in sources:
             connection = _connect(config.source_id, endpoint, open_connections, results)
             if connection is not None:
-                facts = SourceFacts(endpoint, connection, task, config)
+                facts = SourceFacts(endpoint, connection, task, config, known.get(config.source_id))
                 reached.append(facts)
                 results += _checked(config.source_id, facts, SOURCE_CHECKS)
         connection = _connect(TARGET, target, open_connections, results)
@@ -100,6 +104,15 @@ def run_precheck(
             target_facts = TargetFacts(target, connection, task, _usable(reached))
             results += _checked(TARGET, target_facts, TARGET_CHECKS)
     return PrecheckReport(task.name, tuple(results))
+
+
+def _known(task: TaskConfig, target: Endpoint) -> Mapping[str, Subtask]:
+    """Return what the target knows of the task; what is wrong with the target stands in its own results."""
+    try:
+        with connected(target) as connection:
+            return known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
+    except DmError:
+        return {}
 
 
 def _connect(where: str, endpoint: Endpoint, stack: ExitStack, results: list[CheckResult]) -> Connection | None:
@@ -124,7 +137,8 @@ def _checked(where: str, facts: FactsT, checks: Sequence[Check[FactsT]]) -> Iter
             yield CheckResult(check.name, where, State.FAIL, *said(error))
         except pymysql.err.Error as error:
             number, reason = (*error.args, "", "")[:2]
-            yield CheckResult(check.name, where, State.FAIL, f"the server answers {number} {reason}", "See its manual.")
+            remedy = _GRANT if number in ACCESS_DENIED else f"The server's manual says what its error {number} means."
+            yield CheckResult(check.name, where, State.FAIL, f"the server answers {number} {reason}", remedy)
 
 
 def _named(name: str, where: str, findings: Findings) -> Iterator[CheckResult]:

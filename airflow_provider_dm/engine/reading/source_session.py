@@ -15,7 +15,7 @@ from typing import ClassVar, Final, TypeVar
 
 import pymysql
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection, ServerUnreachable, connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.text_rows import Cells, rows
@@ -28,7 +28,9 @@ ATTEMPTS: Final = 6
 
 _DENIED: Final = frozenset({1044, 1045, 1142, 1143, 1227})
 _CHANGED: Final = frozenset({1054, 1072, 1146, 1176, 1412})
-_LOST: Final = frozenset({0, 1053, 1077, 1079, 1152, 1205, 1213, 1317, 1927, 2003, 2006, 2013, 2014, 2055, 4031})
+_LOST: Final = frozenset(
+    {0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1205, 1213, 1317, 1927, 2003, 2006, 2013, 2014, 2055, 4031}
+)
 
 T = TypeVar("T")
 
@@ -44,7 +46,7 @@ class SchemaChangedDuringCopy(DmError):
     code: ClassVar[str] = "DM-7003"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "{source}: {table} was changed while it was copied ({reason})."
-    hint: ClassVar[str] = "Empty the target tables, remove the task's metadata and start over, without DDL meanwhile."
+    hint: ClassVar[str] = f"Let the table rest, and {MIGRATE_AGAIN}."
 
 
 @dataclass(eq=False)
@@ -73,6 +75,7 @@ class SourceRefused(DmError):
     code: ClassVar[str] = "DM-7005"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "{source} refuses a SELECT: {number} {reason}."
+    hint: ClassVar[str] = "Change what the server names, then start it again: what is copied already stays."
 
 
 class _Cache(threading.local):

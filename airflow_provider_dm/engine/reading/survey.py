@@ -9,12 +9,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-import pymysql
-from pymysql.constants import ER
-
 from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.errors import DmError, Scope
-from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.reading.chunks import TableSize
@@ -77,6 +74,8 @@ class SourceSurvey:
     flavour: Flavour
     server_uuid: str
     tables: tuple[SourceTable, ...]
+    collations: dict[str, str]
+    """The default collation of each schema that has some of them."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def survey_source(endpoint: Endpoint, subtask: SubtaskConfig) -> SourceSurvey:
         names = select(present, rules)
         if not names:
             raise NoTablesSelected(endpoint.name, len(present))
-        facts = _facts(connection, info.flavour, names)
+        facts = _facts(connection, names)
         for name in names:
             _check_engine(endpoint.name, name, facts[name].engine)
         tables = tuple(
@@ -111,7 +110,8 @@ def survey_source(endpoint: Endpoint, subtask: SubtaskConfig) -> SourceSurvey:
             )
             for name, table in read_tables(connection, names).items()
         )
-    return SourceSurvey(endpoint.name, info.flavour, info.server_uuid, tables)
+        collations = _schema_collations(connection, {name.schema for name in names})
+    return SourceSurvey(endpoint.name, info.flavour, info.server_uuid, tables, collations)
 
 
 def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSurvey:
@@ -119,7 +119,7 @@ def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSur
     with connected(endpoint) as connection:
         flavour = server_info(connection).flavour
         there = set(names) & set(list_tables(connection))
-        facts = _facts(connection, flavour, sorted(there))
+        facts = _facts(connection, sorted(there))
         for name in facts:
             _check_engine(endpoint.name, name, facts[name].engine)
         filled = {name for name in there if query(connection, f"SELECT 1 FROM {name.quoted()} LIMIT 1")}
@@ -152,17 +152,15 @@ class _Facts:
     collation: str
 
 
-def _facts(connection: Connection, flavour: Flavour, names: Sequence[TableName]) -> dict[TableName, _Facts]:
-    if flavour is Flavour.MYSQL:
-        _fresh_statistics(connection)
+def _facts(connection: Connection, names: Sequence[TableName]) -> dict[TableName, _Facts]:
     found: dict[TableName, _Facts] = {}
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
         marks = ", ".join(["(%s, %s)"] * len(batch))
-        rows = query(
+        rows = query_whole(
             connection,
-            "SELECT table_schema, table_name, engine, table_rows, table_collation FROM information_schema.tables "
-            f"WHERE (table_schema, table_name) IN ({marks})",
+            "table_schema, table_name, engine, table_rows, table_collation",
+            f"FROM information_schema.tables WHERE (table_schema, table_name) IN ({marks})",
             tuple(part for name in batch for part in name),
         )
         for schema, table, engine, estimate, collation in rows:
@@ -171,13 +169,10 @@ def _facts(connection: Connection, flavour: Flavour, names: Sequence[TableName])
     return {name: found[name] for name in names}
 
 
-def _fresh_statistics(connection: Connection) -> None:
-    """MySQL 8 answers from a cache of a day otherwise; older ones have neither the cache nor the variable."""
-    try:
-        query(connection, "SET SESSION information_schema_stats_expiry = 0")
-    except pymysql.err.OperationalError as error:
-        if error.args[0] != ER.UNKNOWN_SYSTEM_VARIABLE:
-            raise
+def _schema_collations(connection: Connection, schemas: Collection[str]) -> dict[str, str]:
+    rows = query_whole(connection, "schema_name, default_collation_name", "FROM information_schema.schemata")
+    found = {text(schema): text(collation) for schema, collation in rows}
+    return {schema: found[schema] for schema in schemas}
 
 
 def _check_engine(server: str, name: TableName, engine: str) -> None:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE, START_ENCRYPTION
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation
 from airflow_provider_dm.engine.relay.kinds import HEARTBEATS
 from airflow_provider_dm.engine.relay.packets import PacketsBroken
@@ -55,7 +55,7 @@ class FileSequenceBroken(DmError):
     code: ClassVar[str] = "DM-4014"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "after {held} the upstream goes on with {found}."
-    hint: ClassVar[str] = "Its binlogs were reset or removed by hand. Migrate in full again, from a new relay-dir."
+    hint: ClassVar[str] = f"Its binlogs were reset or removed by hand: use a new relay-dir, and {MIGRATE_AGAIN}."
 
 
 def header_of(event: memoryview) -> EventHeader:

@@ -19,7 +19,7 @@ from math import inf
 from typing import ClassVar, Final, assert_never
 
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 LAG_ALLOWED_SECONDS: Final = 60.0
 """A server that has just been promoted may still be applying what it had received."""
+FORGOTTEN_SECONDS: Final = 900.0
+"""Of a server that was not seen for so long, what it lacked then says nothing: longer than attempts are apart."""
 
 Locate = Callable[[GtidSet], BinlogFile]
 """Asks the upstream in which file it would begin for a replica that has this set."""
@@ -54,7 +56,7 @@ class UpstreamLacks(DmError):
     what: ClassVar[str] = "server {server} does not have the transactions {missing}, which the relay holds."
     hint: ClassVar[str] = (
         "They were lost in a failover or a crash, and the target may hold their rows. If the server is still catching "
-        "up, start the relay again later; else migrate the tables concerned in full again, with a new relay-dir."
+        f"up, start the relay again later; else use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
     @property
@@ -209,6 +211,6 @@ class Opening:
             return
         now = time.monotonic()
         since, last = self._lacking
-        since = since if now - last < LAG_ALLOWED_SECONDS else now
+        since = since if now - last < FORGOTTEN_SECONDS else now
         self._lacking = (since, now)
         raise UpstreamLacks(str(missing), info.server_uuid, final=now - since > LAG_ALLOWED_SECONDS)

@@ -21,7 +21,7 @@ from typing import ClassVar, Final
 import pymysql
 
 from airflow_provider_dm.engine.binlog.gtid_events import encoded
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MysqlGtidSet
@@ -88,8 +88,8 @@ class BinlogPurged(DmError):
     what: ClassVar[str] = "the upstream has purged {needed}; it still has {available}{stays}."
     hint: ClassVar[str] = (
         "Nothing is skipped by itself. A relay log begins anew once every task of the source needs a place that the "
-        "upstream still has: release the others by `dmctl stop-task`, start the relay again, and migrate them in full "
-        "again. Where no task needs anything, use a new relay-dir, with no relay-binlog-name that is purged."
+        "upstream still has: release the others by `dmctl stop-task`, start the relay again, and "
+        f"{MIGRATE_AGAIN}. Where no task needs anything, use a new relay-dir, with no relay-binlog-name that is purged."
     )
 
 
@@ -105,7 +105,7 @@ class UpstreamLostTail(DmError):
     what: ClassVar[str] = "the upstream's binlog differs from what was pulled: {needed} is needed, {found}."
     hint: ClassVar[str] = (
         "The upstream lost or rewrote the end of its binlog (crash with sync_binlog other than 1, RESET MASTER, a "
-        "restored server); the target may hold rows that the upstream has not. Migrate in full again."
+        f"restored server); the target may hold rows that the upstream has not: {MIGRATE_AGAIN}."
     )
 
 
@@ -121,7 +121,7 @@ class GtidsPurged(DmError):
     what: ClassVar[str] = "the upstream cannot go on behind the GTID set {needed!r}: {reason}."
     hint: ClassVar[str] = (
         "It has purged transactions that are needed, or never had them. Nothing is skipped by itself: point the source "
-        "to a server that has them, or migrate the affected tasks in full again, with a new relay-dir."
+        f"to a server that has them, or use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
 

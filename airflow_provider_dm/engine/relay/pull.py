@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay.decide import Append, Compare, Create, Drop, Stand, Turn, header_of, judge
@@ -39,7 +39,7 @@ class TransactionsMissing(DmError):
     what: ClassVar[str] = "the upstream's {file} says that {missing} were committed before it; they have not come."
     hint: ClassVar[str] = (
         "The file before it is damaged or was cut. Point the source to a server that has all of them (enable-gtid: "
-        "true), or migrate the affected tasks in full again, with a new relay-dir."
+        f"true), or use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
 

@@ -58,6 +58,7 @@ class PurgeUnclear(DmError):
 
     code: ClassVar[str] = "DM-4057"
     what: ClassVar[str] = "nothing is purged: {found}."
+    hint: ClassVar[str] = "Name one source with a file (and its sub-directory), or a time, or ask for what is inactive."
 
 
 class HeldFile(NamedTuple):
@@ -165,7 +166,7 @@ def plan_purge(log: RelayLog, needs: Sequence[Need], *wishes: Wish) -> PurgePlan
 
 def first_kept(files: Sequence[HeldFile], needs: Sequence[Need]) -> int:
     """The index of the first file that has to stay. Raises NeedUnrelated."""
-    check_related(needs, ((one.sub_dir.suffix, one.file) for one in files))
+    check_related(needs, ((one.sub_dir, one.file) for one in files))
     oldest = min((need.order for need in needs), default=None)
     droppable = takewhile(lambda one: oldest is None or one.order < oldest, files[:-1])
     return sum(1 for _ in droppable)

@@ -13,7 +13,8 @@ from typing import ClassVar, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
+from airflow_provider_dm.engine.relay.directory import SubDir
 
 
 @dataclass(eq=False)
@@ -79,18 +80,24 @@ def needs_of(statuses: Iterable[SubtaskStatus], *, only_task: str | None = None)
     return tuple(sorted(needs, key=lambda need: (need.order, need.task)))
 
 
-def check_related(needs: Sequence[Need], held: Iterable[tuple[int, BinlogFile]]) -> None:
-    """`held`: number of the sub-directory and file, oldest first.
+def check_related(needs: Sequence[Need], held: Iterable[tuple[SubDir, BinlogFile]]) -> None:
+    """Refuse needs of another log. `held`: sub-directory and file, oldest first.
 
-    Raises NeedUnrelated for a need whose file has another base name, or whose sub-directory is yet to come: then the
-    relay directory is not the one that the task has read.
+    Raises NeedUnrelated for a need of another server's log, whose file has another base name, or whose sub-directory is
+    yet to come: then the relay directory is not the one that the task has read.
     """
-    files = dict(held)
-    newest = max(files, default=None)
+    places = {
+        sub_dir.suffix: Location(str(file), BINLOG_HEADER_SIZE, "", sub_dir.suffix, sub_dir.server_uuid)
+        for sub_dir, file in held
+    }
+    newest = max(places, default=None)
     for need in needs:
         if newest is not None and need.at.suffix > newest:
             raise NeedUnrelated(need.task, f"sub-directory {need.at.suffix:06d}", f"sub-directory {newest:06d}")
-        wanted = BinlogFile.parse(need.at.file)
-        file = files.setdefault(need.at.suffix, wanted)
-        if file.base != wanted.base:
-            raise NeedUnrelated(need.task, need.at.file, str(file))
+        place = places.setdefault(need.at.suffix, need.at)
+        if not same_log(need.at, place):
+            raise NeedUnrelated(need.task, _whose(need.at), _whose(place))
+
+
+def _whose(place: Location) -> str:
+    return f"{place.file} of server {place.server_uuid}" if place.server_uuid else place.file

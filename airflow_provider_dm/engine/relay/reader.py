@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.boundary import read_format
+from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, held_before, named_before
 from airflow_provider_dm.engine.binlog.window import Window
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, Order, compare, reached
@@ -55,6 +56,25 @@ class RelayStartsTooLate(DmError):
     hint: ClassVar[str] = "Set relay-binlog-name to the file that is needed and use a new relay-dir."
 
 
+@dataclass(eq=False)
+class RelayOfAnotherServer(DmError):
+    """The sub-directory of that number holds the log of another server than the one that is read."""
+
+    needed: str
+    server: str
+    found: str
+    directory: str
+
+    code: ClassVar[str] = "DM-4049"
+    what: ClassVar[str] = (
+        "{needed} of server {server} is needed, but {directory} holds the log of another server there: {found}."
+    )
+    hint: ClassVar[str] = (
+        "A position means nothing on another server. With enable-gtid: true and the metadata DB of before (`meta-url`) "
+        f"a new relay-dir follows a failover; else point the source back to the first one, or {MIGRATE_AGAIN}."
+    )
+
+
 @dataclass(frozen=True)
 class RelayReader:
     """Of one source's relay directory."""
@@ -80,6 +100,14 @@ class RelayReader:
         latest = self._directory.latest()
         return latest.suffix if latest is not None else None
 
+    def newest_file(self) -> Location | None:
+        """Return the beginning of the file that is written now; None where the newest sub-directory has none yet."""
+        latest = self._directory.latest()
+        held = self._directory.files(latest) if latest is not None else ()
+        if latest is None or not held:
+            return None
+        return Location(str(held[-1].file), BINLOG_HEADER_SIZE, "", latest.suffix, latest.server_uuid)
+
     def base_of(self, suffix: int) -> str | None:
         """What the binlog files of a sub-directory are called, but for their number; None where there are none."""
         sub_dir = self._directory.by_suffix(suffix)
@@ -89,8 +117,8 @@ class RelayReader:
     def files(self, start: Location) -> list[LogFile]:
         """From `start`'s file to the newest one, or from the first one of a later sub-directory, if nothing is missing.
 
-        Empty when the relay has not come so far yet. Raises RelayStartsTooLate, RelayFileGone, and what is wrong with
-        the head of a later sub-directory's first file.
+        Empty when the relay has not come so far yet. Raises RelayStartsTooLate, RelayFileGone, RelayOfAnotherServer,
+        and what is wrong with the head of a later sub-directory's first file.
         """
         found: list[tuple[SubDir, RelayFile]] = []
         for sub_dir in self._directory.sub_dirs():
@@ -98,6 +126,7 @@ class RelayReader:
                 continue
             held = self._directory.files(sub_dir)
             if sub_dir.suffix == start.suffix:
+                self._check_server(start, sub_dir)
                 held = self._from(start, held)
             self._without_gaps(sub_dir, held)
             found += [(sub_dir, one) for one in held]
@@ -130,6 +159,8 @@ class RelayReader:
         Raises LocationNotInLog if it is no boundary, MalformedEvent, and what `files` raises.
         """
         files = self.files(replace(place, position=BINLOG_HEADER_SIZE, gtid_set=""))
+        if files and files[0].size < place.position and not files[0].last:
+            raise LocationNotInLog(str(place), f"{files[0].name} ends at {files[0].size}")
         if not files or files[0].size < place.position:
             return None
         with Window(files[0].path, files[0].size) as window:
@@ -147,6 +178,10 @@ class RelayReader:
         if not start.gtid_set or not GtidSet.parse(start.gtid_set, flavour).contains(before):
             raise RelayStartsTooLate(str(start), str(first), str(self.root))
         return True
+
+    def _check_server(self, start: Location, sub_dir: SubDir) -> None:
+        if start.server_uuid and start.server_uuid != sub_dir.server_uuid:
+            raise RelayOfAnotherServer(str(start), start.server_uuid, str(sub_dir), str(self.root))
 
     def _from(self, start: Location, held: Sequence[RelayFile]) -> tuple[RelayFile, ...]:
         file = BinlogFile.parse(start.file)

@@ -106,13 +106,16 @@ def run_relay(
         silent=spool is not None and not spool.reports,
         private=spool is not None,
     )
-    with sole_writer(directory.root) as lock, Housekeeper(spec, store) as housekeeper, reporter:
-        service = _Service(spec, store, stop, directory, endpoint, reporter, lock, housekeeper)
-        try:
-            return service.run()
-        except Exception as error:
-            reporter.publish(Stage.PAUSED, error=describe(error))
-            raise
+    with sole_writer(directory.root) as lock, Housekeeper(spec, store) as housekeeper:
+        last = store.relay_status(spec.source.config.source_id)  # before there is a report of ours
+        with reporter:
+            known_sub_dir = last.sub_dir if last is not None else ""
+            service = _Service(spec, store, stop, directory, endpoint, reporter, lock, housekeeper, known_sub_dir)
+            try:
+                return service.run()
+            except Exception as error:
+                reporter.publish(Stage.PAUSED, error=describe(error))
+                raise
 
 
 def has_room(free_when_full: int, free: int, total: int) -> bool:
@@ -131,6 +134,8 @@ class _Service:
     reporter: Reporter
     lock: SoleWriter
     housekeeper: Housekeeper
+    known_sub_dir: str
+    """What the relay of this source wrote when it last reported, before this one did."""
     bound: SpoolBound | None = field(init=False)
     opening: Opening = field(init=False)
     refiller: Refiller = field(init=False)
@@ -147,7 +152,7 @@ class _Service:
 
     def __post_init__(self) -> None:
         spool = self.spec.spool
-        self.bound = SpoolBound(self.directory.root, spool.limit_bytes) if spool is not None else None
+        self.bound = SpoolBound.of(self.directory.root, spool) if spool is not None else None
         # What holds a log was no mistake in the configuration once: an upstream that is away comes back.
         self.connected_once = any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs())
         self.opening = Opening(self.spec.source.config, self.directory, self._needed, self._last_known, self._needs)
@@ -193,8 +198,7 @@ class _Service:
         return (Need(spool.task, needed, Stage.RUNNING),) if needed is not None else ()
 
     def _last_known(self) -> str:
-        status = self.store.relay_status(self.spec.source.config.source_id)
-        return status.sub_dir if status is not None else ""
+        return self.reporter.snapshot.sub_dir or self.known_sub_dir
 
     def _may_pull(self) -> bool:
         """A task's private log waits for its task; the connection is closed meanwhile."""
@@ -250,6 +254,7 @@ class _Service:
     def _session(self) -> None:
         """One connection, until it is lost or the relay is over."""
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
+            self.connected_once = True
             info, writer = self._prepare(connection)
             self._began = (time.monotonic(), self._here())
             if not self._refill(connection, info, writer):
@@ -287,7 +292,6 @@ class _Service:
     def _prepare(self, connection: Connection) -> tuple[ServerInfo, RelayWriter]:
         """Who answers, and the writer that goes on with its log."""
         info = server_info(connection)
-        self.connected_once = True
         before = self.writer
         writer = self.opening.open(connection, info, lambda known: self._locate(info, known))
         if writer is not before:

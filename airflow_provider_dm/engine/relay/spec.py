@@ -21,6 +21,8 @@ class SpoolSpec(Strict):
     """Pulling waits while the task has more than this unread."""
     start: Location | None = None
     """Where an empty directory begins, if the metadata DB names no later need of the task."""
+    until: Location | None = None
+    """Where the run will end: FILE:POSITION of the newest sub-directory. Nothing is pulled behind that."""
     reports: bool = True
     """False: a spool beside the source's own relay, whose row in the metadata DB it neither writes nor obeys."""
 

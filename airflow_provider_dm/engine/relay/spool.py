@@ -7,6 +7,7 @@ DB as well. Files that the task is past are removed by the relay's housekeeping.
     ahead = all that is held, but for what is read already of the file that the mark is in
     pull on   while ahead < limit; once it is not, again below half of it
     always    while the mark lies behind the start of the last transaction
+    never     when all transactions up to the place are here at which the run will end (`--until FILE:POSITION`)
 
 The last rule is what keeps a transaction larger than the limit from standing still: its reader has looked at all that
 there is and found nothing complete, so only more bytes can help. For the same reason a mark names what was *looked at*
@@ -23,9 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.spec import SpoolSpec
 
 MARK: Final = "reader.mark"
 LOOK_SECONDS: Final = 0.5
@@ -49,7 +51,7 @@ class TaskFellBehind(DmError):
     hint: ClassVar[str] = (
         "Without `enable-relay: true` the log is pulled only so far ahead of the task as `spool-limit-mb` of its "
         "source.yaml allows, during the full load as well. Let the upstream keep its binlogs longer, set "
-        "`enable-relay: true` or a higher limit, and migrate the task in full again."
+        f"`enable-relay: true` or a higher limit, and {MIGRATE_AGAIN}."
     )
 
 
@@ -103,6 +105,14 @@ def may_pull(*, pulling: bool, ahead: int, limit: int, mark: Place | None, begun
     return ahead < (limit if pulling else max(limit // 2, 1))
 
 
+def is_enough(until: tuple[int, int] | None, begun: Place) -> bool:
+    """Tell whether every transaction up to `until` is here, as one begins behind it: it may lie inside of one.
+
+    `until`: a file's number and a position, of the newest sub-directory.
+    """
+    return until is not None and begun[1:] >= until
+
+
 # Asking again and again
 
 
@@ -112,15 +122,25 @@ class SpoolBound:
 
     root: Path
     limit_bytes: int
+    until: tuple[int, int] | None = None
+    """See `is_enough`; None: the run has no such end."""
     pulling: bool = field(default=True, init=False)
     _ahead: int = field(default=0, init=False)
     _mark: Place | None = field(default=None, init=False)
     _seen_end: Place | None = field(default=None, init=False)
     _look_at: float = field(default=0.0, init=False)
 
+    @classmethod
+    def of(cls, root: Path, spec: SpoolSpec) -> SpoolBound:
+        """Return the bound that a relay was started with."""
+        until = Place.of(spec.until) if spec.until is not None else None
+        return cls(root, spec.limit_bytes, until and (until.number, until.position))
+
     def may_pull(self, end: Place, begun: Place) -> bool:
         """Whether to pull on, with the log ending at `end`. The directory is looked at twice a second at most, and
         between two looks only what was pulled is counted."""
+        if is_enough(self.until, begun):
+            return False
         now = time.monotonic()
         seen, grown = self._seen_end, 0
         if seen is not None and seen[:2] == end[:2]:

@@ -1,9 +1,10 @@
 """Where the relay begins or goes on, decided from what is here, what is configured and what the upstream still has.
 
-In this order: what the relay directory holds; `relay-binlog-name` or `relay-binlog-gtid`; the oldest location that a
-task needs; the upstream's current file. A file is always pulled from its first event. Nothing is skipped to make a
-start possible: a relay log that the upstream has left behind is given up only when no task needs any of it, and each
-needs a place that the upstream still has. Decisions only: who asks the upstream, and acts, is `opening`.
+In this order: what the relay directory holds; `relay-binlog-name` or `relay-binlog-gtid`, unless all that tasks need
+lies behind it; the oldest location that a task needs; the upstream's current file. A file is always pulled from its
+first event. Nothing is skipped to make a start possible: a relay log that the upstream has left behind is given up only
+when no task needs any of it, and each needs a place that the upstream still has. Decisions only: who asks the upstream,
+and acts, is `opening`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, same_log
 from airflow_provider_dm.engine.relay.directory import InvalidSubDir, SubDir
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged, UpstreamLostTail, furthest_position
 from airflow_provider_dm.engine.relay.purge_needs import Need
@@ -42,7 +43,7 @@ class UpstreamSwitched(DmError):
     hint: ClassVar[str] = (
         "Positions of one server mean nothing on another. Point the source back to the first server; or set "
         "enable-gtid: true, if both servers number their transactions by GTID and the new one has all of them; or "
-        "migrate in full from the new one with a new relay-dir."
+        f"use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
 
@@ -110,15 +111,28 @@ def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None,
     """
     same = needed is None or _is_its_own(needed, config, info, last_known)
     suffix = 1 if needed is None else needed.suffix + (0 if same else 1)
-    if config.enable_gtid and config.relay_binlog_gtid:
-        return FirstStart(ByGtid(GtidSet.parse(config.relay_binlog_gtid, info.flavour)), suffix)
-    if config.relay_binlog_name:
-        return FirstStart(ByName(BinlogFile.parse(config.relay_binlog_name)), suffix)
+    configured = _configured(config, info)
     if needed is None:
-        return FirstStart(Latest(), suffix)
+        return FirstStart(configured or Latest(), suffix)
+    if configured is not None and not _lies_behind(needed, configured, info, same=same):
+        return FirstStart(configured, suffix)
     if same:
         return FirstStart(ByName(BinlogFile.parse(needed.file)), suffix)
     return FirstStart(ByGtid(GtidSet.parse(needed.gtid_set, info.flavour)), suffix)
+
+
+def _configured(config: SourceConfig, info: ServerInfo) -> ByName | ByGtid | None:
+    if config.enable_gtid and config.relay_binlog_gtid:
+        return ByGtid(GtidSet.parse(config.relay_binlog_gtid, info.flavour))
+    return ByName(BinlogFile.parse(config.relay_binlog_name)) if config.relay_binlog_name else None
+
+
+def _lies_behind(needed: Location, configured: ByName | ByGtid, info: ServerInfo, *, same: bool) -> bool:
+    """Tell whether a needed place lies behind the configured one, whose files the upstream may have purged since."""
+    if isinstance(configured, ByGtid):
+        return bool(needed.gtid_set) and GtidSet.parse(needed.gtid_set, info.flavour).contains(configured.known)
+    file = BinlogFile.parse(needed.file)
+    return same and file.base == configured.file.base and file.number > configured.file.number
 
 
 def _is_its_own(needed: Location, config: SourceConfig, info: ServerInfo, last_known: str) -> bool:
@@ -138,6 +152,8 @@ def _is_its_own(needed: Location, config: SourceConfig, info: ServerInfo, last_k
 
 def _who_wrote(needed: Location, last_known: str) -> str | None:
     """The server whose log the location is in; None: nobody knows any more."""
+    if needed.server_uuid:
+        return needed.server_uuid
     try:
         sub_dir = SubDir.parse(last_known)
     except InvalidSubDir:
@@ -206,7 +222,7 @@ def begin_anew(end: Location, needs: Sequence[Need], binlogs: Sequence[BinlogSiz
 def _why_unserved(at: Location, end: Location, sizes: Mapping[str, int]) -> str | None:
     """What is wrong with `at` as a place in a log that begins behind `end`; None: nothing."""
     needed, last = BinlogFile.parse(at.file), BinlogFile.parse(end.file)
-    if at.suffix > end.suffix or (at.suffix == end.suffix and needed.base != last.base):
+    if at.suffix > end.suffix or (at.suffix == end.suffix and not same_log(at, end)):
         return "a place in another log"
     if (at.suffix, needed.number) <= (end.suffix, last.number):
         return "a place no later than that"

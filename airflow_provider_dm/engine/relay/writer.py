@@ -167,7 +167,8 @@ class RelayWriter:
         transaction is complete.
         """
         gtid_set = self._gtid_set(look=exact or self.size - self.begun <= SCAN_LIMIT)
-        return Location(str(self.file), max(self.size, BINLOG_HEADER_SIZE), str(gtid_set), self.sub_dir.suffix)
+        size = max(self.size, BINLOG_HEADER_SIZE)
+        return Location(str(self.file), size, str(gtid_set), self.sub_dir.suffix, self.sub_dir.server_uuid)
 
     def _boundary(self) -> int:
         """The file's last transaction boundary. Raises RelayDiskFailed where somebody has removed the file."""

@@ -4,10 +4,13 @@ Same columns by name, in any order, and each pair of types such that a value wri
 by the target's strict mode. What strict mode lets pass with a change (fewer decimals, fewer fractional seconds,
 trailing spaces cut off, BINARY padded to another length, a float for a double) is refused here, before any row.
 
-A column that the target computes takes no values; the source has to compute it, too."""
+A column that the target computes takes no values; the source has to compute it, too. What it comes to may depend on the
+session that computes: on div_precision_increment, on the time zone, on sql_mode. So it is held against the source's
+value when it is written (`target.statements`), but for expressions of which it is certain."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +23,7 @@ from airflow_provider_dm.engine.schema.codec import GEOMETRIES
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
-__all__ = ["TableMapping", "TargetTableMismatch", "map_table", "select"]
+__all__ = ["TableMapping", "TargetTableMismatch", "map_table", "select", "value_signature"]
 
 FAMILIES: Final[dict[str, frozenset[str]]] = {
     "integer": frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"}),
@@ -31,6 +34,8 @@ FAMILIES: Final[dict[str, frozenset[str]]] = {
     "bytes": frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}),
 }
 _FAMILY_OF: Final = {data_type: family for family, members in FAMILIES.items() for data_type in members}
+_NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
+_SUMS: Final = re.compile(r"(?:`(?:[^`]|``)+`|\d+|[-+*()])+")
 _TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
 
 
@@ -50,20 +55,25 @@ class TargetTableMismatch(DmError):
     target_columns: tuple[str, ...]
     remedy: str
     """The statement that adds what is missing; changing and dropping columns is left to a person's judgement."""
+    created_anew: bool = False
+    """Whether the task would create the target table if it were not there, and may still choose another one."""
 
     code: ClassVar[str] = "DM-5202"
     scope: ClassVar[Scope] = Scope.DOWNSTREAM
     what: ClassVar[str] = "the target table {target} cannot take the rows of {source}."
-    hint: ClassVar[str] = "Alter the target table, or drop it to have it created anew, or route to another table."
+    hint: ClassVar[str] = "Alter the target table, or leave the table out by block-allow-list."
 
-    def message(self) -> str:
+    def workaround(self) -> str:
+        freely = "Alter the target table, or drop it to have it created anew, or route to another table."
+        return f"{freely if self.created_anew else self.hint} {self.remedy}".rstrip()
+
+    def happened(self) -> str:
         found = (("missing there", self.missing), ("only there", self.extra), ("different", self.different))
         differences = "; ".join(f"{label}: {', '.join(columns)}" for label, columns in found if columns)
         return (
             f"the target table {self.target} cannot take the rows of {self.source}. {differences}. "
-            f"Source columns: {', '.join(self.source_columns)}. Target columns: {', '.join(self.target_columns)}. "
-            f"{self.hint} {self.remedy}"
-        ).rstrip()
+            f"Source columns: {', '.join(self.source_columns)}. Target columns: {', '.join(self.target_columns)}."
+        )
 
 
 @dataclass(frozen=True)
@@ -84,13 +94,41 @@ class TableMapping:
         return tuple(index for index, column in enumerate(self.target_columns) if not column.generated)
 
     @cached_property
+    def computed(self) -> tuple[int, ...]:
+        """Where, in the source's rows, the values stand that the target computes by itself."""
+        return tuple(index for index, column in enumerate(self.target_columns) if column.generated)
+
+    @cached_property
+    def uncertain(self) -> tuple[int, ...]:
+        """Which of them may come to something else than at the source."""
+        return tuple(index for index in self.computed if not self._is_certain(index))
+
+    @cached_property
+    def found_by(self) -> tuple[int, ...] | None:
+        """Where, in the source's rows, the identity key stands by which the target's row is found again.
+
+        None: it has no key of given values."""
+        identity = self.target.identity
+        places = tuple(self.source.column(name).position for name in identity.columns) if identity else ()
+        return places if places and not set(places) & set(self.computed) else None
+
+    def _is_certain(self, index: int) -> bool:
+        """Sums and products of whole and decimal numbers, by the same expression on both sides: rows alone decide."""
+        ours, theirs = (_bare(columns[index].expression) for columns in (self.source.columns, self.target_columns))
+        names = [name.replace("``", "`") for name in _NAME.findall(theirs)]
+        if ours != theirs or _SUMS.fullmatch(theirs) is None:
+            return False
+        sides = (self.source, self.target)
+        return all(family(side.column(name)) in ("integer", "decimal") for name in names for side in sides)
+
+    @cached_property
     def enums(self) -> tuple[int, ...]:
         """Which of them are ENUMs."""
         return tuple(index for index in self.written if self.source.columns[index].data_type == "enum")
 
 
-def map_table(source: Table, target: Table) -> TableMapping:
-    """Pairs the two. Raises TargetTableMismatch."""
+def map_table(source: Table, target: Table, *, created_anew: bool = False) -> TableMapping:
+    """Pair the two. `created_anew`: the task would create the target, were it not there. Raises TargetTableMismatch."""
     theirs = {column.name.lower(): column for column in target.columns}
     ours = {column.name.lower(): column for column in source.columns}
     missing = tuple(_shown(column) for name, column in ours.items() if name not in theirs)
@@ -107,6 +145,7 @@ def map_table(source: Table, target: Table) -> TableMapping:
             source_columns=tuple(_shown(column) for column in source.columns),
             target_columns=tuple(_shown(column) for column in target.columns),
             remedy=_remedy(target.name, [column for name, column in ours.items() if name not in theirs]),
+            created_anew=created_anew,
         )
     return TableMapping(source, target)
 
@@ -124,7 +163,7 @@ def objection(source: Column, target: Column) -> str | None:
             return "fewer decimals would round"
         case "float" if target.data_type == "float" and source.data_type != "float":
             return "single precision would round"
-        case "float" if target.numeric_scale is not None and target.numeric_scale < (source.numeric_scale or 31):
+        case "float" if target.numeric_scale is not None and _more_decimals(source.numeric_scale, target.numeric_scale):
             return "fewer decimals would round"
         case "text" if target.data_type == "char" and source.data_type != "char":
             return "CHAR drops trailing spaces"
@@ -140,6 +179,23 @@ def objection(source: Column, target: Column) -> str | None:
             return None
 
 
+def _more_decimals(source: int | None, target: int) -> bool:
+    """Of FLOAT(M,D) and DOUBLE(M,D): None has no limit, and 0 is one."""
+    return source is None or source > target
+
+
+def value_signature(column: Column) -> tuple[object, ...]:
+    """What a canonical value depends on: equal values of two columns with one signature are equal bytes."""
+    return (
+        column.data_type.lower(),
+        column.unsigned,
+        column.charset,
+        column.numeric_scale,
+        column.datetime_precision,
+        column.octet_length if column.data_type.lower() in ("binary", "bit") else None,
+    )
+
+
 def _json_as_text(source: Column, target: Column) -> bool:
     """MariaDB's JSON is a LONGTEXT; so MySQL's documents go there, as the text that MySQL prints."""
     return source.data_type == "json" and target.data_type in ("text", "mediumtext", "longtext")
@@ -149,6 +205,21 @@ def family(column: Column) -> str:
     """Types of one family hold the same values, some more of them; a type outside the table is its own family."""
     data_type = column.data_type.lower()
     return _FAMILY_OF.get(data_type, data_type)
+
+
+def _bare(expression: str) -> str:
+    """Without what only one flavour writes: spaces, and parentheses around all of it.
+
+    >>> _bare("(`a` + 1)"), _bare("`a` + 1"), _bare("(`a`) + (`b`)")
+    ('`a`+1', '`a`+1', '(`a`)+(`b`)')
+    """
+    bare = "".join(expression.split())
+    inner = bare[1:-1]
+    depth = lowest = 0
+    for character in inner:
+        depth += (character == "(") - (character == ")")
+        lowest = min(lowest, depth)
+    return inner if bare.startswith("(") and bare.endswith(")") and lowest == 0 else bare
 
 
 def _differences(pairs: Iterable[tuple[Column, Column]]) -> Iterator[str]:
@@ -174,8 +245,14 @@ def _length(column: Column) -> int:
 
 
 def _remedy(target: TableName, missing: Iterable[Column]) -> str:
-    additions = ", ".join(f"ADD COLUMN {quote(column.name)} {column.column_type}" for column in missing)
+    additions = ", ".join(f"ADD COLUMN {quote(column.name)} {_defined(column)}" for column in missing)
     return f"To add what is missing: ALTER TABLE {target.quoted()} {additions}" if additions else ""
+
+
+def _defined(column: Column) -> str:
+    """Return what the target needs to hold the column's values; without NULL a TIMESTAMP may come to be NOT NULL."""
+    charset = f" CHARACTER SET {column.charset}" if family(column) == "text" and column.charset else ""
+    return f"{column.column_type}{charset} {'NULL' if column.nullable else 'NOT NULL'}"
 
 
 def _shown(column: Column) -> str:

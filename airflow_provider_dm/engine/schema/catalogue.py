@@ -12,13 +12,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, ClassVar, Final
-
-import pymysql
-from pymysql.constants import ER
+from typing import Any, ClassVar, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
@@ -26,24 +23,32 @@ SYSTEM_SCHEMAS: Final = frozenset({"information_schema", "performance_schema", "
 _SYSTEM_VERSIONED: Final = "SYSTEM VERSIONED"
 _BATCH: Final = 500  # names for one query: keeps its text far below max_allowed_packet
 
-_LIST: Final = (
-    "SELECT table_schema, table_name FROM information_schema.tables "
-    f"WHERE table_type IN ('BASE TABLE', '{_SYSTEM_VERSIONED}')"
-)
-_EXIST: Final = "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE {names}"
-_COLUMNS: Final = (
-    "SELECT table_schema, table_name, ordinal_position, column_name, data_type, column_type, is_nullable, "
+
+class _View(NamedTuple):
+    """A question to the catalogue: columns, where from, and in which order."""
+
+    columns: str
+    rest: str
+    tail: str = ""
+
+
+_BASE_TABLES: Final = f"FROM information_schema.tables WHERE table_type IN ('BASE TABLE', '{_SYSTEM_VERSIONED}')"
+_EXIST: Final = _View("table_schema, table_name, table_type", "FROM information_schema.tables WHERE {names}")
+_COLUMNS: Final = _View(
+    "table_schema, table_name, ordinal_position, column_name, data_type, column_type, is_nullable, "
     "character_set_name, collation_name, numeric_precision, numeric_scale, datetime_precision, character_octet_length, "
-    "extra, generation_expression FROM information_schema.columns WHERE {names} "
-    "ORDER BY table_schema, table_name, ordinal_position"
+    "extra, generation_expression",
+    "FROM information_schema.columns WHERE {names}",
+    "ORDER BY table_schema, table_name, ordinal_position",
 )
-_KEYS: Final = (
-    "SELECT table_schema, table_name, index_name, column_name, sub_part, index_type FROM information_schema.statistics "
-    "WHERE non_unique = 0 AND {names} ORDER BY table_schema, table_name, index_name, seq_in_index"
+_KEYS: Final = _View(
+    "table_schema, table_name, index_name, column_name, sub_part, index_type",
+    "FROM information_schema.statistics WHERE non_unique = 0 AND {names}",
+    "ORDER BY table_schema, table_name, index_name, seq_in_index",
 )
-_FOREIGN_KEYS: Final = (
-    "SELECT DISTINCT table_schema, table_name FROM information_schema.table_constraints "
-    "WHERE constraint_type = 'FOREIGN KEY' AND {names}"
+_FOREIGN_KEYS: Final = _View(
+    "table_schema, table_name",
+    "FROM information_schema.table_constraints WHERE constraint_type = 'FOREIGN KEY' AND {names}",
 )
 
 
@@ -60,17 +65,19 @@ class TableNotFound(DmError):
 
 
 def list_tables(connection: Connection) -> list[TableName]:
-    """All base tables outside of the system schemas, sorted. Views and MariaDB's sequences are none."""
-    names = (_name(schema, table) for schema, table in query(connection, _LIST))
+    """All base tables outside of the system schemas, sorted. Raises AnswerCut.
+
+    Views and MariaDB's sequences are none.
+    """
+    names = (_name(*row) for row in query_whole(connection, "table_schema, table_name", _BASE_TABLES))
     return sorted(name for name in names if name.schema.lower() not in SYSTEM_SCHEMAS)
 
 
 def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Table]:
     """The definitions of `names`, in their order.
 
-    Raises TableNotFound, and NotSupportedYet for a system-versioned table.
+    Raises TableNotFound, AnswerCut, and NotSupportedYet for a system-versioned table.
     """
-    _show_generated_keys(connection)
     wanted = list(dict.fromkeys(names))
     found: dict[TableName, Table] = {}
     for start in range(0, len(wanted), _BATCH):
@@ -80,17 +87,7 @@ def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[Tabl
 
 def create_statement(connection: Connection, name: TableName) -> str:
     """SHOW CREATE TABLE of a base table."""
-    _show_generated_keys(connection)
     return text(query(connection, f"SHOW CREATE TABLE {name.quoted()}")[0][1])
-
-
-def _show_generated_keys(connection: Connection) -> None:
-    """MySQL's generated invisible primary keys, which a setting hides from the catalogue but not from row images."""
-    try:
-        query(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
-    except pymysql.err.OperationalError as error:
-        if error.args[0] != ER.UNKNOWN_SYSTEM_VARIABLE:  # MariaDB, TiDB, MySQL before 8.0.30: none are generated
-            raise
 
 
 def _read_batch(connection: Connection, names: list[TableName]) -> dict[TableName, Table]:
@@ -110,12 +107,12 @@ def _read_batch(connection: Connection, names: list[TableName]) -> dict[TableNam
     }
 
 
-def _select(connection: Connection, sql: str, names: Collection[TableName]) -> list[tuple[Any, ...]]:
+def _select(connection: Connection, view: _View, names: Collection[TableName]) -> list[tuple[Any, ...]]:
     """The catalogue's rows of exactly these tables; where it compares names loosely, others are dropped here."""
     condition = "(table_schema, table_name) IN (" + ", ".join(["(%s, %s)"] * len(names)) + ")"
     wanted = set(names)
     arguments = tuple(part for name in names for part in name)
-    rows = query(connection, sql.format(names=condition), arguments)
+    rows = query_whole(connection, view.columns, view.rest.format(names=condition), arguments, tail=view.tail)
     return [row for row in rows if _name(row[0], row[1]) in wanted]
 
 
@@ -162,6 +159,7 @@ def _column(position: int, row: tuple[Any, ...]) -> Column:
         # "DEFAULT_GENERATED" is MySQL's word for an expression as default: no generated column.
         generated=bool(expression) or "VIRTUAL GENERATED" in extras or "STORED GENERATED" in extras,
         invisible="INVISIBLE" in extras,
+        expression=text(expression or b""),
     )
 
 

@@ -53,7 +53,10 @@ class UnsupportedColumnType(DmError):
 
     code: ClassVar[str] = "DM-5101"
     scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "column `{column}` of {table} has the type {type}, which is not supported yet. {way_out}"
+    what: ClassVar[str] = "column `{column}` of {table} has the type {type}, which is not supported yet."
+
+    def workaround(self) -> str:
+        return self.way_out
 
 
 def _plain(name: str) -> str:

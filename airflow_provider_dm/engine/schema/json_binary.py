@@ -177,9 +177,9 @@ def _opaque(column_type: int, data: bytes) -> bytes:
     """The text of a value that is a column's bytes, by the type code of that column."""
     if column_type == _NEWDECIMAL:
         precision, scale = data[0], data[1]
-        if len(data) != 2 + numbers.decimal_size(precision, scale, numbers.MOST_DECIMAL_DIGITS):
+        if len(data) != 2 + numbers.decimal_size(precision, scale, numbers.OF_VALUES):
             raise MalformedJson(f"a DECIMAL({precision},{scale}) of {len(data) - 2} bytes")
-        return numbers.decimal_unpacker(precision, scale, numbers.MOST_DECIMAL_DIGITS)(data[2:])
+        return numbers.decimal_unpacker(precision, scale, numbers.OF_VALUES)(data[2:])
     if column_type in _PACKED:
         if len(data) != 8:
             raise MalformedJson(f"a time of {len(data)} bytes")

@@ -5,7 +5,7 @@ Nothing here talks to a server (catalogue.py does) and nothing decodes bytes (co
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -30,6 +30,8 @@ class Column:
     """CHARACTER_OCTET_LENGTH: bytes; None for non-strings."""
     generated: bool = False
     invisible: bool = False
+    expression: str = field(default="", compare=False, repr=False)
+    """What a generated column is computed by, as this server writes it. No part of what a table's rows are."""
 
     @property
     def unsigned(self) -> bool:

@@ -12,17 +12,24 @@ import struct
 from collections.abc import Callable
 from functools import lru_cache
 from math import isfinite
-from typing import Final
+from typing import Final, NamedTuple
 
 DIGITS_PER_GROUP: Final = 9
 BYTES_PER_GROUP: Final = 4
 BYTES_FOR_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """Bytes that a DECIMAL's incomplete group of 0 to 9 digits takes (MySQL `dig2bytes`)."""
 
-MAX_DECIMAL_PRECISION: Final = 65
-MAX_DECIMAL_SCALE: Final = 38  # MariaDB; MySQL stops at 30
-MOST_DECIMAL_DIGITS: Final = 81
-"""What the server's own numbers hold (nine groups of nine), and what JSON documents therefore may."""
+
+class DecimalLimits(NamedTuple):
+    """How many digits there may be, and how many of them behind the point."""
+
+    precision: int
+    scale: int
+
+
+OF_COLUMNS: Final = DecimalLimits(65, 38)  # MariaDB's; MySQL's columns stop at 30 behind the point
+OF_VALUES: Final = DecimalLimits(81, 72)
+"""What the server's own numbers hold (nine groups of nine, one of them before the point), and JSON therefore may."""
 
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
@@ -130,15 +137,15 @@ def short_double_text(value: float) -> bytes:
     return (sign + text).encode()
 
 
-def decimal_size(precision: int, scale: int, most: int = MAX_DECIMAL_PRECISION) -> int:
+def decimal_size(precision: int, scale: int, most: DecimalLimits = OF_COLUMNS) -> int:
     """Bytes of a NEWDECIMAL in a row image. Raises MalformedNumber for a precision or scale that cannot be.
 
-    `most`: digits that there may be; a column's are fewer than those of a value that was computed.
+    `most`: a column has fewer digits than a value that was computed.
 
     >>> decimal_size(65, 30), decimal_size(3, 1)
     (30, 2)
     """
-    if not (0 < precision <= most and 0 <= scale <= min(precision, MAX_DECIMAL_SCALE)):
+    if not (0 < precision <= most.precision and 0 <= scale <= min(precision, most.scale)):
         raise MalformedNumber(f"DECIMAL({precision},{scale})")
     return _digits_size(precision - scale) + _digits_size(scale)
 
@@ -149,7 +156,7 @@ def _digits_size(digits: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def decimal_unpacker(precision: int, scale: int, most: int = MAX_DECIMAL_PRECISION) -> Callable[[bytes], bytes]:
+def decimal_unpacker(precision: int, scale: int, most: DecimalLimits = OF_COLUMNS) -> Callable[[bytes], bytes]:
     r"""A reader of one NEWDECIMAL: big-endian groups of nine digits, sign bit flipped (MySQL `bin2decimal`).
 
     >>> decimal_unpacker(3, 1)(b"\x8c\x03"), decimal_unpacker(3, 1)(b"\x73\xfc")

@@ -2,7 +2,8 @@
 
 The transaction's first statement is the frontier's (target/frontier.py); then, per table, deletes before writes. In
 exact mode every count is checked: a row that should be there and is not means that somebody else writes to the target
-or that the log does not belong to it, and stops the task instead of being written over.
+or that the log does not belong to it, and stops the task instead of being written over. Merged tables have ways of
+their own (merged.py).
 """
 
 from __future__ import annotations
@@ -13,16 +14,22 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import ClassVar
 
+from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.merge.servers import target_access
+from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.literals import NULL
 from airflow_provider_dm.engine.schema.codec import Row, codec_for, row_literals
 from airflow_provider_dm.engine.sync.causality import TableWork, Wave
+from airflow_provider_dm.engine.sync.compactor import Image
+from airflow_provider_dm.engine.sync.merged import Check, MergedWrites, Mode, OwnerWork
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
 from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
-from airflow_provider_dm.engine.target.session import count, execute, run_transaction, target_dialect
+from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.statements import (
-    Dialect,
+    UNKNOWN,
     Literals,
     Statement,
     Verb,
@@ -61,87 +68,112 @@ class Target:
     """How transactions and statements reach the target. The model test has another one, over SQLite."""
 
     transactions: Transactions
-    execute: Callable[[Connection, Statement], int]
-    count: Callable[[Connection, Statement], int]
-    dialect: Callable[[], Dialect]
+    access: Callable[[], Access]
 
     @classmethod
     def at(cls, endpoint: Endpoint) -> Target:
         """The real one: the calling thread's connection to `endpoint`."""
-        return cls(partial(run_transaction, endpoint), execute, count, partial(target_dialect, endpoint))
+        return cls(partial(run_transaction, endpoint), partial(target_access, endpoint))
 
 
 @dataclass(frozen=True)
 class WaveWriter:
-    """Writes the waves of one epoch. `pool` runs batches side by side; None: one after another."""
+    """Writes the waves of one epoch. `pool` runs batches side by side; None: one after another.
+
+    `recording`: merged tables are not exact yet, although the log is (merge/joining.py).
+    """
 
     plan: SyncPlan
     target: Target
     step: Step
     catch_up: bool
     pool: Executor | None = None
+    recording: bool = False
 
-    def release(self, wave: Wave) -> None:
-        """Wave 1: only buckets that have something to delete. Raises the errors of `fenced_transaction`, MissingRow."""
-        self._write(wave, sorted(wave), Act.RELEASE)
+    def release(self, wave: Wave) -> int:
+        """Wave 1: only buckets that have something to delete. Gives how many rows have to wait for their places: none.
 
-    def advance(self, wave: Wave, buckets: Sequence[int]) -> None:
-        """Wave 2, for all of `buckets`, as each of them moves on even if it has no rows."""
-        self._write(wave, buckets, Act.ADVANCE)
+        Raises the errors of `fenced_transaction`, MissingRow.
+        """
+        return self._write(wave, sorted(wave), Act.RELEASE)
 
-    def _write(self, wave: Wave, buckets: Sequence[int], act: Act) -> None:
+    def advance(self, wave: Wave, buckets: Sequence[int]) -> int:
+        """Wave 2, for all of `buckets`, as each of them moves on even if it has no rows. Gives how many rows have to
+        wait for their places in merged tables."""
+        return self._write(wave, buckets, Act.ADVANCE)
+
+    def _write(self, wave: Wave, buckets: Sequence[int], act: Act) -> int:
         batches = list(_batches(wave, buckets))
         if self.pool is None or len(batches) == 1:
-            for batch in batches:
-                self._write_batch(wave, batch, act)
-        else:
-            # All of them end before this does, also when one fails: what is still running is not left behind.
-            writes = [self.pool.submit(self._write_batch, wave, batch, act) for batch in batches]
-            wait(writes)
-            for write in writes:
-                write.result()
+            return sum(self._write_batch(wave, batch, act) for batch in batches)
+        # All of them end before this does, also when one fails: what is still running is not left behind.
+        writes = [self.pool.submit(self._write_batch, wave, batch, act) for batch in batches]
+        wait(writes)
+        return sum(write.result() for write in writes)
 
-    def _write_batch(self, wave: Wave, batch: Sequence[int], act: Act) -> None:
+    def _write_batch(self, wave: Wave, batch: Sequence[int], act: Act) -> int:
         try:
-            self._transaction(wave, batch, act, careful=False)
+            return self._transaction(wave, batch, act, careful=False)
         except _CountsDiffer:
             # Rolled back. Once more, now asking which rows are there before they are written over.
-            self._transaction(wave, batch, act, careful=True)
+            return self._transaction(wave, batch, act, careful=True)
 
-    def _transaction(self, wave: Wave, batch: Sequence[int], act: Act, *, careful: bool) -> None:
+    def _transaction(self, wave: Wave, batch: Sequence[int], act: Act, *, careful: bool) -> int:
         # Made before the transaction begins, so that locks are held for writing only.
         ready = self._table_writes(wave, batch)
+        contested = 0
 
         def body(connection: Connection, buckets: Sequence[int]) -> None:
-            for writes in ready if len(buckets) == len(batch) else self._table_writes(wave, buckets):
-                self._run(connection, writes, careful=careful)
+            nonlocal contested
+            tables = ready if len(buckets) == len(batch) else self._table_writes(wave, buckets)
+            contested = sum(self._run(connection, writes, careful=careful) for writes in tables)
 
         fenced_transaction(self.target.transactions, self.step, act, batch, body)
+        return contested
 
-    def _table_writes(self, wave: Wave, buckets: Iterable[int]) -> list[_TableWrites]:
-        merged: dict[int, list[TableWork]] = {}
+    def _table_writes(self, wave: Wave, buckets: Iterable[int]) -> list[_TableWrites | MergedWrites]:
+        by_target: dict[int, dict[int, list[TableWork]]] = {}
         for bucket in buckets:
-            for table, work in wave.get(bucket, {}).items():
-                merged.setdefault(table, []).append(work)
-        dialect = self.target.dialect()
-        return [_TableWrites.of(self.plan.targets[table], works, dialect) for table, works in merged.items()]
+            for source, work in wave.get(bucket, {}).items():
+                by_target.setdefault(self.plan.sources[source].target, {}).setdefault(source, []).append(work)
+        access = self.target.access()
+        return [self._table_write(works, access) for works in by_target.values()]
 
-    def _run(self, connection: Connection, writes: _TableWrites, *, careful: bool) -> None:
-        strict = not self.catch_up or writes.part.key is None
-        if strict and careful:
-            for statement in writes.present():
-                self._check(writes.part, statement, self.target.count(connection, statement), statement.rows)
-        for statement in writes.statements:
-            affected = self.target.execute(connection, statement)
-            if strict and statement.verb is Verb.DELETE:
-                self._check(writes.part, statement, affected, statement.rows)
-            elif strict and statement.verb is Verb.UPSERT and affected != 2 * statement.rows and not careful:
+    def _table_write(self, works: dict[int, list[TableWork]], access: Access) -> _TableWrites | MergedWrites:
+        """`works`: of one target table, by source table."""
+        part = self.plan.part(next(iter(works)))
+        known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
+        if not known or not all(map(self.plan.is_merged, works)):
+            return _TableWrites.of(part, [work for some in works.values() for work in some], access)
+        literals = _row_sql(part, access.dialect.flavour).row
+        owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
+        mode = Mode.CATCH_UP if self.catch_up else Mode.RECORDING if self.recording else Mode.EXACT
+        return MergedWrites(self.step, owners, mode)
+
+    def _run(self, connection: Connection, writes: _TableWrites | MergedWrites, *, careful: bool) -> int:
+        """Gives how many rows have to wait."""
+
+        def found(statement: Statement, number: int) -> None:
+            if number != statement.rows:
+                operation = "DELETE" if statement.verb is Verb.DELETE else "UPDATE"
+                table = str(statement.table)
+                raise MissingRow(table, operation, statement.rows, number, self.step.lo, self.step.hi)
+
+        def changed(statement: Statement, number: int) -> None:
+            if number != 2 * statement.rows and not careful:
                 raise _CountsDiffer
 
-    def _check(self, part: TargetPart, statement: Statement, found: int, expected: int) -> None:
-        if found != expected:
-            operation = "DELETE" if statement.verb is Verb.DELETE else "UPDATE"
-            raise MissingRow(str(part.name), operation, expected, found, self.step.lo, self.step.hi)
+        if isinstance(writes, MergedWrites):
+            return writes.run(connection, found=found, changed=changed, careful=careful)
+        if self.catch_up and writes.part.key is not None:
+            writes.run(connection, found=_any_number, changed=_any_number, careful=False)
+        else:
+            writes.run(connection, found=found, changed=changed, careful=careful)
+        return 0
+
+
+def _any_number(_statement: Statement, _number: int) -> None:
+    """Of rows that may be there or not."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +181,15 @@ class _TableWrites:
     """What one transaction does to one table, as SQL."""
 
     part: TargetPart
+    access: Access
     statements: tuple[Statement, ...]
     changed: tuple[Row, ...]
     key: Callable[[Row], Literals]
 
     @classmethod
-    def of(cls, part: TargetPart, works: Sequence[TableWork], dialect: Dialect) -> _TableWrites:
-        mapping, sql = part.mapping, _row_sql(part, dialect.flavour)
+    def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access) -> _TableWrites:
+        mapping, dialect = part.mapping, access.dialect
+        sql = _row_sql(part, dialect.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
         removed = ((sql.row(image), count) for work in works for image, count in work.remove)
         rows = {
@@ -164,16 +198,24 @@ class _TableWrites:
             Verb.REPLACE: (sql.row(row) for work in works for row in work.replace),
         }
         statements = (
-            *(delete_rows(mapping, deleted) if part.key is not None else ()),
+            *(delete_rows(mapping, deleted, dialect=dialect) if part.key is not None else ()),
             *(delete_image(mapping, image, count) for image, count in removed),
             *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
         )
-        return cls(part, statements, tuple(row for work in works for row in work.change), sql.key)
+        return cls(part, access, statements, tuple(row for work in works for row in work.change), sql.key)
 
-    def present(self) -> Iterator[Statement]:
-        """Counts the rows that UPSERTs have to find."""
-        if self.changed:
-            yield from count_rows(self.part.mapping, (self.key(row) for row in self.changed))
+    def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
+        """See `MergedWrites.run`."""
+        if careful and self.changed:
+            keys = (self.key(row) for row in self.changed)
+            for statement in count_rows(self.part.mapping, keys, dialect=self.access.dialect):
+                found(statement, self.access.count(connection, statement))
+        for statement in self.statements:
+            affected = self.access.execute(connection, statement)
+            if statement.verb is Verb.DELETE:
+                found(statement, affected)
+            elif statement.verb is Verb.UPSERT:
+                changed(statement, affected)
 
 
 @dataclass(frozen=True)
@@ -193,7 +235,25 @@ def _row_sql(part: TargetPart, target: Flavour) -> _RowSql:
         # Columns of an identity key are not null.
         return tuple([write(row[number] or b"") for number, write in writers])
 
-    return _RowSql(row_literals(source, target), key)
+    return _RowSql(_with_computed(part, target, row_literals(source, target)), key)
+
+
+def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Literals]) -> Callable[[Row], Literals]:
+    """The same, with what the log says of columns that the target computes; an Image has it beside its values."""
+    source, left_out = part.mapping.source, [index for index in part.mapping.computed if index not in part.needed]
+    if not left_out:
+        return plain
+    writers = {index: codec_for(source.name, source.columns[index]).literal(target) for index in left_out}
+
+    def literals(row: Row) -> Literals:
+        computed = row.computed if isinstance(row, Image) else {}
+        found = list(plain(row))
+        for index, write in writers.items():
+            value = computed.get(index, ABSENT)
+            found[index] = UNKNOWN if value is ABSENT else NULL if value is None else write(value)
+        return tuple(found)
+
+    return literals
 
 
 def _batches(wave: Wave, buckets: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -215,4 +275,5 @@ class _CountsDiffer(DmError):
     """An UPSERT did not change exactly its rows. Rolls the transaction back."""
 
     code: ClassVar[str] = "DM-6022"
-    what: ClassVar[str] = "an upsert changed fewer rows than it was given"
+    what: ClassVar[str] = "an upsert changed fewer rows than it was given."
+    hint: ClassVar[str] = "Nothing was written; it is tried in another way by itself."

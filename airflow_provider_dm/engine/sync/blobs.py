@@ -35,12 +35,12 @@ def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
     keyed: list[dict[int, KeyedItems]] = [{} for _ in range(groups)]
     counts: list[dict[int, CountItems]] = [{} for _ in range(groups)]
     for table, changes in folded.keyed.items():
-        part = plan.targets[table]
+        part = plan.part(table)
         bucket_of, shares = bucket_function(part, plan.buckets), [share.setdefault(table, []) for share in keyed]
         for key, (before, after) in changes.items():
             shares[group_of[bucket_of(part.row_of(key, before, after))]].append((key, before, after))
     for table, images in folded.counts.items():
-        bucket_of = bucket_function(plan.targets[table], plan.buckets)
+        bucket_of = bucket_function(plan.part(table), plan.buckets)
         count_shares = [share.setdefault(table, []) for share in counts]
         for image, count in images.items():
             if count:
@@ -60,7 +60,7 @@ def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> Folded:
         folded.changes += changes
         for table, items in keyed.items():
             into = folded.keyed.setdefault(table, {})
-            merge_keyed(into, ((key, Change(before, after)) for key, before, after in items), plan.targets[table])
+            merge_keyed(into, ((key, Change(before, after)) for key, before, after in items), plan.part(table))
         for table, items in counts.items():
             merge_counts(folded.counts.setdefault(table, {}), items)
     return folded

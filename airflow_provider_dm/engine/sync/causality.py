@@ -12,6 +12,9 @@ changed rows are upserts that must find their row, deletions must find theirs. *
 this piece of the log, rows may be newer or missing; every surviving image is a REPLACE, everything that vanished or
 moved is deleted, nothing is counted. REPLACE removes whoever holds its unique values, so one wave is enough. It is
 right at the end of the mode, not in between. Keyless tables are never in catch-up: they are copied from one snapshot.
+
+In merged tables the same holds for the rows of each source table by itself; what becomes of a row whose place another
+one's row holds is `merge.writer`'s.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
 
 @dataclass
 class TableWork:
-    """What one transaction does to one target table, in this order. Rows are in the target part's column order."""
+    """What one transaction does with the rows of one source table (or of those folded with it), in this order.
+
+    Rows are in the target part's column order."""
 
     delete: list[Row] = field(default_factory=list)
     """Rows to delete by identity key, given by their last known image."""
@@ -44,7 +49,7 @@ class TableWork:
 
 
 Wave = dict[int, dict[int, TableWork]]
-"""bucket -> target table -> work"""
+"""bucket -> source table (a lead, see `plan`) -> work"""
 
 
 @dataclass
@@ -60,20 +65,22 @@ class Waves:
         )
 
 
-def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool) -> Waves:
-    """Sort folded changes into waves and buckets."""
+def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: bool = False) -> Waves:
+    """Sort folded changes into waves and buckets. `recording`: merged tables are not exact yet (merge/joining.py)."""
     waves = Waves()
     for index, keyed in folded.keyed.items():
-        part = plan.targets[index]
+        part = plan.part(index)
         sorter = _Sorter(waves, index, bucket_function(part, plan.buckets))
-        if catch_up:
+        if recording and not catch_up and plan.is_merged(index):
+            _recording(keyed.values(), sorter)
+        elif catch_up:
             _catch_up(keyed.items(), part, sorter)
         elif part.unique:
             _exact_in_two_waves(keyed.values(), part, sorter)
         else:
             _exact_in_one_wave(keyed.values(), sorter)
     for index, counts in folded.counts.items():
-        part = plan.targets[index]
+        part = plan.part(index)
         _counted(counts.items(), part, _Sorter(waves, index, bucket_function(part, plan.buckets)))
     return waves
 
@@ -131,6 +138,17 @@ def _catch_up(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _So
             # Also a row that was born and is gone: a chunk may have caught it alive.
             row = part.row_of(key, before, after)
             sort.second(row).delete.append(row)
+
+
+def _recording(changes: Iterable[Change], sort: _Sorter) -> None:
+    """What was there before is known, but not whether it is this owner's still. One wave, as in catch-up."""
+    for before, after in changes:
+        if before is None and after is not None:
+            sort.second(after).insert.append(after)
+        elif after is not None:
+            sort.second(after).replace.append(after)
+        elif before is not None:
+            sort.second(before).delete.append(before)
 
 
 def _counted(counts: Iterable[tuple[Row, int]], part: TargetPart, sort: _Sorter) -> None:

@@ -37,8 +37,8 @@ class BrokenChain(DmError):
         "after it there was {held}, the next one begins with {found}."
     )
     hint: ClassVar[str] = (
-        "Either two shards hold rows with the same key, or the log is incomplete (sql_log_bin=0, a lost file). "
-        "Nothing of this epoch was written."
+        "The log is incomplete (sql_log_bin=0, a lost file), or, with `on-duplicate-logical: replace`, two shards hold "
+        "rows with the same key. Nothing of this epoch was written."
     )
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeAlias
 
-from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
+from airflow_provider_dm.engine.schema.codec import Row, Value
 from airflow_provider_dm.engine.sync.change import BrokenChain, Change, Key
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
 
@@ -25,7 +26,8 @@ Adder: TypeAlias = Callable[[Row | None, Row | None], None]
 
 @dataclass
 class Folded:
-    """By index of the target table: changes by key, and for keyless tables counts by image. `changes`: as logged."""
+    """By index of the source table (of its lead, see `plan`): changes by key, and for keyless tables counts by image.
+    `changes`: as logged."""
 
     keyed: dict[int, Keyed] = field(default_factory=dict)
     counts: dict[int, Counts] = field(default_factory=dict)
@@ -45,6 +47,7 @@ class Compactor:
         self.folded = Folded()
         self._plan = plan
         self._spare = plan.spare()
+        self._leads = plan.leads()
         self._adders: dict[int, Adder] = {}
 
     def add_all(self, changes: Iterable[tuple[int, Row | None, Row | None]]) -> Folded:
@@ -60,14 +63,15 @@ class Compactor:
     def _adder(self, table: int) -> Adder:
         if table not in self._adders:
             source = self._plan.sources[table]
-            part = self._plan.targets[source.target]
+            part, lead = self._plan.part(table), self._leads[table]
             add = (
-                count_into(self.folded.counts.setdefault(source.target, Counter()))
+                count_into(self.folded.counts.setdefault(lead, Counter()))
                 if part.key is None
-                else fold_into(self.folded.keyed.setdefault(source.target, {}), part)
+                else fold_into(self.folded.keyed.setdefault(lead, {}), part)
             )
             if self._spare[table]:
-                add = _without(add, frozenset(self._spare[table]), len(source.table.columns), source.order)
+                order = source.order or range(len(source.table.columns))
+                add = _without(add, frozenset(self._spare[table]), order)
             elif source.order is not None:
                 add = _reordered(add, source.order)
             self._adders[table] = add
@@ -157,12 +161,24 @@ def _reordered(add: Adder, order: Sequence[int]) -> Adder:
     return add_reordered
 
 
-def _without(add: Adder, spare: Collection[int], columns: int, order: Sequence[int] | None) -> Adder:
-    """Rows without the values that a log may or may not have: an image with and one without them are the same row."""
-    places = [None if index in spare else index for index in order or range(columns)]
+class Image(tuple[Value, ...]):  # noqa: SLOT001 (a tuple cannot have more)
+    """A row without the values that the target computes, which a log may or may not have: equal where all others are.
+
+    `computed`: those of them that the log has, by column; what the target comes to is held against them.
+    """
+
+    computed: dict[int, Value]
+
+
+def _without(add: Adder, spare: Collection[int], order: Sequence[int]) -> Adder:
+    """Rows as Images. `spare`: which columns of the source's rows are left out."""
+    places = [None if index in spare else index for index in order]
+    computed = [(index, place) for index, place in enumerate(order) if place in spare]
 
     def pick(row: Row) -> Row:
-        return tuple([None if place is None else row[place] for place in places])
+        image = Image([None if place is None else row[place] for place in places])
+        image.computed = {index: row[place] for index, place in computed if row[place] is not ABSENT}
+        return image
 
     def add_without(before: Row | None, after: Row | None) -> None:
         add(before and pick(before), after and pick(after))

@@ -1,37 +1,50 @@
 """Whether a DDL statement in the log concerns the task: by its head and the tables that it names.
 
 Tables of the task cannot be altered yet, so a statement that touches one stops the task at its location. Passed over
-are statements of a kind that changes no migrated row or table, and those whose tables the rules exclude. What cannot be
-read with certainty is not passed over: an unknown head, an undecodable text, quotes whose meaning depends on sql_mode.
-Text in executable comments (`/*!40101 … */`) is read like any other, as the server has run it.
+are statements of a kind that changes no migrated row or table, those whose tables the rules exclude, and those that
+change nothing where they ran: CREATE TABLE IF NOT EXISTS of a table that is there, DROP TABLE IF EXISTS of one that is
+not. What is there is what the task has: a statement that creates or drops one of its tables would have stopped it.
+
+What cannot be read with certainty is passed over only where it ran with an excluded default schema and cannot name
+another; else it stops, as an unknown head does, an undecodable text, or a name with a character that is not known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from itertools import islice
+from typing import ClassVar, Final
 
+from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
 from airflow_provider_dm.engine.binlog.planner import DdlStatement
-from airflow_provider_dm.engine.errors import NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.sql_tokens import Token, Unreadable, tokens
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-
-_ANSI_QUOTES: Final = 1 << 2
-_NO_BACKSLASH_ESCAPES: Final = 1 << 20
 
 _HARMLESS_HEADS: Final = frozenset(
     {"GRANT", "REVOKE", "FLUSH", "OPTIMIZE", "REPAIR", "CHECK", "SET", "INSTALL", "UNINSTALL", "KILL"}
 )
 _HARMLESS_OBJECTS: Final = frozenset(
     {"USER", "ROLE", "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "PACKAGE", "EVENT", "SERVER", "TABLESPACE", "LOGFILE"}
+    | {"LIBRARY", "INSTANCE", "REFERENCE"}  # MySQL's; SPATIAL REFERENCE SYSTEM
 )
-_OBJECTS: Final = _HARMLESS_OBJECTS | {"TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA"}
+_OBJECTS: Final = _HARMLESS_OBJECTS | {"TABLE", "TABLES", "SEQUENCE", "INDEX", "DATABASE", "SCHEMA"}
 _MODIFIERS: Final = frozenset(
     {"OR", "REPLACE", "TEMPORARY", "UNIQUE", "FULLTEXT", "SPATIAL", "ONLINE", "OFFLINE", "IGNORE", "AGGREGATE", "UNDO"}
 )
 _RENAMES_INSIDE: Final = frozenset({"COLUMN", "INDEX", "KEY"})
+_ON_TABLES: Final = re.compile(
+    r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|RENAME)\s+(?:OR\s+REPLACE\s+)?TABLES?\s", re.IGNORECASE
+)
+
+
+AFTER_DDL: Final = (
+    f"Leave the table out by block-allow-list, and the task goes on without it; or {MIGRATE_AGAIN}. A table that was "
+    "left out comes back by such a task of its own."
+)
 
 
 @dataclass(eq=False)
@@ -59,158 +72,223 @@ class Stop:
 Verdict = PassOver | Stop
 
 
-class _Token(NamedTuple):
-    text: str
-    """A word in upper case, a quoted name as it is, or one character."""
-    name: str | None
-    """What the token is as an identifier; None for strings and signs."""
+@dataclass(frozen=True)
+class _Ours:
+    """The task's side: its rules, and the tables that the source has of it at this place of the log."""
+
+    rules: BlockAllowRules
+    tables: frozenset[TableName]
+
+    def concerns(self, table: TableName) -> bool:
+        """Whether the table belongs to the task, or might: its name is not known to the last character."""
+        schema, name = table
+        if UNSURE in schema:
+            return True
+        return self.rules.allows_schema(schema) and (UNSURE in name or self.rules.allows(table))
+
+    def has(self, table: TableName) -> bool:
+        return table in self.tables
+
+    def certainly_lacks(self, table: TableName) -> bool:
+        """Whether it is none of the task's tables, however the server folds the case of names."""
+        return not any(_folded(table) == _folded(one) for one in self.tables) and UNSURE not in str(table)
+
+    def lacks_schema(self, schema: str) -> bool:
+        """Whether none of the task's tables is in it."""
+        return not any(one.schema.casefold() == schema.casefold() for one in self.tables) and UNSURE not in schema
 
 
-class _Unreadable(Exception):
-    """Not read with certainty; the argument says why."""
+def _folded(table: TableName) -> TableName:
+    return TableName(table.schema.casefold(), table.table.casefold())
 
 
-def judge_ddl(ddl: DdlStatement, rules: BlockAllowRules) -> Verdict:
-    """What to do about a statement of the log."""
-    if ddl.undecoded is not None:
-        return Stop("its text is in a charset that is not readable here")
+def judge_ddl(ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]) -> Verdict:
+    """Return what to do about a statement of the log. `tables`: those of the task that the source has there."""
     try:
-        return _judge(_tokens(ddl.sql, ddl.sql_mode), ddl.schema, rules)
-    except _Unreadable as error:
+        if ddl.undecoded is not None:
+            raise Unreadable("its text is in a charset that is not readable here")
+        reader = _Reader(tokens(ddl.sql, ddl.sql_mode), ddl.schema)
+        return _judge(reader, _Ours(rules, frozenset(tables)))
+    except Unreadable as error:
+        if _stays_in_excluded_schema(ddl, rules):
+            return PassOver(f"its default schema {ddl.schema} is excluded, and it names no other")
         return Stop(str(error))
 
 
 def head_of(ddl: DdlStatement) -> str:
-    """The first words of the statement, for messages: literals in it may be data."""
+    """Return the first words of the statement, for messages: literals in it may be data."""
     return " ".join(re.sub(r"\s+", " ", ddl.sql).split(" ")[:4])
 
 
 def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:
-    """The error for a statement that `judge_ddl` stops at."""
+    """Return the error for a statement that `judge_ddl` stops at."""
     return DdlNotSupported(
         feature=f"DDL in the log ({head_of(ddl)} …: {why})",
         where=f"at {ddl.at}, default schema {ddl.schema!r}",
-        way_out="Leave the table out in the block-allow list, or run the full migration again after the change.",
+        way_out=AFTER_DDL,
     )
 
 
-def _judge(tokens: Sequence[_Token], schema: str, rules: BlockAllowRules) -> Verdict:
-    reader = _Reader(tokens, schema)
+def _stays_in_excluded_schema(ddl: DdlStatement, rules: BlockAllowRules) -> bool:
+    """Whether all that the statement can be about lies in its default schema, and the rules exclude that.
+
+    In no charset a dot is a part of another character, so without one no table of another schema is named.
+    """
+    if not ddl.schema or rules.allows_schema(ddl.schema):
+        return False
+    if "." not in ddl.sql and _ON_TABLES.match(ddl.sql):
+        return True
+    if ddl.undecoded is not None or UNSURE in ddl.sql:
+        return False
+    try:
+        return not any(rules.allows_schema(token.name) for token in tokens(ddl.sql, ddl.sql_mode) if token.name)
+    except Unreadable:
+        return False
+
+
+def _judge(reader: _Reader, ours: _Ours) -> Verdict:
     head = reader.word()
-    if head == "SET" and reader.skip("STATEMENT"):
+    while head == "SET" and reader.skip("STATEMENT"):
         reader.past_variables()
-        return _judge(tokens[reader.here :], schema, rules)
+        head = reader.word()
     if head == "ANALYZE":
         return _of_analyze(reader)
     if head in _HARMLESS_HEADS:
         return PassOver(head)
     if head == "TRUNCATE":
         reader.skip("TABLE")
-        return _of_tables([reader.table()], rules)
+        return _of_tables([reader.table()], ours)
     if head == "RENAME":
-        return PassOver("RENAME USER") if reader.skip("USER") else _of_tables(_renamed(reader), rules)
+        return PassOver("RENAME USER") if reader.skip("USER") else _of_renames(reader, ours)
     if head not in ("CREATE", "ALTER", "DROP"):
-        raise _Unreadable("its kind is not known")
+        raise Unreadable("its kind is not known")
     modifiers, kind = reader.object_kind()
     if kind in _HARMLESS_OBJECTS or "TEMPORARY" in modifiers:
         return PassOver(f"{head} {kind}")
     if kind in ("DATABASE", "SCHEMA"):
-        return _of_database(head, reader, rules)
+        return _of_database(head, reader, ours)
     if kind == "INDEX":
         reader.after("ON")
-        return _of_tables([reader.table()], rules)
-    return _of_tables(_tables_of(head, reader), rules)
+        return _of_tables([reader.table()], ours)
+    match head:
+        case "CREATE":
+            return _of_create(reader, ours)
+        case "DROP":
+            return _of_drop(reader, ours)
+        case _:
+            reader.skip("IF", "EXISTS")
+            return _of_tables([reader.table(), *reader.further_tables()], ours)
 
 
 def _of_analyze(reader: _Reader) -> Verdict:
     _ = reader.skip("NO_WRITE_TO_BINLOG") or reader.skip("LOCAL")
     if reader.peek() not in ("TABLE", "TABLES"):
-        raise _Unreadable("it may run the statement that it analyzes")  # MariaDB
+        raise Unreadable("it may run the statement that it analyzes")  # MariaDB
     return PassOver("ANALYZE TABLE")
 
 
-def _of_tables(tables: Sequence[TableName], rules: BlockAllowRules) -> Verdict:
-    ours = [table for table in tables if rules.allows(table)]
-    if ours:
-        return Stop(f"it concerns {', '.join(str(table) for table in ours)}")
+def _of_tables(tables: Sequence[TableName], ours: _Ours) -> Verdict:
+    concerned = [table for table in tables if ours.concerns(table)]
+    if concerned:
+        return Stop(f"it concerns {', '.join(str(table) for table in concerned)}")
     return PassOver(f"the rules exclude {', '.join(str(table) for table in tables)}")
 
 
-def _of_database(head: str, reader: _Reader, rules: BlockAllowRules) -> Verdict:
+def _of_create(reader: _Reader, ours: _Ours) -> Verdict:
+    if_not_exists = reader.skip("IF", "NOT", "EXISTS")
+    table = reader.table()
+    if if_not_exists and ours.has(table):
+        return PassOver(f"{table} exists")
+    return _of_tables([table], ours)
+
+
+def _of_drop(reader: _Reader, ours: _Ours) -> Verdict:
+    if_exists = reader.skip("IF", "EXISTS")
+    tables = [reader.table()]
+    while reader.skip(","):
+        tables.append(reader.table())
+    if not reader.at_end("RESTRICT", "CASCADE", "WAIT", "NOWAIT"):
+        raise Unreadable("its list of tables is not understood")
+    there = [table for table in tables if not (if_exists and ours.certainly_lacks(table))]
+    return _of_tables(there, ours) if there else PassOver("none of its tables is one of the task's")
+
+
+def _of_database(head: str, reader: _Reader, ours: _Ours) -> Verdict:
     if head != "DROP":
         return PassOver(f"{head} DATABASE")  # an empty schema, or defaults for tables to come
-    reader.if_exists()
+    reader.skip("IF", "EXISTS")
     name = reader.identifier()
-    return Stop(f"it drops the schema {name}") if rules.allows_schema(name) else PassOver("the rules exclude it")
+    if UNSURE not in name and not ours.rules.allows_schema(name):
+        return PassOver("the rules exclude it")
+    if ours.lacks_schema(name):
+        return PassOver("none of the task's tables is in it")
+    return Stop(f"it drops the schema {name}")
 
 
-def _tables_of(head: str, reader: _Reader) -> list[TableName]:
-    """The tables of CREATE, ALTER or DROP TABLE."""
-    reader.if_exists()
-    tables = [reader.table()]
-    if head == "DROP":
-        while reader.skip(","):
-            tables.append(reader.table())
-        if not reader.at_end("RESTRICT", "CASCADE", "WAIT", "NOWAIT"):
-            raise _Unreadable("its list of tables is not understood")
-    elif head == "ALTER":
-        tables.extend(reader.further_tables())
-    return tables
-
-
-def _renamed(reader: _Reader) -> list[TableName]:
+def _of_renames(reader: _Reader, ours: _Ours) -> Verdict:
     if not (reader.skip("TABLE") or reader.skip("TABLES")):
-        raise _Unreadable("its kind is not known")
-    tables: list[TableName] = []
-    while not tables or reader.skip(","):
-        reader.if_exists()
-        tables.append(reader.table())
-        if reader.skip("WAIT"):
-            reader.identifier()
-        reader.skip("NOWAIT")
-        if not reader.skip("TO"):
-            raise _Unreadable("its list of tables is not understood")
-        tables.append(reader.table())
+        raise Unreadable("its kind is not known")
+    if_exists = reader.skip("IF", "EXISTS")  # MariaDB
+    pairs = [_renamed(reader)]
+    while reader.skip(","):
+        pairs.append(_renamed(reader))
     if not reader.at_end():
-        raise _Unreadable("its list of tables is not understood")
-    return tables
+        raise Unreadable("its list of tables is not understood")
+    tables: list[TableName] = []
+    for old, new in pairs:
+        before = map(_folded, tables)  # as a name that an earlier pair gives is there
+        if not (if_exists and ours.rules.allows(old) and ours.certainly_lacks(old) and _folded(old) not in before):
+            tables += (old, new)
+    return _of_tables(tables, ours) if tables else PassOver("none of its tables is one of the task's")
+
+
+def _renamed(reader: _Reader) -> tuple[TableName, TableName]:
+    old = reader.table()
+    if reader.skip("WAIT"):
+        reader.identifier()
+    reader.skip("NOWAIT")
+    if not reader.skip("TO"):
+        raise Unreadable("its list of tables is not understood")
+    return old, reader.table()
 
 
 class _Reader:
-    """Reads tokens from left to right. Everything raises _Unreadable where the text is not as expected."""
+    """Tokens from left to right, made as they are asked for. Everything raises Unreadable where the text is not as
+    expected."""
 
-    def __init__(self, tokens: Sequence[_Token], schema: str) -> None:
-        self.tokens = tokens
+    def __init__(self, ahead: Iterator[Token], schema: str) -> None:
+        self._ahead = ahead
+        self._next: list[Token] = []
+        """Made already, and not passed yet."""
         self.schema = schema
-        self.here = 0
+
+    def _look(self, count: int) -> list[Token]:
+        self._next += islice(self._ahead, max(0, count - len(self._next)))
+        return self._next[:count]
 
     def peek(self) -> str:
-        return self.tokens[self.here].text if self.here < len(self.tokens) else ""
+        return next((token.text for token in self._look(1)), "")
 
     def word(self) -> str:
         text = self.peek()
-        self.here += 1
+        del self._next[:1]
         return text
 
     def skip(self, *words: str) -> bool:
         """Step over these words in a row, if they are next."""
-        ahead = [token.text for token in self.tokens[self.here : self.here + len(words)]]
-        if ahead != list(words):
+        if [token.text for token in self._look(len(words))] != list(words):
             return False
-        self.here += len(words)
+        del self._next[: len(words)]
         return True
-
-    def if_exists(self) -> None:
-        _ = self.skip("IF", "EXISTS") or self.skip("IF", "NOT", "EXISTS")
 
     def at_end(self, *trailers: str) -> bool:
         return self.peek() in ("", ";", *trailers)
 
     def identifier(self) -> str:
-        name = self.tokens[self.here].name if self.here < len(self.tokens) else None
+        name = next((token.name for token in self._look(1)), None)
         if name is None:
-            raise _Unreadable("a name is not where one is expected")
-        self.here += 1
+            raise Unreadable("a name is not where one is expected")
+        self.word()
         return name
 
     def table(self) -> TableName:
@@ -218,7 +296,7 @@ class _Reader:
         if self.skip("."):
             return TableName(first, self.identifier())
         if not self.schema:
-            raise _Unreadable("a table has no schema")
+            raise Unreadable("a table has no schema")
         return TableName(self.schema, first)
 
     def object_kind(self) -> tuple[frozenset[str], str]:
@@ -230,29 +308,29 @@ class _Reader:
             elif text in ("DEFINER", "ALGORITHM", "SQL"):
                 self._clause()
             else:
-                raise _Unreadable("its kind is not known")
+                raise Unreadable("its kind is not known")
         return frozenset(modifiers), self.word()
 
     def _clause(self) -> None:
         """DEFINER = user[@host], ALGORITHM = x, SQL SECURITY x: up to the next word that says something."""
-        self.here += 1
+        self.word()
         while (text := self.peek()) not in _OBJECTS | _MODIFIERS | {"ALGORITHM", "SQL"}:
             if not text:
-                raise _Unreadable("its kind is not known")
-            self.here += 1
+                raise Unreadable("its kind is not known")
+            self.word()
 
     def past_variables(self) -> None:
         """MariaDB's SET STATEMENT a = 1, b = 2 FOR …: up to what is run."""
         depth = 0
         while (text := self.word()) != "FOR" or depth:
             if not text or text == "SQL_MODE":  # another mode may read what follows in another way
-                raise _Unreadable("the statement inside of SET STATEMENT is not understood")
+                raise Unreadable("the statement inside of SET STATEMENT is not understood")
             depth += {"(": 1, ")": -1}.get(text, 0)
 
     def after(self, word: str) -> None:
         while (text := self.word()) != word:
             if not text:
-                raise _Unreadable(f"there is no {word}")
+                raise Unreadable(f"there is no {word}")
 
     def further_tables(self) -> Iterator[TableName]:
         """The tables that ALTER TABLE names behind the first: RENAME [TO] x, EXCHANGE PARTITION p WITH TABLE x,
@@ -272,44 +350,3 @@ class _Reader:
             elif text == "CONVERT" and self.peek() in ("PARTITION", "TABLE"):
                 self.after("TABLE")
                 yield self.table()
-
-
-_TOKEN: Final = re.compile(
-    r"""(?P<space>\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?!M?!)[\s\S]*?\*/)
-      | (?P<opening>/\*M?!\d*)
-      | (?P<closing>\*/)
-      | `(?P<quoted>(?:[^`]|``)+)`
-      | (?P<string>'(?:[^'\\]|\\[\s\S]|'')*'|"(?:[^"\\]|\\[\s\S]|"")*")
-      | (?P<word>[\w$]+)
-      | (?P<sign>[^'"`])""",
-    re.VERBOSE,
-)
-
-
-def _tokens(sql: str, sql_mode: int) -> list[_Token]:
-    if (sql_mode & _ANSI_QUOTES and '"' in sql) or (sql_mode & _NO_BACKSLASH_ESCAPES and "\\" in sql):
-        raise _Unreadable("its quotes depend on sql_mode")
-    found: list[_Token] = []
-    position = opened = 0
-    while position < len(sql):
-        match = _TOKEN.match(sql, position)
-        if match is None:
-            raise _Unreadable("a quote is not closed")
-        position = match.end()
-        text = match.group()
-        match match.lastgroup:
-            case "opening":
-                opened += 1
-            case "closing":
-                opened -= 1
-            case "quoted":
-                found.append(_Token(text, match["quoted"].replace("``", "`")))
-            case "string":
-                found.append(_Token("''", None))
-            case "word":
-                found.append(_Token(text.upper(), text))
-            case "sign":
-                found.append(_Token(text, None))
-    if opened:
-        raise _Unreadable("a comment is not closed")
-    return found

@@ -1,7 +1,8 @@
 """How one epoch is applied: which tasks, in which order, and how big the next one should be.
 
 Small epochs are one task, as an exchange would cost more than it saves. Large ones fold range by range and write by
-group of buckets; where a table has further unique keys, wave 1 is a job of its own and its end is the barrier.
+group of buckets; where a table has further unique keys, wave 1 is a job of its own and its end is the barrier. On one
+machine every epoch is one task: an exchange there brings no further machine, only files to write and read again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from airflow_provider_dm.engine.target.frontier import Act
 MIB: Final = 1 << 20
 LARGEST_RANGE: Final = 8 * MIB
 TARGET_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 10.0
+"""What an epoch of the usual size may take before epochs become smaller than that."""
 
 
 def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, in_one_task: bool, ship: bool) -> Applied:
@@ -34,7 +37,15 @@ def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, in_one_task: boo
     if any(part.unique for part in job.plan.value.targets):
         exchange.run(ApplyGroup(job, groups, Act.RELEASE))
     done = exchange.run(ApplyGroup(job, groups, Act.ADVANCE))
-    return Applied(sum(one.changes for one in done), sum(one.rows for one in done))
+    return Applied(sum(one.changes for one in done), sum(one.rows for one in done), sum(one.contested for one in done))
+
+
+def connections_of_task(worker_count: int, tasks: int) -> int:
+    """Return to how many connections a task writes at once, of those that an epoch of so many tasks may have.
+
+    More than two of one task wait for each other, and for Python.
+    """
+    return max(1, min(2, worker_count // tasks))
 
 
 def with_data(one: ByteRange) -> ByteRange:
@@ -49,23 +60,45 @@ def with_data(one: ByteRange) -> ByteRange:
 
 @dataclass(frozen=True)
 class EpochSize:
-    """How many bytes the next epoch may have: so many that applying them takes about TARGET_SECONDS."""
+    """How many bytes the next epoch may have: so many that applying them takes about TARGET_SECONDS.
+
+    What an epoch costs whatever its size does not shrink with it, so epochs of less than `usual` bytes come only of a
+    target that takes longer than LONGEST_SECONDS for those. The first epoch tells nothing: it waits for workers to
+    start, to import and to load their kernels.
+    """
 
     limit: int = 8 * MIB
     one_task: int = 4 * MIB
     """Up to here an epoch is one task."""
     smallest: int = MIB
+    usual: int = 8 * MIB
     largest: int = 64 * MIB
     """What the folded rows of an epoch need in memory is a small multiple of this."""
+    warm: bool = False
+    """An epoch was applied before."""
+
+    @classmethod
+    def on_one_machine(cls) -> EpochSize:
+        """Return where a local Spark begins."""
+        return cls(one_task=32 * MIB, largest=32 * MIB)
 
     def range_bytes(self, slots: int) -> int:
-        """Two ranges for each slot, if they are not too small to be worth a task or too large to be held."""
+        """Return the size of a range: two for each slot, if they are not too small to be worth a task or too large to
+        be held."""
         return max(self.smallest, min(LARGEST_RANGE, self.limit // (2 * slots)))
 
+    def is_backlog(self, size: int) -> bool:
+        """Whether an epoch of `size` bytes was cut by the limit, and not (as far as one can tell) by the log's end."""
+        return size >= self.limit // 2
+
     def after(self, size: int, seconds: float) -> EpochSize:
-        """By what an epoch of `size` bytes took. One smaller than the limit was cut by the log: it says nothing of
-        larger ones, unless it was slow."""
-        pace = TARGET_SECONDS / max(seconds, 0.001)
-        if pace < 1 or size >= self.limit // 2:
-            return replace(self, limit=max(self.smallest, min(self.largest, int(size * min(2.0, pace)))))
-        return self
+        """Return the size that follows from what an epoch of `size` bytes took. One smaller than the limit was cut by
+        the log: it says nothing of larger ones, unless it was slow."""
+        if not self.warm:
+            return replace(self, warm=True)
+        seconds = max(seconds, 0.001)
+        if seconds <= TARGET_SECONDS and not self.is_backlog(size):
+            return self
+        wanted = size * min(2.0, TARGET_SECONDS / seconds)
+        bearable = min(self.usual, self.limit) if seconds <= LONGEST_SECONDS else size * LONGEST_SECONDS / seconds
+        return replace(self, limit=max(self.smallest, min(self.largest, int(max(wanted, bearable)))))

@@ -23,9 +23,12 @@ from airflow_provider_dm.engine.binlog.errors import (
     XaTransaction,
 )
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope, reaction_of
+from airflow_provider_dm.engine.relay.decide import FileSequenceBroken
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
-from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayStartsTooLate
+from airflow_provider_dm.engine.relay.protocol import BinlogPurged, GtidsPurged, UpstreamLostTail
+from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayOfAnotherServer, RelayStartsTooLate
+from airflow_provider_dm.engine.relay.spool import TaskFellBehind
 from airflow_provider_dm.engine.relay.start import UpstreamSwitched
 
 SILENT_SECONDS: Final = 60.0
@@ -91,7 +94,10 @@ class RelaySilent(DmError):
 
 @dataclass(eq=False)
 class NeitherServes(DmError):
-    """The relay log and the upstream both failed. `reported` says how to react: as the upstream's error does."""
+    """The relay log and the upstream both failed; `local` and `upstream` are what happened there.
+
+    `reported` says how to react, as the upstream's error does, and what can be done. See `neither_serves`.
+    """
 
     source: str
     here: str
@@ -117,7 +123,7 @@ class OtherUpstream(DmError):
     code: ClassVar[str] = "DM-4062"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the sync reads the log of server {held}, but server {found} answers."
-    hint: ClassVar[str] = "A position means nothing on another server: repair the relay log, or migrate in full again."
+    hint: ClassVar[str] = f"A position means nothing on another server: repair the relay log, or {MIGRATE_AGAIN}."
 
 
 @dataclass(eq=False)
@@ -134,6 +140,7 @@ class PrivateRelayEnded(DmError):
 _LOG: Final = (
     RelayFileGone,
     RelayStartsTooLate,
+    RelayOfAnotherServer,
     RelayDirectoryUnusable,
     RelaySilent,
     PrivateRelayEnded,
@@ -153,11 +160,57 @@ def unreadable(path: str, error: OSError) -> DmError:
     return RelayDirectoryUnusable(path, error.strerror or str(error))
 
 
+def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *, by_gtid: bool) -> NeitherServes:
+    """Return the error for a place that neither can serve. `by_gtid`: a relay follows the source's failover.
+
+    What each of them advises counts on the other one, so of their ways out only those are named that are still open.
+    """
+    reaction = reaction_of(upstream)
+    if is_another_server(upstream):
+        workaround = f"Point the source back to the server whose log was read, or {MIGRATE_AGAIN}."
+        if by_gtid:
+            reaction = Reaction.RETRY  # a relay can follow a failover, and serve then
+            workaround = (
+                "Start the relay, if it does not run: with enable-gtid: true it goes on with this server, if that has "
+                f"every transaction of the former one. Else {MIGRATE_AGAIN}."
+            )
+    elif _code_of(upstream) in _GONE_UPSTREAM:
+        workaround = (
+            "The upstream has it no more, so only the relay log can serve: put back what that lacks if there is a copy "
+            f"of it, or {MIGRATE_AGAIN}."
+        )
+        if isinstance(local, RelayDirectoryUnusable):
+            workaround = f"The upstream has it no more, so only the relay log can serve. {local.workaround()}"
+    elif isinstance(upstream, (*_LOG, *_SUSPECT)) and not isinstance(upstream, PrivateRelayEnded):
+        workaround = f"The upstream sends the same, so its own file is damaged: {MIGRATE_AGAIN}."
+    else:
+        workaround = f"The upstream may still have it. {upstream.workaround()}"
+    return NeitherServes(
+        *(source, here, _without_advice(local), _without_advice(upstream)),
+        {"Reaction": reaction.value, "Workaround": workaround},
+    )
+
+
 def is_another_server(error: DmError) -> bool:
     """Whether the upstream could not serve because it is not the server whose log was read."""
+    return _code_of(error) in (OtherUpstream.code, UpstreamSwitched.code)
+
+
+_GONE_UPSTREAM: Final = frozenset(
+    {BinlogPurged.code, GtidsPurged.code, UpstreamLostTail.code, FileSequenceBroken.code, TaskFellBehind.code}
+)
+
+
+def _code_of(error: DmError) -> str:
+    """Return its code, or that of the child's error that it passes on."""
+    return str(error.reported.get("ErrCode")) if isinstance(error, PrivateRelayEnded) else error.code
+
+
+def _without_advice(error: DmError) -> str:
     if isinstance(error, PrivateRelayEnded):
-        return error.reported.get("ErrCode") == UpstreamSwitched.code
-    return isinstance(error, OtherUpstream)
+        workaround = error.workaround()
+        return error.happened().removesuffix(workaround).rstrip()
+    return f"[{error.code} {error.scope.value}] {error.happened()}"
 
 
 def fault_of(error: DmError) -> Fault:

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -20,21 +21,24 @@ from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Plann
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
+from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.location import Location, Order, compare, reached
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, head_of, judge_ddl, stop_error
-from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
+from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
 from airflow_provider_dm.engine.sync.fallback import SILENT_SECONDS
-from airflow_provider_dm.engine.sync.place import GoalLost, has_passed, missing_at
+from airflow_provider_dm.engine.sync.place import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
+from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened, open_sync
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.subtask import note_location
@@ -60,6 +64,8 @@ class SyncResult:
     epochs: int
     transactions: int
     changes: int
+    contested_rows: int
+    """Rows that wait for others to give their places in merged tables free."""
     seconds: float
 
 
@@ -80,33 +86,36 @@ def run_sync(
     """
     began = time.monotonic()
     shown = progress or SyncProgress()
-    opened = open_sync(spec, source_id, generation)
-    syncer = spec.task.subtask(source_id).syncer
-    loop = _Loop(
-        opened=opened,
-        runner=runner,
-        store=store,
-        stop=stop,
-        progress=shown,
-        tail=Tail.of(spec, source_id, store, shown),
-        plan=runner.share(opened.plan),
-        threads=max(1, min(2, syncer.worker_count // runner.slots)),
-        ship=spec.ship_ranges,
-        sharded=spec.task.subtask(source_id).shard_mode is ShardMode.PESSIMISTIC,
-        here=opened.lo,
-        applied=opened.lo,
-        edge=opened.edge,
-        size=size or EpochSize(),
-    )
-    try:
-        finished = loop.run()
-    except DmError:
-        loop.note(Stage.PAUSED, now=True, only_meta=True)
-        raise
-    finally:
-        loop.tail.close()
+    with closing(Tail.of(spec, source_id, store, shown)) as tail:
+        opened = open_sync(spec, source_id, generation, store=store, stop=stop)
+        config = spec.task.subtask(source_id)
+        loop = _Loop(
+            opened=opened,
+            sharing=Sharing.of(spec, source_id, opened.target.endpoint, opened.plan, generation),
+            runner=runner,
+            store=store,
+            stop=stop,
+            progress=shown,
+            tail=tail,
+            plan=runner.share(opened.first_plan),
+            worker_count=config.syncer.worker_count,
+            ship=spec.ship_ranges,
+            sharded=config.shard_mode is ShardMode.PESSIMISTIC,
+            here=opened.lo,
+            applied=opened.lo,
+            edge=opened.edge,
+            size=size or (EpochSize() if spec.ship_ranges else EpochSize.on_one_machine()),
+        )
+        try:
+            finished = loop.run()
+        except DmError as error:
+            if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
+                loop.note(Stage.PAUSED, now=True, only_meta=True)
+            raise
     seconds = round(time.monotonic() - began, 3)
-    return SyncResult(loop.applied, finished, shown.epochs, shown.transactions, shown.changes, seconds)
+    return SyncResult(
+        loop.applied, finished, shown.epochs, shown.transactions, shown.changes, loop.sharing.rows, seconds
+    )
 
 
 @dataclass
@@ -115,13 +124,14 @@ class _Loop:
     events in between that change nothing). `edge`: see frontier rule 1; None once it is reached."""
 
     opened: Opened
+    sharing: Sharing
     runner: Runner
     store: MetaStore
     stop: threading.Event
     progress: SyncProgress
     tail: Tail
     plan: Shared[SyncPlan]
-    threads: int
+    worker_count: int
     ship: bool
     sharded: bool
     """DDL of merged tables is for all shards to agree on."""
@@ -145,7 +155,7 @@ class _Loop:
                 ahead = None
                 match planned:
                     case Epoch(hi=hi, bytes=size):
-                        if size > self.size.one_task:  # there is a backlog: look ahead while this is applied
+                        if self.size.is_backlog(size):  # look ahead while this is applied
                             ahead = planner.submit(self._plan_from, hi)
                         self._epoch(planned)
                     case DdlStatement():
@@ -158,6 +168,9 @@ class _Loop:
                         assert_never(planned)
                 wait, idle_since = SHORTEST_WAIT, time.monotonic()
                 self.note(Stage.RUNNING)
+        if self._at_goal() and self.sharing.rows:
+            self.note(Stage.RUNNING, now=True)  # whoever waits for this log sees where it ends
+            self._finish_shared()
         # Stopped, not Finished: the next run goes on from here, and needs the log from here on.
         self.note(Stage.STOPPED, now=True)
         return self._at_goal()
@@ -211,12 +224,16 @@ class _Loop:
         try:
             applied = self._apply_with_retries(epoch)
         except DmError as error:
-            self.tail.distrust(error, epoch.lo)  # raises it, unless the same stretch can be read elsewhere
+            if not self._has_become_shared(error):
+                self.tail.distrust(error, epoch.lo)  # raises it, unless the same stretch can be read elsewhere
             self.edge = epoch.hi  # some buckets may stand there already
             return
         seconds = time.monotonic() - began
         self._applied_up_to(epoch.hi)
         self.edge = None
+        self._follow_plan()
+        if applied.contested or self.sharing.rows:
+            self._look_at_shared(now=False)
         self.size = self.size.after(epoch.bytes, seconds)
         shown = self.progress
         shown.epochs, shown.transactions = shown.epochs + 1, shown.transactions + epoch.transactions
@@ -230,7 +247,15 @@ class _Loop:
 
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
         target = self.opened.target
-        job = EpochJob(self.plan, target.endpoint, self._step(epoch.hi), self._catching_up(), self.threads)
+        tasks = 1 if self._is_one_task(epoch) else self.runner.slots
+        job = EpochJob(
+            self.plan,
+            target.endpoint,
+            self._step(epoch.hi),
+            self._catching_up(),
+            connections_of_task(self.worker_count, tasks),
+            self.sharing.recording,
+        )
         for attempt in range(RETRIES):
             try:
                 return self._apply(job, epoch)
@@ -238,14 +263,51 @@ class _Loop:
                 if error.reaction is not Reaction.RETRY or self.stop.wait(2.0**attempt / 2):
                     raise
                 log.warning("epoch %s..%s is tried again: %s", epoch.lo, epoch.hi, error)
+                if isinstance(error, TooManyContested):
+                    self._look_at_shared(now=True, between=False)
         return self._apply(job, epoch)
 
     def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
-        small = epoch.bytes <= self.size.one_task
-        return apply_epoch(self.runner, job, epoch, in_one_task=small, ship=self.ship)
+        return apply_epoch(self.runner, job, epoch, in_one_task=self._is_one_task(epoch), ship=self.ship)
+
+    def _is_one_task(self, epoch: Epoch) -> bool:
+        return epoch.bytes <= self.size.one_task
+
+    def _has_become_shared(self, error: DmError) -> bool:
+        """Whether a new row has met that of a source which has begun to feed the same table meanwhile."""
+        if self.plan.value is self.opened.first_plan is not self.opened.plan:
+            return False  # half of it is written by a release that folds otherwise
+        if not isinstance(error, DuplicateInTarget):
+            return False
+        self.sharing.notice()
+        news = self.plan.value is not self.sharing.plan  # it may have been noticed before, while half an epoch was left
+        self._follow_plan()
+        return news
+
+    def _follow_plan(self) -> None:
+        """Epochs are applied by the plan as it is now: after the first one, and when tables have become shared."""
+        if self.plan.value is not self.sharing.plan:
+            self.plan = self.runner.share(self.sharing.plan)
+
+    def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
+        """`between`: no epoch is being written; nor is one half written, where `edge` says so."""
+        between = between and self.edge is None
+        try:
+            self.sharing.look(now=now, between=between)
+        finally:
+            self.progress.contested_rows = self.sharing.rows
+        if between:
+            self._follow_plan()
+
+    def _finish_shared(self) -> None:
+        try:
+            self.sharing.finish(self.stop.wait)
+        finally:
+            self.progress.contested_rows = self.sharing.rows
 
     def _ddl(self, ddl: DdlStatement) -> None:
-        match judge_ddl(ddl, self.opened.plan.rules):
+        plan = self.opened.plan
+        match judge_ddl(ddl, plan.rules, (table.name for table in plan.tables())):
             case PassOver(why):
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
                 rows = ddl.rows_epoch()
@@ -307,6 +369,7 @@ class _Loop:
                 target.endpoint,
                 lambda connection: note_location(connection, *where, generation=target.generation, location=applied),
             )
+            self._look_at_shared(now=False)
         try:
             self.store.put_subtask(*where[1:], unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)
         except DmError as error:

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.config.job import SourceSpec
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, server_info
-from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, reached
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.target.subtask import Subtask
 
@@ -44,7 +43,7 @@ class GtidsUnknown(DmError):
         "{directory} does not hold the log before it; what a new server's log repeats cannot be told from what is new."
     )
     hint: ClassVar[str] = (
-        "Let the relay pull that part of the log again, if the upstream still has it; else migrate in full again."
+        f"Let the relay pull that part of the log again, if the upstream still has it; else {MIGRATE_AGAIN}."
     )
 
 
@@ -64,20 +63,6 @@ class GoalLost(DmError):
     hint: ClassVar[str] = (
         "Start the sync again: it ends where the new server is then. Transactions that only the old one had are lost."
     )
-
-
-def has_passed(here: Location, place: Location) -> bool:
-    """Whether everything before `place` is before `here`: as `reached`, but in a later sub-directory by what was
-    committed, since a new server's log repeats what the old one's held.
-    """
-    if here.suffix <= place.suffix:
-        return reached(here, place)
-    return bool(here.gtid_set and place.gtid_set) and not missing_at(here, place)
-
-
-def missing_at(here: Location, place: Location) -> GtidSet:
-    """What was committed before `place` and not before `here`. Both know their sets."""
-    return GtidSet.of_text(place.gtid_set).minus(GtidSet.of_text(here.gtid_set))
 
 
 @dataclass(eq=False)
@@ -120,9 +105,10 @@ def location_at(
     if sort_key == known.sort_key:
         return known
     suffix, number, position = map(int, sort_key.split("."))
-    base = base_of(suffix) if suffix != known.suffix else None
+    here = suffix == known.suffix
+    base = None if here else base_of(suffix)
     file = BinlogFile(base or BinlogFile.parse(known.file).base, number)
-    return Location(str(file), position, suffix=suffix)
+    return Location(str(file), position, suffix=suffix, server_uuid=known.server_uuid if here else "")
 
 
 def numbered(lo: Location, subtask: Subtask, reader: RelayReader, *, seconds: float = RELAY_SECONDS) -> Location:

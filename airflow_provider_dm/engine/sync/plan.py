@@ -3,22 +3,28 @@
 Made once from schemas and rules, shared with every task, and immutable: a change of schema or rules is another plan.
 Rows of all source tables of one target are brought into one column order, so that images can be compared; their
 columns must be of the same types, as equal values of different types need not have equal bytes.
+
+Changes are folded apart for each source table of a merged target (`merge`), since a row that moves from one to the
+other is no change of one row. Source tables whose changes are folded together go by the name of the first of them,
+their *lead*: without a key, where images are counted, or where the user lets rows overwrite each other.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
+from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table, value_signature
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.schema.model import Index, Table
 from airflow_provider_dm.engine.sync.change import Key
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
@@ -32,7 +38,7 @@ class UnknownTable(DmError):
     code: ClassVar[str] = "DM-6030"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the log has rows of {table}, which the rules allow but which was not there at the start."
-    hint: ClassVar[str] = "Leave it out in the block-allow list, or start the task again with a full migration."
+    hint: ClassVar[str] = f"Leave it out by block-allow-list, or {MIGRATE_AGAIN}."
 
 
 @dataclass(eq=False)
@@ -44,7 +50,7 @@ class TargetTableMissing(DmError):
     code: ClassVar[str] = "DM-6031"
     scope: ClassVar[Scope] = Scope.DOWNSTREAM
     what: ClassVar[str] = "the target has no table {table}."
-    hint: ClassVar[str] = "Create it like the source's table, or run the full migration, which does so."
+    hint: ClassVar[str] = f"Create it like the source's table if nothing was written to it yet; else {MIGRATE_AGAIN}."
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,11 @@ class SourcePart:
     order: tuple[int, ...] | None
     """Indexes into this table's rows; None where the order is the same."""
     skip_until: str = ""
+
+    @property
+    def own_order(self) -> tuple[int, ...] | None:
+        """The way back: where this table's columns stand in rows of the target part's order."""
+        return None if self.order is None else tuple(sorted(range(len(self.order)), key=self.order.__getitem__))
 
 
 @dataclass(frozen=True)
@@ -103,10 +114,50 @@ class SyncPlan:
     targets: tuple[TargetPart, ...]
     buckets: int
     rules: BlockAllowRules
+    merged: frozenset[int] = frozenset()
+    """Indexes of the targets that take rows of other source tables as well, of this source or another, by the law of
+    `merge`. It may become more while the subtask runs."""
+    owners: tuple[int, ...] = ()
+    """Of each source table the number (`target.table_schema.Feeder`); empty: none has one."""
+    adopts: bool = False
+    """The target was filled by somebody else (task-mode incremental): see `merge.writer.OwnerWriter`, and
+    merge/joining.py."""
 
     def fingerprint(self) -> str:
         """Equal for plans by which the same log is folded and written in the same way."""
-        return hashlib.sha256(repr((self.sources, self.targets, self.buckets, self.spare())).encode()).hexdigest()
+        made_of: tuple[object, ...] = (self.sources, self.targets, self.buckets, self.spare())
+        if apart := self._folded_apart():
+            made_of = (*made_of, apart)
+        return hashlib.sha256(repr(made_of).encode()).hexdigest()
+
+    def _folded_apart(self) -> tuple[int, ...]:
+        """The targets for which folding each source table by itself makes a difference."""
+        shards = Counter(source.target for source in self.sources)
+        return tuple(target for target in sorted(self.merged) if shards[target] > 1)
+
+    def folding_together(self) -> SyncPlan:
+        """As releases without `merge` had it."""
+        return replace(self, merged=frozenset())
+
+    def leads(self) -> tuple[int, ...]:
+        """Of each source table the one that its changes are folded with: itself, or the first of its target."""
+        firsts: dict[int, int] = {}
+        for index, source in enumerate(self.sources):
+            firsts.setdefault(source.target, index)
+        return tuple(
+            index if source.target in self.merged else firsts[source.target]
+            for index, source in enumerate(self.sources)
+        )
+
+    def part(self, source: int) -> TargetPart:
+        """Where the rows of a source table go."""
+        return self.targets[self.sources[source].target]
+
+    def is_merged(self, source: int) -> bool:
+        return self.sources[source].target in self.merged
+
+    def owner(self, source: int) -> int:
+        return max(0, self.owners[source]) if self.owners else 0
 
     def tables(self) -> tuple[Table, ...]:
         return tuple(part.table for part in self.sources)
@@ -148,9 +199,16 @@ def make_plan(
     rules: BlockAllowRules,
     router: Router,
     buckets: int,
+    merged: Collection[TableName] | None = frozenset(),
+    adopts: bool = False,
 ) -> SyncPlan:
-    """The plan for these source tables. Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute,
-    UnsupportedColumnType, NotSupportedYet (shards whose columns differ in type)."""
+    """The plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or have
+    fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes.
+
+    Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, NotSupportedYet (shards whose
+    columns differ in type).
+    """
+    schemas = list(schemas)
     sources: list[SourcePart] = []
     parts: list[TargetPart] = []
     index_of: dict[TableName, int] = {}
@@ -162,7 +220,44 @@ def make_plan(
             parts.append(target_part(mapping))
         first = parts[index_of[name]].mapping.source
         sources.append(SourcePart(schema.table, index_of[name], _column_order(schema.table, first), schema.skip_until))
-    return SyncPlan(tuple(sources), tuple(parts), buckets, rules)
+        if adopts and schema.owner > 0:
+            _check_key_types(mapping)
+    return SyncPlan(
+        tuple(sources),
+        tuple(parts),
+        buckets,
+        rules,
+        merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
+        owners=tuple(schema.owner for schema in schemas),
+        adopts=adopts,
+    )
+
+
+def _check_key_types(mapping: TableMapping) -> None:
+    """Refuse a key of other types than the target's: whose a row is that stands there could not be told.
+
+    Where nothing was copied, records of all owners are held against keys as the target shows them.
+    """
+    identity = mapping.target.identity
+    for name in identity.columns if identity is not None else ():
+        if value_signature(mapping.source.column(name)) != value_signature(mapping.target.column(name)):
+            raise NotSupportedYet(
+                "a start in the past (`meta`) where a merged table's key has another type than the source's",
+                f"column {name} of {mapping.source.name} and {mapping.target.name}",
+                "Make the types equal, or migrate with task-mode all.",
+            )
+
+
+def merged_parts(
+    sources: Sequence[SourcePart], targets: Sequence[TargetPart], elsewhere: Collection[TableName]
+) -> frozenset[int]:
+    """The targets with a key that more than one source table feeds. `elsewhere`: those that other sources feed."""
+    shards = Counter(source.target for source in sources)
+    return frozenset(
+        index
+        for index, part in enumerate(targets)
+        if part.key is not None and (shards[index] > 1 or part.name in elsewhere)
+    )
 
 
 def target_part(mapping: TableMapping) -> TargetPart:
@@ -209,7 +304,7 @@ def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:
     position = {column.name.lower(): number for number, column in enumerate(table.columns)}
     order = tuple(position[column.name.lower()] for column in first.columns)
     for number, column in zip(order, first.columns, strict=True):
-        if _signature(table.columns[number]) != _signature(column):
+        if value_signature(table.columns[number]) != value_signature(column):
             raise NotSupportedYet(
                 "merging shards whose columns have different types",
                 f"column {column.name} of {table.name} and {first.name}",
@@ -218,12 +313,9 @@ def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:
     return None if order == tuple(range(len(order))) else order
 
 
-def _signature(column: Column) -> Sequence[object]:
-    return (
-        column.data_type.lower(),
-        column.unsigned,
-        column.charset,
-        column.numeric_scale,
-        column.datetime_precision,
-        column.octet_length if column.data_type.lower() in ("binary", "bit") else None,
+def compiled_rules(config: SubtaskConfig) -> tuple[BlockAllowRules, Router]:
+    """Raises InvalidPattern."""
+    rules = BlockAllowRules.from_config(
+        config.block_allow, case_sensitive=config.case_sensitive, meta_schema=config.meta_schema
     )
+    return rules, Router.from_config(config.routes, case_sensitive=config.case_sensitive)

@@ -27,6 +27,8 @@ class SyncProgress:
     """The last look found nothing more in the relay log."""
     catching_up: bool = False
     """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
+    contested_rows: int = 0
+    """Rows that wait until rows of other source tables give their places in merged tables free."""
     binlog_type: str = "local"
     """DM's word for where the log is read: "local" (the source's relay log) or "remote" (pulled for this task)."""
 
@@ -51,5 +53,6 @@ class SyncProgress:
             "lag_seconds": self.lag_seconds(),
             "caught_up": self.caught_up,
             "catch_up_mode": self.catching_up,
+            "contested_rows": self.contested_rows,
             "binlog_type": self.binlog_type,
         }

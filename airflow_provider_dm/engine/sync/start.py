@@ -1,32 +1,30 @@
 """Where a subtask's sync stands when it starts: plan, frontier, mode, goal. Everything that is read once.
 
-An incremental-only task has no full load, so its start makes the dm_subtask row: from the configured location, or from
-the end of the upstream's log. Rows are decoded by the schema of *today*; DDL between the start and today would stop the
-task (docs/limits.md). From a configured start the target's rows may be newer than the log, as when somebody has copied
-them: catch-up until where the log ends today.
+The full load has made the dm_subtask row; for an incremental-only task `begin` does.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from airflow_provider_dm.engine.config.job import JobSpec, SourceSpec
-from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, JobSpec, SourceSpec, place_of
+from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
-from airflow_provider_dm.engine.rules.route import Router
-from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.sync.begin import Announcer, SyncTarget, begin_incremental
 from airflow_provider_dm.engine.sync.place import check_numbers, in_relay, location_at, numbered
-from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
+from airflow_provider_dm.engine.sync.plan import SyncPlan, compiled_rules, make_plan
+from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
@@ -35,15 +33,13 @@ from airflow_provider_dm.engine.target.subtask import (
     UNIT_SYNC,
     Subtask,
     SubtaskMissing,
-    begin_subtask,
     note_plan,
     read_subtask,
 )
 from airflow_provider_dm.engine.target.table_schema import (
-    TableSchema,
     forget_table_schemas,
+    load_feeders,
     load_table_schemas,
-    save_table_schemas,
 )
 
 
@@ -62,17 +58,17 @@ class GoalBehind(DmError):
 
 @dataclass(eq=False)
 class SourceWentBack(DmError):
-    """The end of the source's log lies before what was applied of it: it is another log."""
+    """The end of the source's log lies before where the sync stands in it: it is another log."""
 
     end: str
     here: str
 
     code: ClassVar[str] = "DM-6043"
     scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the source's binlog ends at {end}, and it was applied up to {here} before."
+    what: ClassVar[str] = "the source's binlog ends at {end}, and this sync stands behind that, at {here}."
     hint: ClassVar[str] = (
         "The source lost or rewrote its binlog (RESET MASTER, a restored server, a crash with sync_binlog other than "
-        "1). What it wrote since cannot be told from what is applied: migrate in full again."
+        f"1). What it wrote since cannot be told from what is applied: {MIGRATE_AGAIN}."
     )
 
 
@@ -104,26 +100,20 @@ class TableLeftOut(DmError):
         "{table} was copied by this task and left out by the block-allow-list later: its changes since were passed "
         "over, and the task cannot go on with it as if nothing had been."
     )
-    hint: ClassVar[str] = "Leave it out still, or migrate it in full with another task (another name)."
-
-
-@dataclass(frozen=True)
-class SyncTarget:
-    """One subtask in the target: where, and under which generation."""
-
-    endpoint: Endpoint
-    meta_schema: str
-    task: str
-    source: str
-    generation: int
+    hint: ClassVar[str] = (
+        "Leave it out still, and migrate it with another task (another name), its target table emptied before."
+    )
 
 
 @dataclass(frozen=True)
 class Opened:
     """A subtask ready to be synced. `lo` is applied in all buckets; `edge`, if not None, in some: the first epoch ends
-    there. `goal` None: no end."""
+    there. `goal` None: no end.
+
+    `first_plan`: by which an older release has written half of that epoch; it holds until `edge` (frontier rule 6)."""
 
     plan: SyncPlan
+    first_plan: SyncPlan
     target: SyncTarget
     lo: Location
     edge: Location | None
@@ -131,31 +121,32 @@ class Opened:
     goal: Location | None
 
 
-def open_sync(spec: JobSpec, source_id: str, generation: int) -> Opened:
-    """Read all of it.
+def open_sync(spec: JobSpec, source_id: str, generation: int, *, store: MetaStore, stop: threading.Event) -> Opened:
+    """Read all of it, and tell the metadata DB what of the log is needed.
 
-    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, and what reading schemas
-    and making a plan raises.
+    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, what
+    `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
     source, config = spec.source(source_id), spec.task.subtask(source_id)
     target = SyncTarget(spec.target.resolve(), config.meta_schema, config.task, source_id, generation)
+    announcer = Announcer(target, store)
     connection = target_connection(target.endpoint)
-    subtask = read_subtask(connection, config.meta_schema, config.task, source_id)
-    if (subtask is None or subtask.start is None) and config.mode is TaskMode.INCREMENTAL:
-        _begin_incremental(source, config, target)
-        subtask = read_subtask(connection, config.meta_schema, config.task, source_id)
+    begin_incremental(spec, {source_id: generation}, store=store, stop=stop)
+    where = (config.meta_schema, config.task, source_id)
+    subtask, stands = read_subtask(connection, *where), read_all_stands(connection, *where)
     if subtask is None or subtask.location is None or subtask.unit != UNIT_SYNC:
         raise SubtaskMissing(config.task, source_id)
-    stands = read_all_stands(connection, config.meta_schema, config.task, source_id)
     reader = RelayReader(Path(source.relay_dir))
     lo, edge = _between(stands, subtask, reader)
+    announcer.say(lo, again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)
     plan, left_out = _plan(connection, config, source_id, subtask.buckets)
-    _check_plan(plan, left_out, subtask, target, lo, edge)
+    first_plan = _check_plan(plan, left_out, subtask, target, lo, edge)
     return Opened(
         plan=plan,
+        first_plan=first_plan,
         target=target,
         lo=lo,
         edge=edge,
@@ -182,15 +173,19 @@ def _check_plan(
     target: SyncTarget,
     lo: Location,
     edge: Location | None,
-) -> None:
+) -> SyncPlan:
     """Half an epoch is completed by the plan that began it (frontier rule 6); else the new one holds from here.
 
-    A table that it leaves out is forgotten, as it could not come back without a gap.
+    A table that it leaves out is forgotten, as it could not come back without a gap. Gives the plan for the first
+    epoch.
     """
     fingerprint = plan.fingerprint()
     if fingerprint == subtask.plan:
-        return
+        return plan
     if edge is not None:
+        older = plan.folding_together()
+        if older.fingerprint() == subtask.plan:
+            return older
         raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
     where = (target.meta_schema, target.task, target.source)
 
@@ -199,12 +194,24 @@ def _check_plan(
         forget_table_schemas(connection, *where, left_out)
 
     run_transaction(target.endpoint, body)
+    return plan
+
+
+def waited_for(connection: Connection, meta_schema: str, task: str, source: str) -> frozenset[TableName]:
+    """Return the target tables in which rows of this source wait for their places, maybe of a table now left out."""
+    return frozenset(one.target for one in waiting(connection, meta_schema, task) if one.source == source)
+
+
+def fed_by_others(connection: Connection, meta_schema: str, task: str, source: str) -> frozenset[TableName]:
+    """Target tables into which other sources of the task have begun to write."""
+    return frozenset(one.target for one in load_feeders(connection, meta_schema, task) if one.source != source)
 
 
 def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
-    if until == "forever":
+    if until == UNTIL_FOREVER:
         return None
-    if until == "caught-up":
+    place = place_of(until)
+    if place is None:
         with connected(source.endpoint.resolve()) as connection:
             end = in_relay(current_location(connection), connection, source, otherwise=lo.suffix)
         check_numbers(lo, RelayReader(Path(source.relay_dir)), end.suffix)
@@ -212,7 +219,7 @@ def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
             raise SourceWentBack(str(end), str(lo))
         return end
     newest = RelayReader(Path(source.relay_dir)).newest_suffix()
-    goal = replace(Location.parse(until), suffix=max(lo.suffix, newest or 0))
+    goal = replace(place, suffix=max(lo.suffix, newest or 0))
     if compare(lo, goal) is Order.UNRELATED:
         raise GoalBehind(str(goal), str(lo))
     return goal
@@ -226,43 +233,23 @@ def _plan(
     rules, router = compiled_rules(config)
     known = load_table_schemas(connection, *where)
     names = {schema.table.name for schema in known}
-    for chunk in load_chunks(connection, *where):
+    chunks = load_chunks(connection, *where)
+    for chunk in chunks:
         if chunk.table not in names and rules.allows(chunk.table):
             raise TableLeftOut(str(chunk.table))
     schemas = [schema for schema in known if rules.allows(schema.table.name)]
     for schema in schemas:
         schema.check_route(router.route(schema.table.name))
     targets = read_tables(connection, {router.route(schema.table.name) for schema in schemas})
-    plan = make_plan(schemas, targets, rules=rules, router=router, buckets=buckets)
-    return plan, [name for name in sorted(names) if not rules.allows(name)]
-
-
-def compiled_rules(config: SubtaskConfig) -> tuple[BlockAllowRules, Router]:
-    """Raises InvalidPattern."""
-    rules = BlockAllowRules.from_config(
-        config.block_allow, case_sensitive=config.case_sensitive, meta_schema=config.meta_schema
+    recorded = {schema.target for schema in schemas if schema.owner > 0}
+    shared = fed_by_others(connection, *where) | recorded | waited_for(connection, *where)
+    plan = make_plan(
+        schemas,
+        targets,
+        rules=rules,
+        router=router,
+        buckets=buckets,
+        merged=None if config.overwrites else shared,
+        adopts=not chunks,  # whoever has filled the target, it was not this task
     )
-    return rules, Router.from_config(config.routes, case_sensitive=config.case_sensitive)
-
-
-def _begin_incremental(source: SourceSpec, config: SubtaskConfig, target: SyncTarget) -> None:
-    rules, router = compiled_rules(config)
-    with connected(source.endpoint.resolve()) as connection:
-        today = in_relay(current_location(connection), connection, source)
-        tables = read_tables(connection, select(list_tables(connection), rules))
-    start = replace(config.start, suffix=today.suffix) if config.start else today
-    where = (target.meta_schema, target.task, target.source)
-
-    def body(connection: Connection) -> None:
-        begin_subtask(
-            connection,
-            *where,
-            generation=target.generation,
-            unit=UNIT_SYNC,
-            start=start,
-            catch_up_until=today if config.start else None,
-        )
-        schemas = [TableSchema(table, router.route(name)) for name, table in tables.items()]
-        save_table_schemas(connection, *where, schemas)
-
-    run_transaction(target.endpoint, body)
+    return plan, [name for name in sorted(names) if not rules.allows(name)]

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, MalformedEvent
+from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
-from airflow_provider_dm.engine.config.job import JobSpec
-from airflow_provider_dm.engine.errors import DmError, Reaction, reaction_of
+from airflow_provider_dm.engine.config.job import JobSpec, place_of
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, Order, compare, reached
@@ -38,11 +38,10 @@ from airflow_provider_dm.engine.sync.fallback import (
     Fault,
     Health,
     Move,
-    NeitherServes,
     Reading,
     RelaySilent,
     fault_of,
-    is_another_server,
+    neither_serves,
     unreadable,
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -103,7 +102,8 @@ class Tail:
         source = spec.source(source_id)
         upstream = None
         if source.fallback_dir is not None:
-            upstream = UpstreamLog(source, spec.task.name, spec.meta_url, Path(source.fallback_dir))
+            root = Path(source.fallback_dir)
+            upstream = UpstreamLog(source, spec.task.name, spec.meta_url, root, place_of(spec.until))
         private = not source.config.enable_relay
         by_gtid = source.config.enable_gtid
         return cls(source_id, RelayReader(Path(source.relay_dir)), store, progress, upstream, by_gtid, private)
@@ -125,6 +125,21 @@ class Tail:
                 except DmError as error:
                     self._move_on(error, lo)
             return self._plan(lo, goal=goal, limit=limit, range_bytes=range_bytes)
+
+    def gtid_set_at(self, place: Location) -> str | None:
+        """Return what was committed before `place`, where a transaction begins or the log ends; None: not come yet.
+
+        Raises LocationNotInLog if that is no such place, and what `plan` raises.
+        """
+        with self._lock:
+            for _ in Reading:
+                try:
+                    return self._gtid_set_at(place)
+                except LocationNotInLog:
+                    raise
+                except DmError as error:
+                    self._move_on(error, place)
+            return self._gtid_set_at(place)
 
     def distrust(self, error: DmError, lo: Location) -> None:
         """A piece that begins at `lo` could not be decoded: read it elsewhere. Raises `error` unless the log is at
@@ -162,9 +177,7 @@ class Tail:
             return self._plan_once(lo, goal=goal, limit=limit, range_bytes=range_bytes)
 
     def _plan_once(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
-        if self.reading is Reading.UPSTREAM and self.upstream is not None:
-            self.upstream.check()
-        reader = self._reader()
+        reader = self._kept_going()
         files = reader.files(lo)
         self.waiting = not _reach(files, lo)
         if not files:
@@ -184,11 +197,25 @@ class Tail:
         self._say_how_far(reader, Place.of(lo) if enough else _end_of(files[-1]), enough=enough)
         return planned
 
+    def _gtid_set_at(self, place: Location) -> str | None:
+        reader = self._kept_going()
+        found = reader.own_gtid_set_at(place)
+        files = reader.files(place) if found is None else ()
+        if files:
+            self._say_how_far(reader, _end_of(files[-1]), enough=False)
+        return found
+
     def _reader(self) -> RelayReader:
         if self.reading is Reading.LOCAL:
             return self.local
         assert self.upstream is not None
         return self.upstream.reader
+
+    def _kept_going(self) -> RelayReader:
+        """Return the log that is read, pulled on if it is pulled for us. Raises PrivateRelayEnded."""
+        if self.reading is Reading.UPSTREAM and self.upstream is not None:
+            self.upstream.check()
+        return self._reader()
 
     def _say_how_far(self, reader: RelayReader, seen: Place, *, enough: bool) -> None:
         """The mark by which a private relay bounds itself (relay/spool.py)."""
@@ -249,7 +276,7 @@ class Tail:
                 self._failed_at = None if isinstance(error, RelaySilent) else at
             case _:
                 assert refused is not None
-                raise self._neither(at, error, refused) from error
+                raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
 
     def _leave_upstream(self, error: DmError, at: Location) -> None:
         assert self.upstream is not None
@@ -263,13 +290,8 @@ class Tail:
                 self._go(Reading.LOCAL, left_at=at)
             case _:
                 self.upstream.forget()  # so that another run pulls it anew
-                raise self._neither(at, self._why or error, error) from error
-
-    def _neither(self, at: Location, local: DmError, upstream: DmError) -> NeitherServes:
-        reaction = reaction_of(upstream)
-        if self.by_gtid and is_another_server(upstream):
-            reaction = Reaction.RETRY  # a relay can follow a failover, and serve then
-        return NeitherServes(self.source, str(at), str(local), str(upstream), {"Reaction": reaction.value})
+                local = self._why or error
+                raise neither_serves(self.source, str(at), local, error, by_gtid=self.by_gtid) from error
 
     def _go(self, reading: Reading, *, why: DmError | None = None, left_at: Location | None = None) -> None:
         self.reading, self._why, self._left_at = reading, why, left_at
@@ -283,6 +305,8 @@ class Tail:
 
     def _server_uuid(self, at: Location) -> str:
         """Whose log is being read; "" when nobody knows any more."""
+        if at.server_uuid:
+            return at.server_uuid
         held = RelayDirectory(self.local.root).by_suffix(at.suffix)
         if held is not None:
             return held.server_uuid
@@ -348,7 +372,7 @@ class Tail:
             if self.private or self.upstream is None:
                 raise silent
             self._leave_local(silent, here)
-        elif self.waiting and is_past(status, here):
+        elif self.waiting and is_past(status, here, time.monotonic() - self._opened_at):
             self._move_on(RelayFileGone(here.file, str(self.local.root)), here)
         elif waited:
             self._check_rest(here)
@@ -414,9 +438,14 @@ def silence(status: RelayStatus | None) -> str | None:
     return f"its last sign of life is {age:.0f} s old" if age > SILENT_SECONDS else None
 
 
-def is_past(status: RelayStatus | None, here: Location) -> bool:
-    """Whether a living relay has more than `here`: then its files must have it too."""
-    if status is None or status.relay is None or (status.heartbeat_age_seconds or 0.0) > FRESH_SECONDS:
+def is_past(status: RelayStatus | None, here: Location, since_we_read: float) -> bool:
+    """Tell whether a living relay has more than `here`: then its files must have it too.
+
+    A row from before we began may be of one that has died, with a directory that is another one by now.
+    """
+    if status is None or status.relay is None or status.heartbeat_age_seconds is None:
+        return False
+    if status.heartbeat_age_seconds >= min(FRESH_SECONDS, since_we_read):
         return False
     return status.stage is Stage.RUNNING and compare(status.relay, here) is Order.AFTER
 

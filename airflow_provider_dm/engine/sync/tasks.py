@@ -19,8 +19,8 @@ from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.blobs import buckets_of, pack, unpack
-from airflow_provider_dm.engine.sync.causality import make_waves
-from airflow_provider_dm.engine.sync.compactor import Compactor
+from airflow_provider_dm.engine.sync.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.fallback import unreadable
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.runner import Shared
@@ -29,10 +29,12 @@ from airflow_provider_dm.engine.target.frontier import Act, Step
 
 @dataclass(frozen=True)
 class Applied:
-    """What a task did: changes as the source logged them, rows that it asked the target to write or delete."""
+    """What a task did: changes as the source logged them, rows that it asked the target to write or delete, and those
+    that have to wait for their places in merged tables."""
 
     changes: int
     rows: int
+    contested: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,14 @@ class EpochJob:
     catch_up: bool
     threads: int
     """Target connections of one task."""
+    recording: bool = False
+    """See `WaveWriter`."""
+
+    def waves(self, folded: Folded) -> Waves:
+        return make_waves(self.plan.value, folded, catch_up=self.catch_up, recording=self.recording)
 
     def writer(self, pool: Executor | None) -> WaveWriter:
-        return WaveWriter(self.plan.value, Target.at(self.target), self.step, self.catch_up, pool)
+        return WaveWriter(self.plan.value, Target.at(self.target), self.step, self.catch_up, pool, self.recording)
 
 
 @dataclass(frozen=True)
@@ -61,11 +68,10 @@ class ApplyRanges:
         compactor = Compactor(plan)
         for one in ranges:
             compactor.add_all(_changes(plan, one))
-        waves = make_waves(plan, compactor.folded, catch_up=self.job.catch_up)
+        waves = self.job.waves(compactor.folded)
         writer = self.job.writer(_pool(self.job.threads))
-        writer.release(waves.first)
-        writer.advance(waves.second, range(plan.buckets))
-        return Applied(compactor.folded.changes, waves.rows())
+        contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets))
+        return Applied(compactor.folded.changes, waves.rows(), contested)
 
 
 @dataclass(frozen=True)
@@ -92,13 +98,13 @@ class ApplyGroup:
     def __call__(self, group: int, blobs: Sequence[bytes]) -> Applied:
         plan = self.job.plan.value
         folded = unpack(plan, blobs)
-        waves = make_waves(plan, folded, catch_up=self.job.catch_up)
+        waves = self.job.waves(folded)
         writer = self.job.writer(_pool(self.job.threads))
         if self.act is Act.RELEASE:
-            writer.release(waves.first)
+            contested = writer.release(waves.first)
         else:
-            writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets))
-        return Applied(folded.changes, waves.rows())
+            contested = writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets))
+        return Applied(folded.changes, waves.rows(), contested)
 
 
 def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:

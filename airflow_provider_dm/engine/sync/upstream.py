@@ -18,12 +18,12 @@ from typing import Any, Final
 import pymysql
 
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope, describe
 from airflow_provider_dm.engine.mysql.binlog_status import list_binlogs
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
-from airflow_provider_dm.engine.relay.lock import RelayLocked
+from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
 from airflow_provider_dm.engine.relay.process import EXIT_ERROR, RelayProcess
 from airflow_provider_dm.engine.relay.protocol import StreamLost
 from airflow_provider_dm.engine.relay.reader import RelayReader
@@ -37,6 +37,8 @@ READ_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 3.0
 DEATHS_ALLOWED: Final = 5
 PAUSE_SECONDS: Final = 1.0
+LOCKED_SECONDS: Final = 60.0
+"""How long another process may hold the directory before that is an error."""
 
 
 @dataclass
@@ -47,10 +49,13 @@ class UpstreamLog:
     task: str
     meta_url: SecretRef
     root: Path
+    until: Location | None = None
+    """Where the run will end, if it is FILE:POSITION; nothing is pulled behind that."""
     _process: RelayProcess | None = field(default=None, init=False)
     _spec: RelaySpec | None = field(default=None, init=False)
     _deaths: int = field(default=0, init=False)
     _start_at: float = field(default=0.0, init=False)
+    _locked_since: float | None = field(default=None, init=False)
 
     @property
     def reader(self) -> RelayReader:
@@ -78,6 +83,7 @@ class UpstreamLog:
                 task=self.task,
                 limit_bytes=config.spool_limit_mb << 20,
                 start=replace(at, gtid_set=""),
+                until=self.until,
                 reports=False,
             ),
             meta_url=self.meta_url,
@@ -97,7 +103,7 @@ class UpstreamLog:
             return
         said, self._process = self._process.error(), None
         if said is not None and said.get("ErrCode") == RelayLocked.code:
-            self._start_at = time.monotonic() + PAUSE_SECONDS  # the child of a driver that was killed a moment ago
+            self._start_at = time.monotonic() + PAUSE_SECONDS
             return
         self._deaths += 1
         if (code == EXIT_ERROR and said is not None) or self._deaths > DEATHS_ALLOWED:
@@ -123,6 +129,14 @@ class UpstreamLog:
 
     def _start(self) -> None:
         assert self._spec is not None
+        now, holder = time.monotonic(), holder_of(self.root)
+        if holder is not None:  # the child of a driver that was killed a moment ago, or that hangs
+            self._locked_since = self._locked_since or now
+            if now - self._locked_since > LOCKED_SECONDS:
+                raise PrivateRelayEnded(describe(RelayLocked(str(self.root), holder)))
+            self._start_at = now + PAUSE_SECONDS
+            return
+        self._locked_since = None
         self.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.log_path.unlink(missing_ok=True)  # an error in it would be taken for one of the new process
         self._process = RelayProcess.start(self._spec, os.environ, self.log_path)
@@ -152,5 +166,6 @@ def _died(code: int) -> dict[str, Any]:
         "ErrCode": DmError.code,
         "ErrScope": Scope.INTERNAL.value,
         "Message": f"the process that pulls for this task died again and again, last with exit code {code}.",
+        "Workaround": "Look at its log, beside the folder `upstream` of the task's work directory.",
         "Reaction": Reaction.RETRY.value,
     }

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.target.generation import Fenced
+from airflow_provider_dm.engine.target.generation import refused
 from airflow_provider_dm.engine.target.meta_tables import meta_table
 
 _COLUMNS: Final = "chunk, source_schema, source_table, low, high, last_key, done, rows_copied"
@@ -75,18 +75,19 @@ def insert_chunks(connection: Connection, owner: ChunkOwner, chunks: Sequence[Ch
 
 
 def load_chunks(connection: Connection, meta_schema: str, task: str, source: str) -> list[ChunkProgress]:
-    """All chunks of a subtask by number; empty where no load was ever planned."""
-    rows = query(
+    """All chunks of a subtask by number; empty where no load was ever planned. Raises AnswerCut."""
+    rows = query_whole(
         connection,
-        f"SELECT {_COLUMNS} FROM {meta_table(meta_schema, 'dm_copy_chunk')} "
-        "WHERE task = %s AND source = %s ORDER BY chunk",
+        _COLUMNS,
+        f"FROM {meta_table(meta_schema, 'dm_copy_chunk')} WHERE task = %s AND source = %s",
         (task, source),
+        tail="ORDER BY chunk",
     )
     return [_progress(row) for row in rows]
 
 
 def load_chunk(connection: Connection, owner: ChunkOwner, number: int) -> ChunkProgress:
-    """One chunk as it stands. Raises Fenced when it belongs to another generation, or to nobody any more."""
+    """One chunk as it stands. Raises Fenced or TargetWentBack when it belongs to another generation, or to nobody."""
     rows = query(
         connection,
         f"SELECT {_COLUMNS}, generation FROM {owner.table} WHERE task = %s AND source = %s AND chunk = %s",
@@ -94,7 +95,7 @@ def load_chunk(connection: Connection, owner: ChunkOwner, number: int) -> ChunkP
     )
     found = int(rows[0][-1]) if rows else 0
     if found != owner.generation:
-        raise Fenced(owner.task, owner.source, owner.generation, found)
+        raise refused(owner.task, owner.source, mine=owner.generation, found=found)
     return _progress(rows[0][:-1])
 
 

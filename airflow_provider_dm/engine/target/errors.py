@@ -8,6 +8,7 @@ the error has the number, its symbol and the column that the text names.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -17,7 +18,9 @@ from pymysql.constants import ER
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, ServerUnreachable
 
-CONNECTION_LOST: Final = frozenset({0, 1053, 1077, 1079, 1152, 1927, 2003, 2006, 2013, 2014, 2055, 4031})
+CONNECTION_LOST: Final = frozenset(
+    {0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2014, 2055, 4031}
+)
 """The connection is of no use any more; whether its last statement took effect is unknown."""
 
 BUSY: Final = frozenset({1020, 1205, 1213, 1317, 8002, 8022, 8028, 9007})
@@ -30,6 +33,9 @@ _DENIED: Final = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 3118})
 _DUPLICATE: Final = frozenset({1062, 1586, 1859})
 _NAMES_ONLY: Final = _DENIED | {1005, 1049, 1050, 1054, 1064, 1146, 1153, 1364, 1665, 1749, 3105} | READ_ONLY
 _SYMBOLS: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)}
+_IN_EXPRESSIONS: Final = frozenset({1292, 1365, 1411})
+_CLIPPED: Final = frozenset({1264, 1265, 1366, 1406}) | _IN_EXPRESSIONS
+_NAMED_COLUMN: Final = re.compile(r"\bcolumn [`'](.+)[`'] at row \d+$", re.DOTALL)
 _KEY: Final = re.compile(r"for key '([^']*)'")
 _COLUMN: Final = re.compile(r"\bcolumn ([`'][^`']+[`'](?:\.`[^`]+`){0,2})")
 
@@ -118,6 +124,57 @@ class TargetWarned(DmError):
     hint: ClassVar[str] = "Widen the target's column to the source's type, then resume."
 
 
+@dataclass(eq=False)
+class ComputedDiffers(DmError):
+    """The target's own value of a computed column is not the source's."""
+
+    table: str
+    columns: tuple[str, ...]
+
+    code: ClassVar[str] = "DM-6007"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target computes other values for {columns} of {table} than the source has."
+    hint: ClassVar[str] = (
+        "Make them ordinary columns in the target, which take the source's values. Else see why: their expressions "
+        "differ, or they depend on what a session is set to (div_precision_increment, sql_mode, time_zone, …). It can "
+        "be set for ours (`session` of target-database) as the source's clients have it; the first client that opens a "
+        "table decides for all, until FLUSH TABLES."
+    )
+
+
+@dataclass(eq=False)
+class RowTooLarge(DmError):
+    """One row alone is more than the target takes as a statement."""
+
+    table: str
+    bytes: int
+    limit: int
+
+    code: ClassVar[str] = "DM-6009"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "one row of {table} takes a statement of {bytes} bytes, and the target takes less than {limit} at a time "
+        "(its max_allowed_packet)."
+    )
+    hint: ClassVar[str] = "Raise max_allowed_packet on the target (in its configuration too), then resume."
+
+
+@dataclass(eq=False)
+class WarningsHidden(DmError):
+    """The target has warned of more than it shows, and any of that may be a changed value."""
+
+    table: str
+    warned: int
+    shown: int
+
+    code: ClassVar[str] = "DM-6008"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target has {warned} warnings for a statement on {table}, and shows {shown} of them."
+    hint: ClassVar[str] = (
+        "Raise max_error_count there (1024 is usual), or grant the account SESSION_VARIABLES_ADMIN, to raise it itself."
+    )
+
+
 def translate(error: pymysql.err.Error, *, table: str = "(no table)", server: str = "target") -> DmError:
     """A driver's error as ours; `reaction` says whether the same transaction may be tried again."""
     number, message = _number(error), _message(error)
@@ -144,6 +201,27 @@ def translate_connect(error: ServerUnreachable | AccessDenied) -> DmError:
 def symbol(number: int) -> str:
     """1213 -> "LOCK_DEADLOCK"."""
     return _SYMBOLS.get(number, "")
+
+
+def clips_computed(error: pymysql.err.Error, columns: Collection[str]) -> bool:
+    """Whether a statement was refused because of one of these columns, which the target computes."""
+    return is_clipping(_number(error), _message(error), columns)
+
+
+def is_clipping(number: int, message: str, columns: Collection[str]) -> bool:
+    """Whether an error or a warning says that one of these columns does not hold what its expression comes to.
+
+    Conversions inside of an expression name no column; nothing else that is written has any.
+
+    >>> is_clipping(1264, "Out of range value for column 'b' at row 1", ["b"])
+    True
+    >>> is_clipping(1366, "Incorrect integer value: 'x' for column `s`.`t`.`c` at row 1", ["b"])
+    False
+    """
+    if number not in _CLIPPED:
+        return False
+    named = _NAMED_COLUMN.search(message)
+    return named[1].rpartition("`.`")[2] in columns if named else number in _IN_EXPRESSIONS
 
 
 def key_name(message: str) -> str:

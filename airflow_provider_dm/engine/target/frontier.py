@@ -11,7 +11,9 @@ statement moves the frontier row:
 The statement is lock, fence, order check and memory in one. Where it matches all rows, the transaction goes on. Where
 it does not, nothing is written, and `judge` says what the rows that stand there mean:
 
-    another generation                  -> Fenced: a newer run owns the subtask; end
+    a newer generation                  -> Fenced: another run owns the subtask; end
+    an older one, a place before lo, no row at all
+                                        -> TargetWentBack: it was restored, or lost commits; end
     already at hi (RELEASE: released)   -> this work was done: a retry, a duplicate, a commit whose answer was lost
     at lo                               -> still to do
     anything else                       -> the protocol is broken; stop
@@ -33,14 +35,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Final, Protocol, TypeVar
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
-from airflow_provider_dm.engine.target.generation import Fenced
+from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
+from airflow_provider_dm.engine.target.generation import TargetWentBack, refused
 from airflow_provider_dm.engine.target.meta_tables import meta_table
 
 T = TypeVar("T")
+_COLUMNS: Final = "bucket, position, released, generation"
 
 
 class Act(Enum):
@@ -86,7 +89,7 @@ class AlreadyApplied:
 
 @dataclass(frozen=True)
 class FencedBy:
-    """A newer generation owns the subtask."""
+    """Another generation owns the subtask; 0: none does."""
 
     generation: int
 
@@ -103,11 +106,13 @@ class Transactions(Protocol):
     def __call__(self, body: Callable[[Connection], T], /) -> T: ...
 
 
-def judge(stands: Sequence[Stand], step: Step, act: Act) -> Verdict:
-    """What the frontier rows of some buckets mean for `act`. Raises InvariantBroken."""
+def judge(stands: Sequence[Stand], step: Step, act: Act, buckets: Sequence[int]) -> Verdict:
+    """Judge what the frontier rows of these buckets mean for `act`. Raises InvariantBroken, TargetWentBack."""
     strangers = {stand.generation for stand in stands} - {step.generation}
     if strangers:
         return FencedBy(max(strangers))
+    if len(stands) < len(buckets):  # what is not there is not applied
+        return FencedBy(0)
     open_buckets = tuple(stand.bucket for stand in stands if _open(stand, step, act))
     return Apply(open_buckets) if open_buckets else AlreadyApplied()
 
@@ -115,6 +120,9 @@ def judge(stands: Sequence[Stand], step: Step, act: Act) -> Verdict:
 def _open(stand: Stand, step: Step, act: Act) -> bool:
     if stand.position == step.hi:
         return False
+    if stand.position < step.lo:
+        found, known = f"bucket {stand.bucket} at {stand.position}", f"all up to {step.lo}"
+        raise TargetWentBack(step.task, step.source, found, known)
     if stand.position != step.lo:
         raise InvariantBroken(
             f"a bucket stands at the beginning or the end of the epoch {step.lo}..{step.hi}",
@@ -139,7 +147,7 @@ def fenced_transaction(
 ) -> tuple[int, ...]:
     """`body(connection, buckets)` behind the frontier, at most once for each bucket. Gives the buckets that it did now.
 
-    Raises Fenced, InvariantBroken, and what `body` raises (then nothing of this transaction is written).
+    Raises Fenced, TargetWentBack, InvariantBroken, and what `body` raises; then nothing of it is written.
     """
     wanted = tuple(buckets)
     while wanted:
@@ -147,7 +155,7 @@ def fenced_transaction(
             case None:
                 return wanted
             case FencedBy(found):
-                raise Fenced(step.task, step.source, step.generation, found)
+                raise refused(step.task, step.source, mine=step.generation, found=found)
             case AlreadyApplied():
                 return ()
             case Apply(left):
@@ -166,7 +174,8 @@ def _try(transactions: Transactions, step: Step, act: Act, buckets: tuple[int, .
     try:
         transactions(attempt)
     except _NotAllMatched:
-        return judge(transactions(lambda connection: read_frontier(connection, step, buckets)), step, act)
+        stands = transactions(lambda connection: read_frontier(connection, step, buckets))
+        return judge(stands, step, act, buckets)
     return None
 
 
@@ -193,26 +202,31 @@ _MOVES = {
 
 
 def read_frontier(connection: Connection, step: Step, buckets: Sequence[int]) -> list[Stand]:
-    """The rows of these buckets."""
-    marks = ",".join(["%s"] * len(buckets))
+    """Return the rows of these buckets. Raises AnswerCut: what is not seen would not be done."""
+    rows = f"bucket IN ({','.join(['%s'] * len(buckets))})"
     return _stands(
-        query(
+        query_whole(
             connection,
-            f"SELECT bucket, position, released, generation FROM {meta_table(step.meta_schema, 'dm_frontier')} "
-            f"WHERE task = %s AND source = %s AND bucket IN ({marks}) ORDER BY bucket",
+            _COLUMNS,
+            f"FROM {meta_table(step.meta_schema, 'dm_frontier')} WHERE task = %s AND source = %s AND {rows}",
             (step.task, step.source, *buckets),
+            tail="ORDER BY bucket",
         )
     )
 
 
 def read_all_stands(connection: Connection, meta_schema: str, task: str, source: str) -> list[Stand]:
-    """The whole frontier of a subtask; empty where none was begun."""
+    """Return the whole frontier of a subtask; empty where none was begun. Raises AnswerCut.
+
+    `Subtask.buckets` says how many rows there have to be.
+    """
     return _stands(
-        query(
+        query_whole(
             connection,
-            f"SELECT bucket, position, released, generation FROM {meta_table(meta_schema, 'dm_frontier')} "
-            "WHERE task = %s AND source = %s ORDER BY bucket",
+            _COLUMNS,
+            f"FROM {meta_table(meta_schema, 'dm_frontier')} WHERE task = %s AND source = %s",
             (task, source),
+            tail="ORDER BY bucket",
         )
     )
 
@@ -229,4 +243,5 @@ class _NotAllMatched(DmError):
     """Rolls the transaction back; answered by `judge`."""
 
     code: ClassVar[str] = "DM-6012"
-    what: ClassVar[str] = "the frontier did not match"
+    what: ClassVar[str] = "the frontier did not match."
+    hint: ClassVar[str] = "Nothing was written; it is tried in another way by itself."

@@ -12,7 +12,7 @@ import uuid
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.target.meta_tables import meta_table
@@ -33,6 +33,35 @@ class Fenced(DmError):
     reaction: ClassVar[Reaction] = Reaction.FENCED
     what: ClassVar[str] = "generation {mine} of task {task}, source {source} was replaced by generation {found}."
     hint: ClassVar[str] = "Another run has taken over; nothing of this one was written after that."
+
+
+@dataclass(eq=False)
+class TargetWentBack(DmError):
+    """The target stands before what was committed in it: it is a restored copy, or lost its last commits."""
+
+    task: str
+    source: str
+    found: str
+    known: str
+
+    code: ClassVar[str] = "DM-6015"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "task {task}, source {source}: the target went back to an older state. It has {found}, and {known} was "
+        "committed there before."
+    )
+    hint: ClassVar[str] = (
+        "Nothing was written since. If all of it was restored from one backup, the rows together with the meta-schema, "
+        "say so by `dmctl stop-task TASK -s SOURCE`, and run the task again: it goes on from the place that the target "
+        f"knows, if the log still has it. If it was not, or you do not know, {MIGRATE_AGAIN}."
+    )
+
+
+def refused(task: str, source: str, *, mine: int, found: int) -> DmError:
+    """Return why the target takes nothing from generation `mine`. `found`: the one that it knows, 0: none."""
+    if found > mine:
+        return Fenced(task, source, mine, found)
+    return TargetWentBack(task, source, f"generation {found}" if found else "nothing of it", f"generation {mine}")
 
 
 def current_generation(connection: Connection, meta_schema: str, task: str, source: str) -> int:
@@ -90,9 +119,10 @@ def _claim_subtask(
 
 
 def check_generation(connection: Connection, meta_schema: str, task: str, source: str, generation: int) -> None:
-    """First statement of a transaction that touches neither frontier nor chunk rows: locks the subtask. Raises Fenced.
+    """First statement of a transaction that touches neither frontier nor chunk rows: locks the subtask.
 
     One row for the whole subtask, so such transactions run one after another: not for the data path.
+    Raises Fenced or TargetWentBack.
     """
     rows = query(
         connection,
@@ -101,4 +131,4 @@ def check_generation(connection: Connection, meta_schema: str, task: str, source
     )
     found = int(rows[0][0]) if rows else 0
     if found != generation:
-        raise Fenced(task, source, generation, found)
+        raise refused(task, source, mine=generation, found=found)

@@ -1,94 +1,153 @@
 """The tables that commit together with the data: in the target, in the schema that the task calls `meta-schema`.
 
+    dm_version       one row: the version of all the others
     dm_subtask       one row for each task and source: who may write (generation), where the log is read from
     dm_frontier      one row for each bucket: up to where its rows are applied
     dm_copy_chunk    one row for each chunk of a full load: how far it is copied
     dm_table_schema  a source's tables as they were when the load began: what rows are decoded by
+    dm_owner         the numbers of source tables whose rows in merged tables are recorded
+    dm_row_owner     of tables that are merged: which rows a source table has put there, while its log cannot tell
+    dm_contested_row of tables that are merged: rows whose place in the target is held by another one's row
 
 Names compare byte by byte (utf8mb4_bin): a task called `A` is not the task `a`. Positions are `Location.sort_key`, text
 whose byte order is the order of the log.
+
+Versions. Whoever is about to claim a subtask brings the tables to VERSION first, by the steps of `meta_steps`; a target
+that is newer than the code is refused, since nobody here knows what its rows mean. Between two that start at once
+GET_LOCK decides: the second finds the work done. An older release may be at work in the same schema. While the steps
+run, what it does goes on working, as they only add. But from the new version on it must not write, as it does not keep
+the rules that come with it. So the transaction that writes the new number raises the generation of *every* subtask in
+the schema: it waits for the transactions under way, and whoever claimed before is fenced like anybody else whose
+generation was replaced (DM-6010). An upgrade therefore ends all runs in the schema; each goes on where it was when
+started again.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import hashlib
+import logging
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 import pymysql
 
-from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.target.errors import translate
+from airflow_provider_dm.engine.target.meta_steps import FIRST_TABLES, STEPS
+from airflow_provider_dm.engine.target.session import fresh_target, run_transaction, target_connection
 
-_OPTIONS: Final = "ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
-_POSITION: Final = "varchar(48) CHARACTER SET ascii COLLATE ascii_bin NOT NULL"
+log = logging.getLogger(__name__)
 
-TABLES: Final[dict[str, str]] = {
-    "dm_subtask": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        generation bigint NOT NULL COMMENT 'fencing token: writers with another one are refused',
-        claim varchar(36) CHARACTER SET ascii NOT NULL COMMENT 'which claim set the generation',
-        unit varchar(16) NOT NULL,
-        buckets int NOT NULL,
-        hash_version int NOT NULL,
-        plan varchar(64) CHARACTER SET ascii NOT NULL DEFAULT '' COMMENT 'fingerprint of tables and keys in use',
-        start_location text NULL COMMENT 'JSON: where reading the log began, taken before the first chunk',
-        catch_up_until text NULL COMMENT 'JSON: rows may differ from the log before here (chunks overlap it)',
-        location text NULL COMMENT 'JSON: everything before is applied; exact only with dm_frontier',
-        updated_at datetime(6) NOT NULL,
-        PRIMARY KEY (task, source)""",
-    "dm_frontier": f"""
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        bucket int NOT NULL,
-        position {_POSITION} COMMENT 'all changes of this bucket up to here are applied',
-        released {_POSITION} DEFAULT '' COMMENT 'the epoch ending here has done its wave 1 in this bucket',
-        generation bigint NOT NULL,
-        PRIMARY KEY (task, source, bucket)""",
-    "dm_copy_chunk": """
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        chunk bigint NOT NULL,
-        source_schema varchar(64) NOT NULL,
-        source_table varchar(64) NOT NULL,
-        low mediumblob NULL,
-        high mediumblob NULL,
-        last_key mediumblob NULL,
-        done tinyint NOT NULL DEFAULT 0,
-        rows_copied bigint NOT NULL DEFAULT 0,
-        generation bigint NOT NULL,
-        PRIMARY KEY (task, source, chunk)""",
-    "dm_table_schema": f"""
-        task varchar(255) NOT NULL,
-        source varchar(64) NOT NULL,
-        table_schema varchar(64) NOT NULL,
-        table_name varchar(64) NOT NULL,
-        target_schema varchar(64) NOT NULL COMMENT 'where its rows went from the first one on',
-        target_name varchar(64) NOT NULL,
-        skip_until {_POSITION} DEFAULT '' COMMENT 'changes up to here are in the copied rows already',
-        definition mediumtext NOT NULL COMMENT 'JSON of schema.model.Table',
-        PRIMARY KEY (task, source, table_schema, table_name)""",
-}
+VERSION: Final = len(STEPS)
+LOCK_SECONDS: Final = 60
+FENCED_TABLES: Final = ("dm_subtask", "dm_frontier", "dm_copy_chunk")
+"""Each has the generation that the first statement of a transaction checks."""
 
 
-def ensure_meta_tables(connection: Connection, meta_schema: str) -> None:
-    """Create what is missing; safe to run at any time, by several at once. Raises TargetDenied or TargetRefused."""
+@dataclass(eq=False)
+class MetaTablesNewer(DmError):
+    """A newer release has been at work in this schema."""
+
+    schema: str
+    found: int
+    known: int
+
+    code: ClassVar[str] = "DM-6013"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "the tables in the target's schema {schema} have version {found}; this release knows versions up to {known}."
+    )
+    hint: ClassVar[str] = (
+        "Run it with the newer airflow-provider-dm that has been used with this task, or give the task another "
+        "meta-schema and migrate in full."
+    )
+
+
+@dataclass(eq=False)
+class MetaTablesLocked(DmError):
+    """Somebody else holds the lock for creating or upgrading the tables."""
+
+    schema: str
+    seconds: int
+
+    code: ClassVar[str] = "DM-6014"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = (
+        "another run has been creating or upgrading the tables in the target's schema {schema} for {seconds} s."
+    )
+    hint: ClassVar[str] = "Try again when it is done; if it hangs, look for long transactions on these tables."
+
+
+def ensure_meta_tables(endpoint: Endpoint, meta_schema: str) -> None:
+    """Bring the tables to VERSION; at any time, by several at once. To be called before a claim.
+
+    Raises MetaTablesNewer, MetaTablesLocked, TargetDenied, TargetRefused, and what connecting raises.
+    """
     try:
-        with connection.cursor() as cursor:
-            # "IF NOT EXISTS" leaves a note; looking first keeps the statement out of the target's own log as well.
-            cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (meta_schema,))
-            present = {bytes(name).decode().lower() for (name,) in cursor.fetchall()}
-            if TABLES.keys() <= present:
-                return
-            cursor.execute(f"CREATE DATABASE IF NOT EXISTS {quote(meta_schema)}")
-            for name in TABLES.keys() - present:
-                columns = TABLES[name]
-                cursor.execute(f"CREATE TABLE IF NOT EXISTS {meta_table(meta_schema, name)} ({columns}) {_OPTIONS}")
+        if _version(target_connection(endpoint), meta_schema) == VERSION:
+            return
+        with fresh_target(endpoint) as connection:  # of its own: the lock goes with it, and with nothing else
+            _lock(connection, meta_schema)
+            _upgrade(endpoint, connection, meta_schema)
     except pymysql.err.Error as error:
         raise translate(error, table=meta_schema) from error
 
 
 def meta_table(meta_schema: str, name: str) -> str:
-    """`schema`.`table`, quoted, for one of TABLES."""
-    assert name in TABLES, name
+    """`schema`.`table`, quoted, for one of the tables above."""
     return f"{quote(meta_schema)}.{quote(name)}"
+
+
+def _version(connection: Connection, meta_schema: str) -> int:
+    """0: there are no tables yet, or not all. Raises MetaTablesNewer."""
+    rows = query(connection, "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (meta_schema,))
+    present = {text(name).lower() for (name,) in rows}
+    if not FIRST_TABLES.keys() <= present:
+        return 0
+    noted = query(connection, f"SELECT version FROM {_version_table(meta_schema)}") if "dm_version" in present else []
+    found = int(noted[0][0]) if noted else 1
+    if found > VERSION:
+        raise MetaTablesNewer(meta_schema, found, VERSION)
+    return found
+
+
+def _upgrade(endpoint: Endpoint, connection: Connection, meta_schema: str) -> None:
+    """Under the lock: the steps that are missing, then the number, which fences everybody who has claimed before."""
+    if not query(connection, "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (meta_schema,)):
+        query(connection, f"CREATE DATABASE IF NOT EXISTS {quote(meta_schema)}")
+    found = _version(connection, meta_schema)
+    if found == VERSION:
+        return
+    for step in STEPS[found:]:
+        step(connection, meta_schema)
+    log.info("the tables in %s have version %d now, after %d", meta_schema, VERSION, found)
+
+    def body(connection: Connection) -> None:
+        table = _version_table(meta_schema)
+        query(connection, f"INSERT IGNORE INTO {table} (one, version, updated_at) VALUES (1, 0, UTC_TIMESTAMP(6))")
+        ((noted,),) = query(connection, f"SELECT version FROM {table} FOR UPDATE")
+        if int(noted) >= VERSION:
+            return  # by somebody else, or by ourselves with the answer lost: who has claimed since is not to be fenced
+        for name in FENCED_TABLES:
+            query(connection, f"UPDATE {meta_table(meta_schema, name)} SET generation = generation + 1")
+        query(connection, f"UPDATE {table} SET version = %s, updated_at = UTC_TIMESTAMP(6)", (VERSION,))
+
+    run_transaction(endpoint, body)
+
+
+def _version_table(meta_schema: str) -> str:
+    return meta_table(meta_schema, "dm_version")
+
+
+def _lock(connection: Connection, meta_schema: str) -> None:
+    """Take a lock of the server's that ends with the connection. Raises MetaTablesLocked.
+
+    Should the connection be lost, two may run the same steps at once, which do no harm.
+    """
+    name = "dm_meta_tables:" + hashlib.sha256(meta_schema.encode()).hexdigest()[:32]  # a server takes 64 characters
+    if query(connection, "SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS)) != [(1,)]:
+        raise MetaTablesLocked(meta_schema, LOCK_SECONDS)

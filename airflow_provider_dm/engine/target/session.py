@@ -18,11 +18,13 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import pymysql
+from pymysql.constants import ER
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import (
@@ -34,14 +36,22 @@ from airflow_provider_dm.engine.mysql.connection import (
     server_info,
 )
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.guarded import PacketTooLarge
+from airflow_provider_dm.engine.mysql.pinned import WRITING
 from airflow_provider_dm.engine.target.errors import (
+    ComputedDiffers,
+    RowTooLarge,
+    TargetBusy,
     TargetUnreachable,
     TargetWarned,
+    WarningsHidden,
+    clips_computed,
+    is_clipping,
     redacted,
     translate,
     translate_connect,
 )
-from airflow_provider_dm.engine.target.statements import Dialect, Statement
+from airflow_provider_dm.engine.target.statements import Computing, Dialect, Statement
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +64,7 @@ ROW_ALIAS_SINCE: Final = (8, 0, 19)
 # literal of bytes that mean nothing in their charset (1300): they are stored as they are, and converting is an error.
 _IGNORED_WARNINGS: Final = frozenset({1287, 1300, 1592, 3719, 3778})
 
+MOST_WARNINGS: Final = 65_535
 WARN_DATA_TRUNCATED: Final = 1265
 _TRUNCATED: Final = re.compile(r"'(?P<column>.+)'\D*(?P<row>\d+)\D*$", re.DOTALL)
 """Where, in a message of any language: "Data truncated for column 'c' at row 7"."""
@@ -82,6 +93,16 @@ def target_connection(endpoint: Endpoint) -> Connection:
     return _session(endpoint).connection
 
 
+@contextmanager
+def fresh_target(endpoint: Endpoint) -> Iterator[Connection]:
+    """A connection for one block alone, which knows the server's settings of now. Raises as `target_connection`."""
+    connection = _open(endpoint).connection
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
 def target_dialect(endpoint: Endpoint) -> Dialect:
     """How SQL for this target is written."""
     return _session(endpoint).dialect
@@ -107,7 +128,8 @@ def run_transaction(endpoint: Endpoint, body: Callable[[Connection], T], *, retr
             return _attempt(endpoint, body)
         except (pymysql.err.Error, OSError, DmError) as raised:
             error = _as_dm_error(raised, endpoint)
-            if error.reaction is not Reaction.RETRY or time.monotonic() > deadline:
+            passes = isinstance(error, TargetBusy | TargetUnreachable)  # not: what the body found out about others
+            if not passes or time.monotonic() > deadline:
                 raise error from raised
             attempt += 1
             delay = min(2.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.0)
@@ -116,44 +138,87 @@ def run_transaction(endpoint: Endpoint, body: Callable[[Connection], T], *, retr
 
 
 def execute(connection: Connection, statement: Statement) -> int:
-    """Rows affected, as the server counts them under FOUND_ROWS. Raises the errors of `translate`, or TargetWarned."""
-    table = str(statement.table)
-    with connection.cursor() as cursor:
+    """Rows affected, as the server counts them under FOUND_ROWS.
+
+    Raises the errors of `translate`, TargetWarned, WarningsHidden, RowTooLarge, ComputedDiffers.
+    """
+    table, computing = str(statement.table), statement.computing
+    try:
+        affected, clipped = _run(connection, statement)
+    except pymysql.err.Error as error:
+        refused = translate(error, table=table)
+        if computing is None or computing.lenient or not clips_computed(error, computing.columns):
+            raise refused from None  # None: the driver's text may quote row values
         try:
-            affected = int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes go out as they are
-        except pymysql.err.Error as error:
-            raise translate(error, table=table) from None  # None: the driver's text may quote row values
-        warned = cursor.warning_count
-    if warned or statement.invalid:
-        _check_warnings(connection, statement, warned)
+            return sum(execute(connection, one) for one in computing.leniently())
+        except TargetWarned:
+            raise refused from None  # another column does not take its value either
+    if computing is not None and (clipped or computing.lenient or computing.mapping.uncertain):
+        _check_computed(connection, computing)
     return affected
 
 
+def _run(connection: Connection, statement: Statement) -> tuple[int, bool]:
+    """(rows affected, whether the server has warned of columns that it computes)."""
+    with connection.cursor() as cursor:
+        try:
+            affected = int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes go out as they are
+        except PacketTooLarge as error:
+            raise RowTooLarge(str(statement.table), error.bytes, error.limit) from None
+        warned = cursor.warning_count
+    return affected, bool(warned or statement.invalid) and _check_warnings(connection, statement, warned)
+
+
+def _check_computed(connection: Connection, computing: Computing) -> None:
+    """Raises ComputedDiffers where the target has computed something else than the source."""
+    if not any(count(connection, one) for one in computing.differing()):
+        return
+    mapping = computing.mapping
+    differing = [
+        mapping.target_columns[index].name
+        for index in mapping.computed
+        if any(count(connection, one) for one in computing.differing([index]))
+    ]
+    raise ComputedDiffers(str(mapping.target.name), tuple(differing))
+
+
 def count(connection: Connection, statement: Statement) -> int:
-    """The number that a `statements.count_rows` statement finds. Raises the errors of `translate`."""
+    """The number that a `statements.count_rows` statement finds. Raises the errors of `translate`, RowTooLarge."""
     with connection.cursor() as cursor:
         try:
             cursor.execute(statement.sql)  # type: ignore[call-overload]
         except pymysql.err.Error as error:
             raise translate(error, table=str(statement.table)) from None
+        except PacketTooLarge as error:
+            raise RowTooLarge(str(statement.table), error.bytes, error.limit) from None
         ((number,),) = cursor.fetchall()
     return int(number)
 
 
-def _check_warnings(connection: Connection, statement: Statement, warned: int) -> None:
-    """Raises TargetWarned for any but the harmless warnings, and those that the statement announces."""
+def _check_warnings(connection: Connection, statement: Statement, warned: int) -> bool:
+    """Whether any warning is about a computed column.
+
+    Raises TargetWarned for others, but the harmless ones and those that the statement announces; WarningsHidden.
+    """
     table = str(statement.table)
+    computed = statement.computing.columns if statement.computing else ()
     met: set[tuple[str, int]] = set()
+    clipped = False
     found = query(connection, "SHOW WARNINGS")
     for _level, number, message in found:
         text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
         place = _TRUNCATED.search(text) if int(number) == WARN_DATA_TRUNCATED else None
         if place is not None and (place["column"], int(place["row"])) in statement.invalid:
             met.add((place["column"], int(place["row"])))
+        elif computed and is_clipping(int(number), text, computed):
+            clipped = True
         elif int(number) not in _IGNORED_WARNINGS:
             raise TargetWarned(table, int(number), redacted(int(number), text))
-    if statement.invalid and (met != statement.invalid or len(found) < warned):
+    if len(found) < warned:
+        raise WarningsHidden(table, warned, len(found))
+    if met != statement.invalid:
         raise TargetWarned(table, WARN_DATA_TRUNCATED, "an ENUM's index 0 was written without the warning it brings")
+    return clipped
 
 
 def _attempt(endpoint: Endpoint, body: Callable[[Connection], T]) -> T:
@@ -204,6 +269,15 @@ def _session(endpoint: Endpoint) -> _Session:
     return session
 
 
+def _keep_all_warnings(connection: Connection) -> None:
+    """MySQL lets only some accounts say so. For others, warnings that are not kept are counted (`_check_warnings`)."""
+    try:
+        query(connection, f"SET SESSION max_error_count = {MOST_WARNINGS}")
+    except pymysql.err.MySQLError as error:
+        if error.args[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            raise
+
+
 def _answers(session: _Session) -> bool:
     try:
         session.connection.ping(reconnect=False)
@@ -215,15 +289,16 @@ def _answers(session: _Session) -> bool:
 
 def _open(endpoint: Endpoint) -> _Session:
     try:
-        connection = connect(endpoint)
+        connection = connect(endpoint, isolation=WRITING)
         info = server_info(connection)
-        query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         if info.flavour is Flavour.TIDB:
             query(connection, "SET SESSION tidb_txn_mode = 'pessimistic'")
+        elif info.flavour is Flavour.MYSQL:
+            _keep_all_warnings(connection)
     except (ServerUnreachable, AccessDenied) as error:
         raise translate_connect(error) from error
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
     row_alias = info.flavour is Flavour.MYSQL and info.version_number >= ROW_ALIAS_SINCE
-    dialect = Dialect(info.flavour, row_alias=row_alias)
+    dialect = Dialect.of(info.flavour, row_alias=row_alias, max_allowed_packet=connection.most_bytes)
     return _Session(connection, dialect, time.monotonic(), os.getpid())

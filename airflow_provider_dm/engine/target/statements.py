@@ -2,9 +2,12 @@
 
 Values arrive as SQL literals (`schema.codec.row_literals`), in the column order of the mapping's source table; names
 are always written out, so the target's column order is free. A statement ends at `max_rows` rows or when it would
-exceed `max_bytes`; a single row larger than that goes alone.
+exceed `max_bytes`, or what the target takes; a single row larger than that goes alone.
 
-Values of columns that the target computes are left out.
+Values of columns that the target computes are left out; what it has computed is held against them (`differing_rows`).
+A row may have such a value only because it was written without strict mode (`b tinyint AS (a)`, `INSERT IGNORE`, a =
+500): then its statement is run again `leniently`, and may warn of computed columns, whose values are looked at in any
+case.
 
 An ENUM may hold its index 0, the value of an invalid insert, which a strict server lets nobody write. Rows with it go
 in statements of their own, with the strict mode off for just that statement; `Statement.invalid` says what the server
@@ -22,10 +25,10 @@ from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from airflow_provider_dm.engine.mysql.connection import SQL_MODE
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.literals import NULL
+from airflow_provider_dm.engine.mysql.pinned import SQL_MODE
 from airflow_provider_dm.engine.schema.codec import ENUM_INVALID
 from airflow_provider_dm.engine.schema.model import Column
 
@@ -34,12 +37,24 @@ if TYPE_CHECKING:
 
 MAX_ROWS: Final = 500
 MAX_BYTES: Final = 1 << 20
+_BETWEEN: Final = 4
+"""Bytes between two rows, or two conditions."""
+_ROUND_A_STATEMENT: Final = 64
+"""Bytes that are not counted: a packet's head, what closes a list."""
 MAX_INVALID: Final = 30
 """ENUM's index 0 in one statement: a server shows no more than so many warnings (MariaDB 64, MySQL 1024)."""
 _LENIENT: Final = ",".join(mode for mode in SQL_MODE.split(",") if not mode.startswith("STRICT"))
 
+_MOST_OF_AN_INDEX: Final = 3072 * 2
+"""Bytes of a value, or of its hexadecimal form, that an index can help to find."""
+
+MOST_COMPARED: Final = 100
+"""Rows in one look at what was computed: each row that is found is compared with all of them."""
+
 Literals = tuple[bytes, ...]
 """A row, or a key, as SQL literals."""
+UNKNOWN: Final = b""
+"""In the place of a computed value that the log does not have."""
 
 
 class Verb(Enum):
@@ -62,6 +77,8 @@ class Statement:
     verb: Verb
     invalid: frozenset[tuple[str, int]] = frozenset()
     """(column, row, counted from 1) of each ENUM that gets its index 0."""
+    computing: Computing | None = None
+    """For tables with columns that the target computes."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +87,38 @@ class Dialect:
 
     flavour: Flavour = Flavour.MARIADB
     row_alias: bool = False
+    most_bytes: int = MAX_BYTES
+    """Of a statement of several rows."""
+
+    @classmethod
+    def of(cls, flavour: Flavour, *, row_alias: bool, max_allowed_packet: int) -> Dialect:
+        return cls(flavour, row_alias, min(MAX_BYTES, max_allowed_packet - _ROUND_A_STATEMENT))
+
+
+@dataclass(frozen=True)
+class Computing:
+    """The rows of one statement, whose computed columns the target fills in."""
+
+    mapping: TableMapping
+    dialect: Dialect
+    verb: Verb
+    rows: tuple[Literals, ...]
+    lenient: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's names of the computed columns."""
+        return tuple(self.mapping.target_columns[index].name for index in self.mapping.computed)
+
+    def leniently(self) -> Iterator[Statement]:
+        """The same rows again, in statements that may clip computed values, as few at a time as warnings are shown."""
+        most = max(1, MAX_INVALID // len(self.mapping.computed))
+        return write_rows(self.mapping, self.rows, self.verb, dialect=self.dialect, max_rows=most, lenient=True)
+
+    def differing(self, columns: Sequence[int] | None = None) -> Iterator[Statement]:
+        """Statements that count the rows whose computed values are not the source's. `columns`: of these; None: all."""
+        wanted = self.mapping.computed if columns is None else columns
+        return differing_rows(self.mapping, self.rows, wanted, dialect=self.dialect)
 
 
 def write_rows(
@@ -79,24 +128,36 @@ def write_rows(
     *,
     dialect: Dialect = Dialect(),
     max_rows: int = MAX_ROWS,
-    max_bytes: int = MAX_BYTES,
+    lenient: bool = False,
 ) -> Iterator[Statement]:
-    """INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`."""
+    """INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
+
+    `lenient`: without strict mode (`Computing.leniently`).
+    """
+    max_bytes = dialect.most_bytes
     names = [quote(mapping.source.columns[index].name) for index in mapping.written]
     word = "REPLACE" if verb is Verb.REPLACE else "INSERT"
     plain = f"{word} INTO {mapping.target.name.quoted()} ({', '.join(names)}) VALUES ".encode()
     tail = _on_duplicate(names, dialect).encode() if verb is Verb.UPSERT else b""
-    for run, lenient in _runs(mapping, rows):
-        if not lenient:
+    for run, invalid in _runs(mapping, rows):
+        if not (invalid or lenient or mapping.computed):
             for batch in _batches(_row_texts(mapping, run), max_rows, max_bytes - len(plain) - len(tail)):
                 yield Statement(plain + b",".join(batch) + tail, len(batch), mapping.target.name, verb)
             continue
-        head = _leniently(plain, dialect)
-        most = max(1, min(max_rows, MAX_INVALID // len(mapping.enums)))
-        held = list(run)
+        head = _leniently(plain, dialect) if invalid or lenient else plain
+        most = max(1, min(max_rows, MAX_INVALID // len(mapping.enums))) if invalid else max_rows
+        held, start = list(run), 0
         for batch in _batches(_row_texts(mapping, held), most, max_bytes - len(head) - len(tail)):
-            invalid, held = _invalid(mapping, held[: len(batch)]), held[len(batch) :]
-            yield Statement(head + b",".join(batch) + tail, len(batch), mapping.target.name, verb, invalid)
+            mine = tuple(held[start : start + len(batch)])
+            start += len(batch)
+            yield Statement(
+                head + b",".join(batch) + tail,
+                len(batch),
+                mapping.target.name,
+                verb,
+                _invalid(mapping, mine) if invalid else frozenset(),
+                Computing(mapping, dialect, verb, mine, bool(invalid or lenient)) if mapping.computed else None,
+            )
 
 
 def _runs(mapping: TableMapping, rows: Iterable[Literals]) -> Iterable[tuple[Iterable[Literals], bool]]:
@@ -133,21 +194,47 @@ def _leniently(head: bytes, dialect: Dialect) -> bytes:
 
 
 def delete_rows(
-    mapping: TableMapping, keys: Iterable[Literals], *, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES
+    mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect(), max_rows: int = MAX_ROWS
 ) -> Iterator[Statement]:
     """DELETE statements by identity key; each key in the column order of `mapping.target.identity`."""
     head = _where_key_in("DELETE", mapping)
-    for batch in _batches(_key_texts(keys), max_rows, max_bytes - len(head)):
+    for batch in _batches(_key_texts(keys), max_rows, dialect.most_bytes - len(head)):
         yield Statement(head + b",".join(batch) + b")", len(batch), mapping.target.name, Verb.DELETE)
 
 
 def count_rows(
-    mapping: TableMapping, keys: Iterable[Literals], *, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES
+    mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect(), max_rows: int = MAX_ROWS
 ) -> Iterator[Statement]:
     """SELECT COUNT(*) of the rows with these identity keys, locked until the transaction ends."""
     head = _where_key_in("SELECT COUNT(*)", mapping)
-    for batch in _batches(_key_texts(keys), max_rows, max_bytes - len(head)):
+    for batch in _batches(_key_texts(keys), max_rows, dialect.most_bytes - len(head)):
         yield Statement(head + b",".join(batch) + b") FOR UPDATE", len(batch), mapping.target.name, Verb.COUNT)
+
+
+def differing_rows(
+    mapping: TableMapping, rows: Iterable[Literals], computed: Sequence[int], *, dialect: Dialect = Dialect()
+) -> Iterator[Statement]:
+    """Statements that count the rows of the target whose computed values are others than these rows have.
+
+    Rows are found by the identity key, those of a table without one by all their values, which takes a scan.
+    """
+    head = f"SELECT COUNT(*) FROM {mapping.target.name.quoted()} WHERE ".encode()
+    terms = (term for row in rows if (term := _differs(mapping, row, computed)))
+    for batch in _batches(terms, MOST_COMPARED, dialect.most_bytes - len(head)):
+        yield Statement(head + b" OR ".join(batch), len(batch), mapping.target.name, Verb.COUNT)
+
+
+def _differs(mapping: TableMapping, row: Literals, computed: Sequence[int]) -> bytes:
+    """The condition for the target's row to be this one, and to differ in a computed value; empty: none is known."""
+    columns = mapping.target_columns
+    values = [_is_exactly(columns[index], row[index]) for index in computed if row[index] != UNKNOWN]
+    if not values:
+        return b""
+    if mapping.found_by is None:
+        same = [_is_exactly(columns[index], row[index]) for index in mapping.written]
+    else:
+        same = [b"%s = %s" % (quote(columns[place].name).encode(), row[place]) for place in mapping.found_by]
+    return b"(%s AND (%s) IS NOT TRUE)" % (b" AND ".join(same), b" AND ".join(values))
 
 
 def delete_image(mapping: TableMapping, image: Literals, count: int) -> Statement:
@@ -176,7 +263,8 @@ def _is_exactly(column: Column, literal: bytes) -> bytes:
     # column's own charset, are not. The plain comparison comes first, as it can use an index.
     bytes_of = b"CAST(%s AS BINARY)"
     converted = b"CONVERT(%s USING %s)" % (literal, column.charset.encode())
-    return b"%s <=> %s AND %s <=> %s" % (name, literal, bytes_of % name, bytes_of % converted)
+    same_bytes = b"%s <=> %s" % (bytes_of % name, bytes_of % converted)
+    return same_bytes if len(literal) > _MOST_OF_AN_INDEX else b"%s <=> %s AND %s" % (name, literal, same_bytes)
 
 
 def _key_texts(keys: Iterable[Literals]) -> Iterator[bytes]:
@@ -207,6 +295,6 @@ def _batches(items: Iterable[bytes], max_rows: int, max_bytes: int) -> Iterator[
             yield batch
             batch, size = [], 0
         batch.append(item)
-        size += len(item) + 4
+        size += len(item) + _BETWEEN
     if batch:
         yield batch

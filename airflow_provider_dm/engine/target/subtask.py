@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
-from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.target.generation import check_generation
 from airflow_provider_dm.engine.target.meta_tables import meta_table
 
@@ -55,6 +56,17 @@ class Subtask:
     location: Location | None
     """Where the last finished epoch ended, with its GTID set; dm_frontier is what counts."""
 
+    @property
+    def exact(self) -> bool:
+        """The load is complete and the sync is behind it: every row in the target is as the log says."""
+        if self.unit != UNIT_SYNC or self.location is None:
+            return False
+        return self.catch_up_until is None or has_passed(self.location, self.catch_up_until)
+
+    def is_caught_up(self, *, full: bool) -> bool:
+        """Tell whether nothing is left to catch up with. `full`: the task reads no log, a load is all that it does."""
+        return self.exact or (full and self.unit == UNIT_SYNC)
+
 
 def read_subtask(connection: Connection, meta_schema: str, task: str, source: str) -> Subtask | None:
     """None where no claim was ever made."""
@@ -81,6 +93,32 @@ def read_subtask(connection: Connection, meta_schema: str, task: str, source: st
     )
 
 
+def known_subtasks(connection: Connection, meta_schema: str, task: str, sources: Iterable[str]) -> dict[str, Subtask]:
+    """Return what the target knows of a task, by source; nothing where the account sees no table of ours."""
+    exists = query(
+        connection,
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_subtask'",
+        (meta_schema,),
+    )
+    found = [read_subtask(connection, meta_schema, task, source) for source in sources] if exists else []
+    return {subtask.source: subtask for subtask in found if subtask is not None}
+
+
+def begun_subtasks(connection: Connection, meta_schema: str, task: str, sources: Iterable[str]) -> dict[str, Subtask]:
+    """Return those of a task's sources that have begun."""
+    known = known_subtasks(connection, meta_schema, task, sources)
+    return {source: one for source, one in known.items() if one.start is not None}
+
+
+def noted_place(known: Subtask | None, configured: Location | None) -> Location | None:
+    """Return from where on a task reads the log, as far as is noted: its checkpoint, maybe seconds old, or else what
+    its configuration says. So it is, too, as long as nothing is applied and that names another place now."""
+    if known is None or known.start is None or known.location is None:
+        return configured
+    same = configured is None or (configured.file, configured.position) == (known.start.file, known.start.position)
+    return known.location if same or known.location.sort_key != known.start.sort_key else configured
+
+
 def begin_subtask(
     connection: Connection,
     meta_schema: str,
@@ -94,7 +132,7 @@ def begin_subtask(
 ) -> None:
     """Inside a transaction: set where the log is read from and create the frontier there. Raises Fenced.
 
-    For a subtask that has no start location yet; changing one under a frontier that stands elsewhere would lose rows.
+    For a subtask of which nothing is applied yet; changing it under a frontier that stands elsewhere would lose rows.
     """
     check_generation(connection, meta_schema, task, source, generation)
     query(

@@ -1,6 +1,7 @@
 """dm_table_schema: the source's tables as rows of its log are decoded by, and from where on each table is replayed.
 
-The schema is the one at the location where reading the log begins, not the one of today (invariant 6)."""
+The schema is the one at the location where reading the log begins, not the one of today (invariant 6). All rows of a
+task together say which target tables are merged: those that take the rows of more than one source table."""
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.contested_row import withdraw_all
 from airflow_provider_dm.engine.target.meta_tables import meta_table
+from airflow_provider_dm.engine.target.owner_numbers import forget_owners
 
 
 @dataclass(eq=False)
@@ -35,16 +38,28 @@ class RouteChanged(DmError):
 @dataclass(frozen=True)
 class TableSchema:
     """A source table, and the target table that takes its rows. `skip_until` (`Location.sort_key`, "" for none):
-    changes up to there are copied already."""
+    changes up to there are copied already. `owner`: as in `Feeder`."""
 
     table: Table
     target: TableName
     skip_until: str = ""
+    owner: int = 0
 
     def check_route(self, now: TableName) -> None:
         """Raises RouteChanged unless `now` is where the rows have gone from the first one on."""
         if now != self.target:
             raise RouteChanged(str(self.table.name), str(self.target), str(now))
+
+
+@dataclass(frozen=True)
+class Feeder:
+    """A source table of any source of the task, and the target table that takes its rows. `owner`: its number, see
+    owner_numbers.py; 0 for none."""
+
+    source: str
+    table: TableName
+    target: TableName
+    owner: int
 
 
 def save_table_schemas(
@@ -61,6 +76,21 @@ def save_table_schemas(
         )
 
 
+def load_feeders(connection: Connection, meta_schema: str, task: str) -> list[Feeder]:
+    """The source tables of all sources that have begun. Raises AnswerCut."""
+    rows = query_whole(
+        connection,
+        "source, table_schema, table_name, target_schema, target_name, COALESCE(number, 0)",
+        f"FROM {_with_numbers(meta_schema)} WHERE task = %s",
+        (task,),
+        tail="ORDER BY 1, 2, 3",
+    )
+    return [
+        Feeder(text(source), TableName(text(schema), text(table)), TableName(text(to), text(to_table)), int(owner))
+        for source, schema, table, to, to_table, owner in rows
+    ]
+
+
 def set_skip_until(connection: Connection, meta_schema: str, task: str, source: str, table: Table, until: str) -> None:
     """Inside a transaction that has checked the generation: rows of `table` up to `until` are in its copy already."""
     query(
@@ -74,7 +104,13 @@ def set_skip_until(connection: Connection, meta_schema: str, task: str, source: 
 def forget_table_schemas(
     connection: Connection, meta_schema: str, task: str, source: str, names: Iterable[TableName]
 ) -> None:
-    """Inside a transaction that has checked the generation: these tables are no part of the task any more."""
+    """Inside a transaction that has checked the generation: these tables are no part of the task any more.
+
+    Rows of theirs that wait for a place (dm_contested_row) are dropped, as nobody would take care of them.
+    """
+    names = list(names)
+    withdraw_all(connection, meta_schema, task, source, names)
+    forget_owners(connection, meta_schema, task, source, names)
     for name in names:
         query(
             connection,
@@ -85,17 +121,25 @@ def forget_table_schemas(
 
 
 def load_table_schemas(connection: Connection, meta_schema: str, task: str, source: str) -> list[TableSchema]:
-    """In the order of their names."""
-    rows = query(
+    """In the order of their names. Raises AnswerCut."""
+    rows = query_whole(
         connection,
-        f"SELECT definition, target_schema, target_name, skip_until FROM {meta_table(meta_schema, 'dm_table_schema')} "
-        "WHERE task = %s AND source = %s ORDER BY table_schema, table_name",
+        "definition, target_schema, target_name, skip_until, COALESCE(number, 0)",
+        f"FROM {_with_numbers(meta_schema)} WHERE task = %s AND source = %s",
         (task, source),
+        tail="ORDER BY table_schema, table_name",
     )
     return [
-        TableSchema(Table.from_json(json.loads(text(one))), TableName(text(schema), text(table)), text(skip))
-        for one, schema, table, skip in rows
+        TableSchema(
+            Table.from_json(json.loads(text(one))), TableName(text(schema), text(table)), text(skip), int(owner)
+        )
+        for one, schema, table, skip, owner in rows
     ]
+
+
+def _with_numbers(meta_schema: str) -> str:
+    tables = (meta_table(meta_schema, name) for name in ("dm_table_schema", "dm_owner"))
+    return " LEFT JOIN ".join(tables) + " USING (task, source, table_schema, table_name)"
 
 
 def _json(table: Table) -> str:

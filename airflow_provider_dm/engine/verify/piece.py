@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 
+from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
@@ -27,15 +29,34 @@ class Piece:
     low: int | None = None
     high: int | None = None
 
-    def select(self) -> bytes:
+    def packed_rows(self, connection: Connection) -> Generator[tuple[int, list[bytes]], None, None]:
+        """(columns, packets) of all its rows, as many as the server counts in the same snapshot.
+
+        Raises AnswerCut, behind the last packet, and pymysql's errors. Left before its end, it closes the connection.
+        """
+        rows = counted = 0
+        finished = False
+        try:
+            query(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            ((counted,),) = query(connection, f"SELECT COUNT(*) {self._rest()}")
+            with closing(packed_rows(connection, f"SELECT {self.form.select} {self._rest()}".encode())) as batches:
+                for width, packets in batches:
+                    rows += len(packets)
+                    yield width, packets
+            query(connection, "ROLLBACK")
+            finished = True
+        finally:
+            if not finished and connection.open:  # or others would read from this snapshot
+                connection.close()
+        if rows != counted:
+            raise AnswerCut(f"rows of {self.table.name}", rows, int(counted))
+
+    def _rest(self) -> str:
+        rest = f"FROM {self.table.name.quoted()}"
         order = KeyOrder.of(self.table)
-        condition = b"TRUE"
-        if order is not None and self.low is not None and self.high is not None:
-            column = quote(order.columns[0].name).encode()
-            condition = b"%b BETWEEN %d AND %d" % (column, self.low, self.high)
-        return b"SELECT %b FROM %b WHERE %b" % (
-            *(self.form.select.encode(), self.table.name.quoted().encode(), condition),
-        )
+        if order is None or self.low is None or self.high is None:
+            return rest
+        return f"{rest} WHERE {quote(order.columns[0].name)} BETWEEN {self.low} AND {self.high}"
 
 
 @dataclass(frozen=True)
@@ -59,7 +80,7 @@ class SumPieces:
 
         def attempt() -> Sums:
             sums, pack = Sums.zero(), piece.form.packer()
-            with closing(packed_rows(source_connection(endpoint), piece.select())) as batches:
+            with closing(piece.packed_rows(source_connection(endpoint))) as batches:
                 for _, packets in batches:
                     sums.add(hash_rows(map(pack, packets)), focus)
             return sums
@@ -82,7 +103,7 @@ class FindRows:
         def attempt() -> list[FoundRow]:
             found: list[FoundRow] = []
             pack = piece.form.packer()
-            with closing(packed_rows(source_connection(endpoint), piece.select())) as batches:
+            with closing(piece.packed_rows(source_connection(endpoint))) as batches:
                 for width, packets in batches:
                     packed = list(map(pack, packets))
                     hashes = hash_rows(packed)

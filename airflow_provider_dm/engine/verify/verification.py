@@ -11,10 +11,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from airflow_provider_dm.engine.config.job import JobSpec
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
@@ -29,6 +28,7 @@ from airflow_provider_dm.engine.reading.text_rows import Cells
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
+from airflow_provider_dm.engine.verify.errors import DataDiffers, TargetTableMissing
 from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, Piece, SumPieces
 from airflow_provider_dm.engine.verify.row_bytes import source_form, target_form
 from airflow_provider_dm.engine.verify.sums import CLASSES, Focus, Sums, total
@@ -47,31 +47,6 @@ DEEPEST: Final = 4
 Json = dict[str, Any]
 A = TypeVar("A")
 B = TypeVar("B")
-
-
-@dataclass(eq=False)
-class DataDiffers(DmError):
-    """Tables whose rows are not those of their sources. Which rows stands in the result, not here."""
-
-    tables: tuple[str, ...]
-    """`schema.table (rows in sources / rows in target)`."""
-
-    code: ClassVar[str] = "DM-7201"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target differs from its sources in: {tables}."
-    hint: ClassVar[str] = "If nobody wrote meanwhile and all changes had arrived, see the run's result for the rows."
-
-
-@dataclass(eq=False)
-class TargetTableMissing(DmError):
-    """There is nothing to compare with."""
-
-    target: str
-
-    code: ClassVar[str] = "DM-7202"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target table {target} does not exist."
-    hint: ClassVar[str] = "Run the full migration first."
 
 
 class Runs(Protocol):

@@ -216,5 +216,5 @@ def test_a_compressed_statement_that_changes_rows_stops(mariadb_source: Server, 
         run(connection, name, "SET SESSION binlog_format = STATEMENT", "INSERT INTO t VALUES (1, 'compressed')")
     hi = here(connection)
     assert "MARIADB_QUERY_COMPRESSED" in {one.name for one in events_between(mariadb_source, lo, hi)}
-    with pytest.raises(StatementDml, match="compressed"):
+    with pytest.raises(StatementDml, match="INSERT INTO t"):
         list(plans(mariadb_source, lo, hi))

@@ -1,20 +1,28 @@
 """What servers say about the session of a statement, and by which number they mean which charset."""
 
-from typing import Any
+import re
 
+import pymysql
 import pytest
 
 from airflow_provider_dm.engine.binlog import events as codes
-from airflow_provider_dm.engine.binlog.client_charsets import ASCII_IDS, LATIN1_IDS, SWE7_IDS, UTF8_IDS
+from airflow_provider_dm.engine.binlog.client_charsets import (
+    CLIENT_CHARSETS,
+    SWE7_IDS,
+    UNSURE,
+    UTF8_IDS,
+    ClientCharset,
+)
 from airflow_provider_dm.engine.binlog.planner import DdlStatement
 from airflow_provider_dm.engine.binlog.query_event import query_of
 from airflow_provider_dm.engine.binlog.session_variables import NO_FOREIGN_KEY_CHECKS, RELAXED_UNIQUE_CHECKS
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.sql_tokens import Unreadable, tokens
 from testbed import Server
 from tests.integration.binlog.reading import FreshSchema, here, session
 from tests.integration.binlog.walking import events_between, plans, run
 
-IDS = {"utf8mb3": UTF8_IDS, "utf8mb4": UTF8_IDS, "latin1": LATIN1_IDS, "ascii": ASCII_IDS, "swe7": SWE7_IDS}
+IDS = {"utf8mb3": UTF8_IDS, "utf8mb4": UTF8_IDS, "swe7": SWE7_IDS, **{one.name: one.ids for one in CLIENT_CHARSETS}}
 
 
 def charset_of_every_id(server: Server) -> dict[int, str]:
@@ -35,6 +43,7 @@ def check_ids(server: Server) -> None:
         if (number in kind) != (kind is IDS.get(name))
     }
     assert wrong == {}
+    assert {name for name in listed.values() if name not in IDS} == {"ucs2", "utf16", "utf16le", "utf32"}, "no clients'"
 
 
 def test_every_collation_id_of_the_server_is_of_the_charset_that_we_take_it_for(source: Server) -> None:
@@ -138,35 +147,93 @@ def test_collations_by_charset_stand_before_the_client_s_charset(
     assert created.session.default_collations == ((8, 47),)
     assert created.session.charsets is not None
     assert created.session.charsets[0] == 28
-    assert created.undecoded is not None, "and not UTF-8 by mistake"
+    assert created.sql == "CREATE TABLE t (a VARCHAR(3) CHARACTER SET latin1 COMMENT '中')"
 
 
-TEXTS: list[tuple[str, str, str | None]] = [
-    ("utf8mb4", "utf8mb4_bin", "CREATE TABLE t (a INT COMMENT 'é中😀')"),
-    ("utf8mb4", "utf8mb4_unicode_520_ci", "CREATE TABLE t (a INT COMMENT 'é中😀')"),
-    ("utf8mb3", "utf8mb3_general_ci", "CREATE TABLE t (a INT COMMENT 'é中')"),
-    ("latin1", "latin1_german2_ci", "CREATE TABLE t (a INT COMMENT 'é€')"),
-    ("gbk", "gbk_chinese_ci", None),
-    ("sjis", "sjis_japanese_ci", None),
-    ("cp1251", "cp1251_general_ci", None),
+TEXTS: list[tuple[str, str, str, str]] = [
+    ("utf8mb4", "utf8mb4_bin", "utf-8", "é中😀"),
+    ("utf8mb4", "utf8mb4_unicode_520_ci", "utf-8", "é中😀"),
+    ("utf8mb3", "utf8mb3_general_ci", "utf-8", "é中"),
+    ("latin1", "latin1_german2_ci", "cp1252", "é€"),
+    ("gbk", "gbk_chinese_ci", "gbk", "表乗"),
+    ("big5", "big5_chinese_ci", "big5", "功許"),
+    ("sjis", "sjis_japanese_ci", "shift-jis", "表ｶ"),
+    ("cp932", "cp932_japanese_ci", "cp932", "表①"),
+    ("ujis", "ujis_japanese_ci", "euc-jp", "表"),
+    ("euckr", "euckr_korean_ci", "cp949", "똠하"),
+    ("cp1251", "cp1251_general_ci", "cp1251", "Ж"),
+    ("greek", "greek_general_ci", "iso8859-7", "α"),
 ]
 
 
-@pytest.mark.parametrize(("charset", "collation", "text"), TEXTS, ids=lambda value: str(value)[:12])
-def test_a_statement_is_text_in_four_charsets_and_bytes_in_the_others(
-    source: Server, fresh_schema: FreshSchema, charset: str, collation: str, text: str | None
+@pytest.mark.parametrize(("charset", "collation", "codec", "text"), TEXTS, ids=lambda value: str(value)[:12])
+def test_a_statement_is_text_in_the_charset_of_its_client(
+    source: Server, fresh_schema: FreshSchema, charset: str, collation: str, codec: str, text: str
 ) -> None:
-    python: Any = {"utf8mb4": "utf-8", "utf8mb3": "utf-8", "latin1": "cp1252", "sjis": "shift-jis"}.get(
-        charset, charset
-    )
-    sql = text or {"cp1251": "CREATE TABLE t (a INT COMMENT 'Ж')"}.get(charset, "CREATE TABLE t (a INT COMMENT '表')")
-    (created,) = statements(
-        source, fresh_schema(source), f"SET NAMES {charset} COLLATE {collation}", sql.encode(python)
-    )
-    if text is None:
-        assert created.undecoded == sql.encode(python)
-    else:
-        assert (created.sql, created.undecoded) == (text, None)
+    schema = fresh_schema(source)
+    name = text.replace("😀", "")  # names are utf8mb3
+    sql = f"CREATE TABLE `{name}` (a INT COMMENT '{text}')"
+    (created,) = statements(source, schema, f"SET NAMES {charset} COLLATE {collation}", sql.encode(codec))
+    assert (created.sql, created.undecoded) == (sql, None)
+    assert source.sql(f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}'") == [(name,)]
+
+
+def test_a_table_made_from_a_query_is_written_in_utf8_whatever_the_client_speaks(
+    source: Server, fresh_schema: FreshSchema
+) -> None:
+    sql = "CREATE TABLE `表` AS SELECT 1 AS a"
+    (created,) = statements(source, fresh_schema(source), "SET NAMES gbk", sql.encode("gbk"))
+    assert created.session.charsets is not None
+    assert created.session.charsets[0] == 28
+    assert created.undecoded is not None
+    assert "`表`" in created.undecoded.decode("utf-8")
+
+
+SEVERAL_BYTES = [one.name for one in CLIENT_CHARSETS if one.characters]
+
+
+@pytest.mark.parametrize("charset", [one for one in CLIENT_CHARSETS if one.name != "binary"], ids=lambda one: one.name)
+def test_every_character_is_the_servers_or_unsure(
+    source: Server, fresh_schema: FreshSchema, charset: ClientCharset
+) -> None:
+    if not source.sql("SELECT 1 FROM information_schema.character_sets WHERE character_set_name = %s", [charset.name]):
+        assert (source.flavour, charset.name) == ("mariadb", "gb18030")
+        return
+    one = re.compile(charset.characters or rb"[\x80-\xff]")
+    candidates = [bytes([code]) for code in range(0x80, 0x100)]
+    if charset.characters:
+        candidates += [bytes([lead, trail]) for lead in range(0x80, 0x100) for trail in range(0x30, 0x100)]
+        candidates += [bytes([0x8F, lead, trail]) for lead in range(0xA1, 0xFF) for trail in range(0xA1, 0xFF)]
+        candidates = [code for code in candidates if len(code) == 1 or one.fullmatch(code)]
+    ours = {code: charset.text(code) for code in candidates}
+    schema = fresh_schema(source)
+    values = ",".join(f"(x'{code.hex()}')" for code, text in ours.items() if text != UNSURE)
+    if values:
+        source.sql(f"CREATE TABLE `{schema}`.t (b VARBINARY(8)); INSERT INTO `{schema}`.t VALUES {values}")
+        converted = f"CAST(CONVERT(CONVERT(b USING {charset.name}) USING utf8mb4) AS BINARY)"
+        for code, theirs in source.sql(f"SELECT b, {converted} FROM `{schema}`.t"):
+            assert theirs.decode() == ours[code], code.hex()
+
+
+@pytest.mark.parametrize("charset", SEVERAL_BYTES)
+def test_a_backslash_is_a_part_of_a_character_where_the_server_takes_it_for_one(source: Server, charset: str) -> None:
+    if (source.flavour, charset) == ("mariadb", "gb18030"):
+        return
+    (ours,) = [one for one in CLIENT_CHARSETS if one.name == charset]
+    with source.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SET NAMES {charset}")
+        for lead in range(0x80, 0x100):
+            sql = b"DO '" + bytes([lead]) + b"\\' '"
+            try:
+                cursor.execute(sql)
+                closed = True
+            except pymysql.err.ProgrammingError:
+                closed = False  # the backslash belongs to the character, so the second string is open
+            if closed:
+                assert [token.text for token in tokens(ours.text(sql), 0)] == ["DO", "''"], hex(lead)
+            else:
+                with pytest.raises(Unreadable):
+                    list(tokens(ours.text(sql), 0))
 
 
 def test_text_under_a_collation_whose_id_is_beyond_a_byte(source: Server, fresh_schema: FreshSchema) -> None:

@@ -18,8 +18,8 @@ from testbed import Server
 from testbed.equality import Comparison, Place, Report, compare
 
 
-def endpoint_spec(name: str, server: Server) -> EndpointSpec:
-    return EndpointSpec(name=name, host=server.host, port=server.port, user=server.user)
+def endpoint_spec(name: str, server: Server, session: Mapping[str, str] | None = None) -> EndpointSpec:
+    return EndpointSpec(name=name, host=server.host, port=server.port, user=server.user, session=dict(session or {}))
 
 
 def endpoint(name: str, server: Server) -> Endpoint:
@@ -36,6 +36,8 @@ class Migration:
     meta_schema: str
     task: Mapping[str, Any] = field(default_factory=dict)
     instance: Mapping[str, Any] = field(default_factory=dict)
+    session: Mapping[str, str] = field(default_factory=dict)
+    """DM's `target-database.session`."""
     relay_dir: str = "/nonexistent"
     run: Callable[[Any, Sequence[Any]], Any] = field(default_factory=lambda: LocalRunner(2).run)
 
@@ -63,16 +65,16 @@ class Migration:
                 )
                 for name, server in self.sources.items()
             ),
-            target=endpoint_spec("target", self.target),
+            target=endpoint_spec("target", self.target, self.session),
             meta_url=SecretRef(env="UNUSED"),
             holder=HolderSpec(identity="test", attempt="1", host="here"),
         )
 
     def claim(self) -> dict[str, int]:
         """A new generation for every source, as the app takes it."""
-        target = endpoint("target", self.target)
+        target = self.spec.target.resolve()
         connection = target_connection(target)
-        ensure_meta_tables(connection, self.meta_schema)
+        ensure_meta_tables(target, self.meta_schema)
         claimed = {}
         for name in self.sources:
             claimed[name] = current_generation(connection, self.meta_schema, "test", name) + 1

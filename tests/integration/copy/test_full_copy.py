@@ -6,7 +6,7 @@ from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.begin import RelayNotRunning, wait_for_relay
 from airflow_provider_dm.engine.copy.design import TargetKeyNotKept, TargetNotEmpty
 from airflow_provider_dm.engine.copy.target_ddl import CannotCreateTarget
-from airflow_provider_dm.engine.copy.writing import DuplicateDuringCopy
+from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.reading.survey import EngineNotTransactional, NoTablesSelected
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
@@ -105,14 +105,48 @@ def test_shards_of_two_sources_merge_into_a_table_that_is_created(
 
 
 def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
-    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+    mariadb_source: Server, target: Server, fresh_schema: FreshSchema
 ) -> None:
     schema = fresh_schema(mariadb_source)
     for shard in ("t_0", "t_1"):
         mariadb_source.sql(
-            f"CREATE TABLE {shard} (id INT PRIMARY KEY, v CHAR(3)); INSERT INTO {shard} VALUES (1, '{shard}')",
+            f"CREATE TABLE {shard} (id INT PRIMARY KEY, v CHAR(3));"
+            f"INSERT INTO {shard} VALUES (1, '{shard}'), (1{shard[-1]}, 'own')",
             database=schema,
         )
+    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
+    migration = Migration(
+        target,
+        {"one": mariadb_source},
+        {"one": [schema]},
+        f"{schema}_meta",
+        task={"routes": {"merge": route}},
+        instance={"route-rules": ["merge"]},
+    )
+
+    with pytest.raises(RowsCollide):
+        migration.go()
+    with pytest.raises(RowsCollide) as caught:  # it goes on to say so
+        migration.go()
+
+    assert {caught.value.table, caught.value.other_table} == {f"{schema}.t_0", f"{schema}.t_1"}
+    assert (caught.value.key, caught.value.values) == ("PRIMARY", ("(1)",))
+    assert [row[0] for row in target.sql("SELECT id FROM t ORDER BY id", database=schema)] == [1, 10, 11]
+
+
+def test_many_rows_that_collide_stop_at_once(
+    mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when both shards count from 1: the copy does not go on to the end."""
+    schema = fresh_schema(mariadb_source)
+    for shard in ("t_0", "t_1"):
+        mariadb_source.sql(
+            f"CREATE TABLE {shard} (id INT PRIMARY KEY AUTO_INCREMENT, v CHAR(3));"
+            f"INSERT INTO {shard} (v) SELECT 'x' FROM seq_1_to_6000",
+            database=schema,
+        )
+    monkeypatch.setattr(page, "MOST_ROWS", 600)
+    monkeypatch.setattr(page, "FIRST_ROWS", 600)
     route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
     migration = Migration(
         mysql_target,
@@ -123,18 +157,17 @@ def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
         instance={"route-rules": ["merge"]},
     )
 
-    with pytest.raises(DuplicateDuringCopy) as caught:
+    with pytest.raises(RowsCollide):
         migration.go()
 
-    assert {f"one:{caught.value.table}", *caught.value.siblings} == {f"one:{schema}.t_0", f"one:{schema}.t_1"}
-    assert "t_0" in str(caught.value)
-    assert len(mysql_target.sql("SELECT * FROM t", database=schema)) == 1
+    ((waiting,),) = mysql_target.sql("SELECT COUNT(*) FROM dm_contested_row", database=f"{schema}_meta")
+    assert 0 < waiting <= 1000
 
 
-def test_shards_that_share_a_key_stop_beside_a_further_unique_key(
+def test_sources_that_share_a_key_stop_beside_a_further_unique_key(
     mariadb_source: Server, mysql_source: Server, target: Server, fresh_schema: FreshSchema
 ) -> None:
-    """Such tables are written with REPLACE, which would take the other shard's row away without a word."""
+    """Where such a table has one owner it is written with REPLACE, which would take the other one's row away."""
     schema = fresh_schema(mariadb_source, mysql_source)
     for server, name in ((mariadb_source, "a"), (mysql_source, "b")):
         server.sql(
@@ -146,12 +179,80 @@ def test_shards_that_share_a_key_stop_beside_a_further_unique_key(
         target, {"one": mariadb_source, "two": mysql_source}, {"one": [schema], "two": [schema]}, f"{schema}_meta"
     )
 
-    for _ in range(3):
-        with pytest.raises(DuplicateDuringCopy):
-            migration.go()
+    with pytest.raises(RowsCollide):
+        migration.go()
 
-    rows = target.sql("SELECT id, u FROM t ORDER BY id", database=schema)
-    assert rows in ([(1, "a1"), (2, "a2")], [(1, "b1"), (2, "b2")])
+    rows = dict(target.sql("SELECT id, u FROM t ORDER BY id", database=schema))
+    assert (rows[1], rows[2]) in [(f"{one}1", f"{two}2") for one in "ab" for two in "ab"]
+
+
+def test_sources_that_share_only_a_further_unique_value_stop(
+    mariadb_source: Server, mysql_source: Server, target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mariadb_source, mysql_source)
+    for server, first in ((mariadb_source, 1), (mysql_source, 11)):
+        server.sql(
+            "CREATE TABLE t (id INT PRIMARY KEY, u VARCHAR(80) NOT NULL, UNIQUE KEY u (u)) COLLATE utf8mb4_bin;"
+            f"INSERT INTO t VALUES ({first}, REPEAT('same', 20)), ({first + 1}, '{first}')",
+            database=schema,
+        )
+    migration = Migration(
+        target, {"one": mariadb_source, "two": mysql_source}, {"one": [schema], "two": [schema]}, f"{schema}_meta"
+    )
+
+    with pytest.raises(RowsCollide) as caught:
+        migration.go()
+
+    assert (caught.value.key, caught.value.columns) == ("u", ("u",))
+    assert caught.value.values == (f"({'same' * 15}\u2026)",)
+    assert len(target.sql("SELECT * FROM t", database=schema)) == 3
+
+
+def test_keys_that_only_the_targets_collation_takes_for_one_stop(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mysql_source, mariadb_target)
+    mysql_source.sql(
+        "CREATE TABLE t (c VARCHAR(9) COLLATE utf8mb4_bin PRIMARY KEY); INSERT INTO t VALUES ('abc'), ('ABC')",
+        database=schema,
+    )
+    mysql_source.sql(
+        "CREATE TABLE t_1 (c VARCHAR(9) COLLATE utf8mb4_bin PRIMARY KEY); INSERT INTO t_1 VALUES ('x')", database=schema
+    )
+    mariadb_target.sql("CREATE TABLE t (c VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY)", database=schema)
+    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
+    migration = Migration(
+        mariadb_target,
+        {"one": mysql_source},
+        {"one": [schema]},
+        f"{schema}_meta",
+        task={"routes": {"merge": route}},
+        instance={"route-rules": ["merge"]},
+    )
+
+    with pytest.raises(RowsCollide) as caught:
+        migration.go()
+
+    assert (caught.value.table, caught.value.other_table) == (f"{schema}.t", f"{schema}.t")
+
+
+def test_shards_that_may_overwrite_each_other_do(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mysql_source)
+    for shard in ("t_0", "t_1"):
+        mysql_source.sql(f"CREATE TABLE {shard} (id INT PRIMARY KEY); INSERT INTO {shard} VALUES (1)", database=schema)
+    route = {"schema-pattern": schema, "table-pattern": "t_*", "target-schema": schema, "target-table": "t"}
+    Migration(
+        mariadb_target,
+        {"one": mysql_source},
+        {"one": [schema]},
+        f"{schema}_meta",
+        task={"routes": {"merge": route}},
+        instance={"route-rules": ["merge"], "loader": {"on-duplicate-logical": "replace"}},
+    ).finish()
+
+    assert mariadb_target.sql("SELECT * FROM t", database=schema) == [(1,)]
 
 
 @pytest.mark.parametrize("target_keys", ["PRIMARY KEY (id), UNIQUE KEY u (u)", "PRIMARY KEY (u)"])

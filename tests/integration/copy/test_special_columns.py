@@ -148,3 +148,18 @@ def test_what_mysql_does_not_have_is_refused(
     mariadb_source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {column})", database=schema)
     with pytest.raises(CannotCreateTarget):
         Migration(mysql_target, {"one": mariadb_source}, {"one": [schema]}, f"{schema}_meta").go()
+
+
+def test_floats_without_decimals_are_copied(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    """FLOAT(M,0): a limit of no digits behind the point is not no limit."""
+    schema = fresh_schema(source)
+    source.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, f FLOAT(5,0), d DOUBLE(12,0) UNSIGNED, z FLOAT(6,2) ZEROFILL);"
+        "INSERT INTO t VALUES (1, 99999, 999999999999, 1.25), (2, -1.6, 0.4, 0), (3, NULL, NULL, NULL)",
+        database=schema,
+    )
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration.finish()
+    shown = "SELECT id, f, d, z FROM t ORDER BY id"
+    assert target.sql(shown, database=schema) == source.sql(shown, database=schema)
+    assert verified(migration)["verified"]

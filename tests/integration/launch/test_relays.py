@@ -65,21 +65,27 @@ def test_a_killed_relay_comes_back_and_ends_with_the_block(source: Server, tmp_p
             os.kill(second.pid, 0)
 
 
-def test_a_shared_directory_is_left_to_the_relay_that_has_it(
+def test_a_shared_directory_is_left_to_the_relay_that_has_it_until_it_ends(
     mariadb_source: Server, tmp_path: Path, url: Secret
 ) -> None:
     shared = upstream(mariadb_source, tmp_path, enable_relay=True)
-    with MetaStore.open(url) as store, Relays([shared], meta_url=url, log_dir=tmp_path / "a"):
+    with MetaStore.open(url) as store, Relays([shared], meta_url=url, log_dir=tmp_path / "a") as first:
         eventually(lambda: caught_up(store) is not None)
         owner = caught_up(store)
         assert owner is not None
         with Relays([shared], meta_url=url, log_dir=tmp_path / "b") as second:
-            eventually(lambda: "DM-4005" in (tmp_path / "b" / "relay-one.log").read_text())
             time.sleep(1.5)
 
             assert second.error is None
             assert (now := caught_up(store)) is not None
             assert now.pid == owner.pid
+            assert not (tmp_path / "b").exists(), "no process was started beside it"
+
+            assert owner.pid is not None
+            first.__exit__(None, None, None)
+
+            eventually(lambda: (now := caught_up(store)) is not None and now.pid not in (None, owner.pid))
+            assert second.error is None
 
 
 def test_a_refused_login_is_an_error_and_not_a_loop(mariadb_source: Server, tmp_path: Path, url: Secret) -> None:

@@ -1,5 +1,6 @@
 """The precheck on real servers: nothing to complain about, and each complaint with its remedy."""
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -8,9 +9,16 @@ import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
+from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask, note_location
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 
@@ -156,6 +164,79 @@ def test_incremental_needs_the_target_tables_and_its_start(
 
     assert "does not exist" in result(report, "table_creation", "target", State.FAIL).message
     assert "999999" in result(report, "meta_position", state=State.FAIL).message
+
+
+def incremental(source: Server, target: Server, schema: str, meta: dict[str, Any] | None, **config: Any) -> CheckResult:
+    """What the precheck says of the place that an incremental task reads from."""
+    instance = {"source-id": "one", "block-allow-list": "ba", **({"meta": meta} if meta else {})}
+    task = {"task-mode": "incremental", "meta-schema": f"{schema}_meta", "mysql-instances": [instance]}
+    return result(check(source, target, [schema], task=task, config=config), "meta_position")
+
+
+def location_of(server: Server) -> Location:
+    with connected(Endpoint("one", server.host, server.port, "root")) as connection:
+        return current_location(connection)
+
+
+def test_a_place_that_cannot_be_is_told(source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
+    schema, here = fresh_schema(source), location_of(source)
+
+    behind = incremental(
+        source, mysql_target, schema, {"binlog-name": here.file, "binlog-pos": here.position + 1_000_000}
+    )
+    none = incremental(source, mysql_target, schema, None)
+    good = incremental(source, mysql_target, schema, {"binlog-name": here.file, "binlog-pos": here.position})
+
+    assert (behind.state, none.state, good.state) == (State.FAIL, State.FAIL, State.OK)
+    assert "that file ends at" in behind.message
+    assert "neither a checkpoint nor `meta`" in none.message
+    assert "binlog-name" in none.remedy
+
+
+def test_a_task_with_a_checkpoint_is_asked_for_that_and_not_for_its_start(
+    source: Server, target: Server, start_own: StartServers, fresh_schema: FreshSchema
+) -> None:
+    """The source has purged the start since; it says so only of what is needed still."""
+    own, other = start_own(ServerSpec("own", source.flavour), ServerSpec("other", source.flavour))
+    schema = fresh_schema(own, target)
+    start = location_of(own)
+    own.sql("FLUSH BINARY LOGS")
+    there = location_of(own)
+    checkpoint(target, schema, start, there)
+    purge(own, there.file)
+    meta = {"binlog-name": start.file, "binlog-pos": start.position}
+
+    first = incremental(own, target, schema, meta)
+    without = incremental(own, target, schema, None)
+    moved = incremental(other, target, schema, meta)
+    followed = incremental(other, target, schema, meta, **{"enable-gtid": True})
+    own.sql("FLUSH BINARY LOGS")
+    purge(own, location_of(own).file)
+    second = incremental(own, target, schema, meta)
+
+    assert (first.state, without.state) == (State.OK, State.OK)
+    assert f"goes on from {there}" in first.message
+    assert (moved.state, followed.state) == (State.FAIL, State.OK)
+    assert second.state is State.WARN
+    assert f"goes on from {there}, which the source has purged" in second.message
+
+
+def checkpoint(target: Server, schema: str, start: Location, here: Location) -> None:
+    """What a sync leaves in the target that began at `start` and has come to `here`."""
+    endpoint = Endpoint("target", target.host, target.port, "root")
+    where = (f"{schema}_meta", "test", "one")
+    ensure_meta_tables(endpoint, where[0])
+    claim_generation(endpoint, *where, 1)
+    run_transaction(endpoint, lambda tx: begin_subtask(tx, *where, generation=1, unit=UNIT_SYNC, start=start))
+    run_transaction(endpoint, lambda tx: note_location(tx, *where, generation=1, location=here))
+
+
+def purge(server: Server, until: str) -> None:
+    """The source forgets its files before this one, which MariaDB does once it has written a checkpoint."""
+    deadline = time.monotonic() + 60
+    while server.sql("SHOW BINARY LOGS")[0][0] != until:
+        assert time.monotonic() < deadline, "it is not purged"
+        server.sql(f"PURGE BINARY LOGS TO '{until}'")
 
 
 def test_ignored_items_are_left_out(mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:

@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from testbed import Server
+from tests.far_away import port_to
 
 META_VARIABLE, PASSWORD_VARIABLE = "DM_TEST_META_URL", "DM_TEST_PASSWORD"
 FINISH_SECONDS = 60
@@ -51,7 +52,7 @@ class RelayKit:
     @property
     def endpoint(self) -> EndpointSpec:
         server = self.server
-        return EndpointSpec(name=self.source_id, host=server.host, port=server.port, user=server.user)
+        return EndpointSpec(name=self.source_id, host=server.host, port=port_to(server), user=server.user)
 
     def spec(self, until: str = "stopped", endpoint: EndpointSpec | None = None, **config: object) -> RelaySpec:
         options = {"source_id": self.source_id, "relay_binlog_name": self.first_file, "checker": IMPATIENT, **config}

@@ -92,13 +92,13 @@ def test_the_upstream_restarts_and_crashes(kit: RelayKit, source: Server, fresh_
     schema = fresh_schema(source)
     with load_on(source, schema, seed=2):
         relay = kit.start()
-        time.sleep(2)
+        wait_until_pulled(kit, kit.first_file)  # one that never saw its upstream gives up soon
         source.restart()
-        time.sleep(1.5)
+        wait_until_pulled(kit, kit.upstream().file)
         source.kill()
-        time.sleep(0.5)
+        wait_for(lambda: kit.status().error is not None, 60)
         source.start()
-        time.sleep(1)
+        wait_until_pulled(kit, kit.upstream().file)
     assert relay.alive(), kit.log()
     assert relay.stop() == 143
     kit.catch_up()
@@ -176,6 +176,16 @@ def test_an_encrypted_binlog_is_pulled_decrypted(start_own: StartServers, kit_of
     once, often = ([path.read_bytes() for path in sorted(one.root.glob("*/mysql-bin.*"))] for one in (other, kit))
     assert once == often
     assert [len(data) for data in often] == [size for _, size, *_ in own.sql("SHOW BINARY LOGS")]
+
+
+def wait_until_pulled(kit: RelayKit, file: str) -> None:
+    """Until the relay says that it writes this file, or a later one."""
+
+    def has_come() -> bool:
+        status = kit.store.relay_status(kit.source_id)
+        return status is not None and status.relay is not None and status.relay.file >= file
+
+    wait_for(has_come, 60)
 
 
 def _moved(events: bytes, distance: int) -> bytes:

@@ -47,8 +47,8 @@ def test_an_index_over_an_expression_is_marked(mysql_source: Server, fresh_schem
     connection = session(mysql_source)
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {name.quoted()} (id INT, v INT, UNIQUE KEY f (id, (v + 1)))")
-    (key,) = read_tables(connection, [name])[name].unique_keys
-    assert (key.expression, key.columns) == (True, ("id",))
+    keys = read_tables(connection, [name])[name].unique_keys
+    assert [key.columns for key in keys if key.expression] == [("id",)]
 
 
 def test_strange_names_and_views(source: Server, fresh_schema: FreshSchema) -> None:

@@ -32,6 +32,7 @@ from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.session import close_target, target_connection
 from testbed import Server
 from tests.conftest import FreshSchema
+from tests.far_away import port_to
 from tests.spark_fixtures import spark  # noqa: F401 (a fixture)
 
 META_VARIABLE = "DM_TEST_META_URL"
@@ -102,7 +103,8 @@ class SyncKit:
         return JobSpec.model_validate(fields | changes)
 
     def endpoint(self, server: Server, name: str) -> EndpointSpec:
-        return EndpointSpec(name=name, host=server.host, port=server.port, user=server.user)
+        port = port_to(server) if name == SOURCE_ID else server.port
+        return EndpointSpec(name=name, host=server.host, port=port, user=server.user)
 
     def source_spec(self) -> SourceSpec:
         config = SourceConfig.model_validate({"source_id": SOURCE_ID, "relay_binlog_name": self.first_file})
@@ -148,10 +150,8 @@ class SyncKit:
     def begin(self, start: Location | None = None) -> None:
         """The subtask's rows, without a change applied: from `start`, or from the end of the upstream's log."""
         self.pull()
-        spec = self.spec(start=start)
-        if start is not None:
-            spec = spec.model_copy(update={"until": str(start)})
-        self.run(spec)
+        start = start or self.upstream()
+        self.run(self.spec(str(start), start))
 
     def sync(
         self,
@@ -176,7 +176,7 @@ class SyncKit:
         """Claim and sync, as the app does."""
         endpoint = spec.target.resolve()
         connection = target_connection(endpoint)
-        ensure_meta_tables(connection, self.meta_schema)
+        ensure_meta_tables(endpoint, self.meta_schema)
         known = current_generation(connection, self.meta_schema, "test", SOURCE_ID)
         lease = self.store.acquire_lease(
             "test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=known

@@ -22,6 +22,7 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Server
 from testbed.equality import Comparison, Place, compare
+from tests.far_away import port_to
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions, rows_of
 
 
@@ -63,7 +64,7 @@ class Address:
                     if self.server is None:
                         ours.close()
                         continue
-                    theirs = socket.create_connection((self.server.host, self.server.port))
+                    theirs = socket.create_connection((self.server.host, port_to(self.server)))
                     self._open += [ours, theirs]
                     for pair in ((ours, theirs), (theirs, ours)):
                         threading.Thread(target=_pump, args=pair, daemon=True).start()

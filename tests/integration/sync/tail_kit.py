@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -43,6 +44,8 @@ class TailKit(SyncKit):
 
     limit: int = MIB
     shared: bool = False
+    until: Location | None = None
+    """Where the run ends that the private log is pulled for."""
     progress: SyncProgress = field(default_factory=SyncProgress)
     elsewhere: Server | None = None
     """Another server that answers at the source's address."""
@@ -69,7 +72,7 @@ class TailKit(SyncKit):
             return
         spec = RelaySpec(
             source=self.source_spec(),
-            spool=None if self.shared else SpoolSpec(task="test", limit_bytes=self.limit),
+            spool=None if self.shared else SpoolSpec(task="test", limit_bytes=self.limit, until=self.until),
             meta_url=SecretRef(env=META_VARIABLE),
             launcher_pid=os.getpid(),
         )

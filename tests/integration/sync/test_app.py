@@ -3,117 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from airflow_provider_dm.engine.config.job import JobSpec
-from airflow_provider_dm.engine.meta.model import Run, Stage
+from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.target.generation import claim_generation
+from tests.integration.sync.app_process import AppProcess, until
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions
 
-REPOSITORY = Path(__file__).parents[3]
-APP = REPOSITORY / "spark_apps" / "incremental_sync.py"
-START_SECONDS = 90
-
 pytestmark = pytest.mark.spark
-
-
-class AppProcess:
-    """One run of the app in a session of its own, so that nothing of it is left."""
-
-    def __init__(self, kit: SyncKit, spec: JobSpec) -> None:
-        self.kit, self.spec = kit, spec
-        path = kit.folder / f"{spec.run_id}.json"
-        spec.write(path)
-        self.log = kit.folder / f"{spec.run_id}.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, str(APP), str(path)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=kit.folder,
-                start_new_session=True,
-            )
-
-    def ends(self, seconds: float = START_SECONDS) -> int:
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running:\n{self.text()[-4000:]}") from None
-
-    def kill(self) -> None:
-        """Driver, JVM and workers at once."""
-        for pid in [*descendants(self.process.pid), self.process.pid]:
-            kill(pid)
-        self.process.wait()
-
-    def kill_a_worker(self) -> None:
-        """A Python worker. Not the daemon that they are forked from: its orphans would go on working."""
-        until(lambda: bool(self.workers()), self)
-        for worker in self.workers()[:1]:
-            kill(worker)
-
-    def workers(self) -> list[int]:
-        daemons = [pid for pid in descendants(self.process.pid) if "pyspark.daemon" in command(pid)]
-        return [worker for daemon in daemons for worker in descendants(daemon)]
-
-    def run(self) -> Run:
-        run = self.kit.store.get_run(self.spec.run_id)
-        assert run is not None, self.text()[-4000:]
-        return run
-
-    def text(self) -> str:
-        return self.log.read_text(errors="replace")
-
-    def applied(self) -> int:
-        run = self.kit.store.get_run(self.spec.run_id)
-        return int(run.progress.get("s1", {}).get("changes_applied", 0)) if run else 0
-
-
-def kill(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def descendants(pid: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = stat.read_text()
-        except OSError:
-            continue
-        children.setdefault(int(text.rsplit(")", 1)[1].split()[1]), []).append(int(stat.parent.name))
-    found, todo = [], [pid]
-    while todo:
-        todo += (mine := children.get(todo.pop(), []))
-        found += mine
-    return found
-
-
-def until(condition: Callable[[], bool], app: AppProcess, seconds: float = START_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, app.text()[-4000:]
-        assert app.process.poll() is None, app.text()[-4000:]
-        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -121,7 +26,7 @@ def launch(one_kit: SyncKit) -> Iterator[Callable[[JobSpec], AppProcess]]:
     started: list[AppProcess] = []
 
     def start(spec: JobSpec) -> AppProcess:
-        started.append(AppProcess(one_kit, spec))
+        started.append(AppProcess(one_kit.folder, one_kit.store, spec))
         return started[-1]
 
     yield start

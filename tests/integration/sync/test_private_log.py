@@ -103,6 +103,27 @@ def test_a_transaction_larger_than_the_limit_at_the_start_of_everything(kit: Tai
     assert kit.differences() == []
 
 
+def test_nothing_is_pulled_far_behind_the_end_of_a_run(kit: TailKit) -> None:
+    """With `--until FILE:POSITION`: what comes then is for a run that wants it."""
+    kit.limit = 64 * MIB
+    kit.create_wide()
+    kit.begin()
+    kit.fill(0, 10)
+    kit.relays.pop().stop()
+    kit.until = kit.upstream()
+    kit.fill(1000, 12_000)
+    far = kit.upstream()
+    assert kit.sync(until=str(kit.until)).finished
+    wait_for(lambda: kit.relay_status().stage is Stage.RUNNING and kit.relay_status().relay is not None)
+    wait_for(lambda: kit.dumps() == 0)
+    assert sum(kit.held().values()) < kit.until.position + 4 * MIB < far.position, "and what one receive brings"
+    assert kit.relay_status().error is None
+    kit.relays.pop().stop()
+    kit.until = None
+    assert kit.sync().finished
+    assert kit.differences() == []
+
+
 class Strike(DmError):
     """A task that fails in the middle of its work."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+from dataclasses import replace
 
 import pytest
 
 from airflow_provider_dm.engine.config.rule_models import TablePattern
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
+from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync import apply
 from airflow_provider_dm.engine.sync.apply import MissingRow
@@ -24,6 +27,11 @@ from airflow_provider_dm.engine.target.generation import Fenced, claim_generatio
 from airflow_provider_dm.engine.target.session import execute
 from airflow_provider_dm.engine.target.statements import Statement
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions
+
+WGS_84 = (
+    'GEOGCS["x",DATUM["World Geodetic System 1984",SPHEROID["WGS 84",6378137,298.257223563]],PRIMEM["Greenwich",0],'
+    'UNIT["degree",0.017453292519943278],AXIS["Lat",NORTH],AXIS["Lon",EAST]]'
+)
 
 
 def test_a_random_workload_arrives(kit: SyncKit) -> None:
@@ -153,6 +161,41 @@ def test_ddl_of_the_task_stops_and_everything_before_it_is_applied(kit: SyncKit)
     assert kit.target.sql(f"SELECT id FROM `{kit.schema}`.plain ORDER BY id") == [(1,), (2,)]
 
 
+def test_ddl_that_is_none_of_ours_is_passed_over_whatever_it_is_written_in(kit: SyncKit) -> None:
+    """In ANSI quotes, by clients of other charsets, and what changed nothing."""
+    kit.create("plain")
+    kit.begin()
+    other = f"{kit.schema}_other"
+    kit.source.sql(f"CREATE DATABASE `{other}`")
+    kit.write("INSERT INTO plain VALUES (1, 'a')")
+    with kit.source.connect(database=other) as connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'")
+        cursor.execute(f'CREATE TABLE "{other}"."t" ("a" int COMMENT \'\\\')')
+        cursor.execute('DROP TABLE "t"')
+        for charset, codec, name in (("gbk", "gbk", "表乗"), ("big5", "big5", "功"), ("sjis", "shift-jis", "表")):
+            cursor.execute(f"SET NAMES {charset}")
+            for sql in (f"CREATE TABLE `{name}` (a int COMMENT '{name}')", f"ALTER TABLE `{name}` ADD b int"):
+                cursor.execute(sql.encode(codec))
+            cursor.execute(f'RENAME TABLE "{other}"."{name}" TO "{name}2"'.encode(codec))
+            cursor.execute(f"DROP TABLE `{name}2`".encode(codec))
+    with kit.source.connect(database=kit.schema) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE IF NOT EXISTS plain (other int)")
+        cursor.execute("DROP TABLE IF EXISTS nothing, nothing_more")
+        cursor.execute("SET sql_mode = 'ANSI_QUOTES'")
+        cursor.execute('DROP TABLE IF EXISTS "nothing"')
+        if kit.source.flavour == "mariadb":
+            cursor.execute("RENAME TABLE IF EXISTS nothing TO something")
+            cursor.execute("SET sql_mode = 'MSSQL'")
+            cursor.execute(f"CREATE TABLE [{other}].[t] (a int)")
+        else:
+            cursor.execute("ALTER INSTANCE ENABLE INNODB REDO_LOG")
+            cursor.execute("CREATE OR REPLACE SPATIAL REFERENCE SYSTEM 990001 NAME 'x' DEFINITION '" + WGS_84 + "'")
+    kit.write("INSERT INTO plain VALUES (2, 'b')")
+
+    assert kit.sync().finished
+    assert kit.differences() == []
+
+
 def test_a_newer_generation_fences(one_kit: SyncKit) -> None:
     one_kit.create("plain")
     one_kit.begin()
@@ -248,7 +291,7 @@ def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeyp
             raise Strike
         return execute(connection, statement)
 
-    monkeypatch.setattr(apply, "execute", fragile)
+    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=fragile))
     monkeypatch.setattr(apply, "BATCH_ROWS", 10)
     kit.create()
     kit.begin()
@@ -294,7 +337,7 @@ def test_rows_beside_a_statement_that_is_passed_over_are_applied(kit: SyncKit, m
             raise Strike
         return execute(connection, statement)
 
-    monkeypatch.setattr(apply, "execute", fragile)
+    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=fragile))
     monkeypatch.setattr(apply, "BATCH_ROWS", 1)
     goal = str(kit.upstream())
     with pytest.raises(Strike):
@@ -360,6 +403,23 @@ def test_the_same_on_spark(one_kit: SyncKit, spark: Runner) -> None:
 
 
 @pytest.mark.spark
+def test_a_worker_does_not_walk_its_modules_after_every_task(one_kit: SyncKit, spark: Runner) -> None:
+    """pyspark's daemon collects garbage after each; what is imported never is garbage."""
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+    one_kit.sync(spark)
+    spark.run(objects_to_walk, [0])  # imports this module
+
+    (walked,) = spark.run(objects_to_walk, [0])
+
+    assert walked < 10_000
+
+
+def objects_to_walk(_: int) -> int:
+    return len(gc.get_objects())
+
+
 def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: Runner) -> None:
     one_kit.create("plain")
     one_kit.begin()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.engine.errors import Reaction, reaction_of
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.sync import tail
 from airflow_provider_dm.engine.sync.fallback import NeitherServes
@@ -214,6 +215,8 @@ def test_the_upstream_has_purged_what_the_relay_log_has_lost(kit: TailKit) -> No
     error = both_fail(kit)
     assert "DM-4041" in error.local or "DM-4040" in error.local or "DM-3009" in error.local
     assert "DM-4022" in error.upstream
+    assert "the upstream still has" not in str(error), "as it has not"
+    assert "migrate in full again with another task" in error.workaround()
     assert lost in str(error)
     assert last in str(error)
 
@@ -234,4 +237,5 @@ def test_nobody_answers(kit: TailKit) -> None:
     with pytest.raises(NeitherServes) as caught:
         kit.run(spec.model_copy(update={"sources": (nowhere,)}))
     assert "DM-2001" in caught.value.upstream
-    assert caught.value.reported == {"Reaction": "retry"}
+    assert reaction_of(caught.value) is Reaction.RETRY
+    assert caught.value.workaround().startswith("The upstream may still have it. ")

@@ -7,7 +7,8 @@ import pytest
 
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify import verification
-from airflow_provider_dm.engine.verify.verification import TargetTableMissing, failure, verify
+from airflow_provider_dm.engine.verify.errors import TargetTableMissing
+from airflow_provider_dm.engine.verify.verification import failure, verify
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration

@@ -102,10 +102,10 @@ def test_a_temporary_table_does_not_hide_the_rows_and_statements_beside_it(tmp_p
 
 
 def test_a_statement_in_an_unreadable_charset_keeps_its_bytes(tmp_path: Path) -> None:
-    gbk = b"\x04" + (28).to_bytes(2, "little") * 3
+    to_come = b"\x04" + (9999).to_bytes(2, "little") * 3
     log = Log()
     start = log.gtid()
-    log.query("ALTER TABLE t COMMENT '中'".encode("gbk"), variables=gbk)
+    log.query("ALTER TABLE t COMMENT '中'".encode("gbk"), variables=to_come)
     ddl = plan([log.file(tmp_path)], Location(log.name, start))
     assert isinstance(ddl, DdlStatement)
     assert ddl.undecoded == "ALTER TABLE t COMMENT '中'".encode("gbk")

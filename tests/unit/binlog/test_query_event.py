@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.query_event import QueryEvent, Statement, kind_of, query_of
 from airflow_provider_dm.engine.binlog.session_variables import Session
@@ -74,20 +75,29 @@ def test_what_an_unknown_variable_may_hide_is_not_guessed() -> None:
     [
         (45, "é😀".encode(), "é😀"),
         (None, "é".encode(), "é"),
-        (45, b"\xff", None),
+        (45, b"a \xff", f"a {UNSURE}"),
         (255, "é😀".encode(), "é😀"),
         (2304, "é😀".encode(), "é😀"),
         (611, "é".encode(), "é"),
         (8, b"\x80\x81", "€\x81"),
         (1032, b"\xe9", "é"),
         (11, b"plain", "plain"),
-        (11, b"\xe9", None),
-        (28, "中".encode("gbk"), None),
+        (11, b"\xe9", UNSURE),
+        (28, "中 `表`".encode("gbk"), "中 `表`"),
+        (28, b"'\x81\\' \x81'", "'乗' " + UNSURE + "'"),  # a character may end in a backslash
         (28, b"plain", "plain"),
-        (13, "表".encode("shift-jis"), None),
+        (13, "表 ｶ".encode("shift-jis"), "表 ｶ"),
+        (13, b"\x81\x5f", UNSURE),  # servers take it for a backslash
+        (1, "功許".encode("big5"), "功許"),
+        (19, "하 똠".encode("cp949"), "하 똠"),
+        (12, "表 ｶ".encode("euc-jp"), "表 ｶ"),
+        (248, "中 \u1e3e 😀".encode("gb18030"), "中 \u1e3e 😀"),
+        (51, "Ж".encode("cp1251"), "Ж"),
+        (25, "α\u2018".encode("iso8859-7"), f"α{UNSURE}"),
+        (32, b"`\xb2`", f"`{UNSURE}`"),
         (640, b"\0x", "\0x"),
         (640, b"\x4e\x2d\xff", None),
-        (63, b"\xe9", None),
+        (63, b"\xe9", UNSURE),
         (10, b"plain", "plain"),
         (10, b"a[1]", None),  # Ä1Å
         (9999, "é".encode(), None),
@@ -96,6 +106,16 @@ def test_what_an_unknown_variable_may_hide_is_not_guessed() -> None:
 def test_text_is_read_in_the_sessions_charset_or_not_at_all(charset: int | None, sql: bytes, text: str | None) -> None:
     charsets = None if charset is None else (charset, 8, 8)
     assert QueryEvent(b"", sql, Session(charsets=charsets)).text() == text
+
+
+def test_what_servers_write_in_utf8_under_a_clients_charset_is_not_misread() -> None:
+    def text(sql: bytes) -> str | None:
+        return QueryEvent(b"", sql, Session(charsets=(28, 28, 8))).text()
+
+    assert text("CREATE TABLE `中` (\n  `a` int\n)".encode()) is None
+    assert text("CREATE OR REPLACE TABLE `中` (\n  `a` int\n)".encode()) is None
+    assert text("CREATE TABLE `表` (a int)".encode("gbk")) == "CREATE TABLE `表` (a int)"
+    assert text(b"CREATE TABLE a (a int)") == "CREATE TABLE a (a int)"
 
 
 def test_lying_lengths_are_damage() -> None:

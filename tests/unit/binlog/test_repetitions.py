@@ -421,7 +421,7 @@ def by_domain(log: list[T], chance: random.Random) -> list[T]:
 
 
 @FLAVOURS
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_any_history_is_applied_exactly_once(flavour: str, data: st.DataObject) -> None:
     log, read, theirs, own, (skipped, files) = data.draw(histories(flavour))

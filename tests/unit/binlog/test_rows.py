@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, MalformedEvent
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import MalformedRows, PartialRowImage, RowChange, decode_range
 from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
@@ -161,11 +162,11 @@ def test_a_column_that_nobody_needs_may_be_left_out(flavour: str, tmp_path: Path
     assert changes(log, tmp_path, spare=(1,)) == [
         RowChange(0, None, (b"1", b"x")),
         RowChange(0, None, (b"2", None)),
-        RowChange(0, (b"1", None), (b"3", None)),
-        RowChange(0, (b"3", None), (b"4", b"y")),
+        RowChange(0, (b"1", ABSENT), (b"3", ABSENT)),
+        RowChange(0, (b"3", None), (b"4", b"y")),  # of an update only the row that stays can be held against anything
         RowChange(0, (None, None), (b"5", b"x")),
-        RowChange(0, (b"4", None), None),
-        RowChange(0, (None, None), None),
+        RowChange(0, (b"4", ABSENT), None),
+        RowChange(0, (None, ABSENT), None),
         RowChange(0, (b"5", b"x"), None),
     ]
     with pytest.raises(PartialRowImage, match="lack columns: note"):

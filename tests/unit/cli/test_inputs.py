@@ -8,10 +8,10 @@ import pytest
 from airflow_provider_dm.cli.inputs import (
     LoginMissing,
     PasswordVariableUnset,
-    SourceFilesDiffer,
     default_variable,
     read_inputs,
 )
+from airflow_provider_dm.engine.config.task import SourceFilesDiffer
 from airflow_provider_dm.engine.errors import NotSupportedYet
 
 TASK = """\
@@ -66,15 +66,17 @@ def test_a_password_variable_that_is_not_there_is_named(argument: str, task: Pat
 
 
 def test_the_files_have_to_be_those_of_the_task(task: Path, tmp_path: Path) -> None:
-    with pytest.raises(SourceFilesDiffer, match=r"no --source file for two; files not used by the task: three"):
+    with pytest.raises(SourceFilesDiffer, match=r"no --source file for two; files of sources that .* not name: three"):
         read_inputs(task, [source(tmp_path, "one"), source(tmp_path, "three")], (), {})
 
 
 def test_a_file_given_twice_is_no_second_source(task: Path, tmp_path: Path) -> None:
     one = source(tmp_path, "one")
 
-    with pytest.raises(SourceFilesDiffer):
+    with pytest.raises(SourceFilesDiffer) as refused:
         read_inputs(task, [one, one, source(tmp_path, "two")], (), {})
+
+    assert refused.value.happened() == "task shop: more than one file for one."
 
 
 def test_a_login_by_airflow_connection_cannot_be_used_here(task: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The command line in this process: verbs, answers, exit codes."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from airflow_provider_dm.cli.later import LATER
 from airflow_provider_dm.cli.main import main, parser
+from airflow_provider_dm.cli.verbs import VERBS
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -23,17 +25,30 @@ def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_every_verb_has_a_help_that_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    relay = ("start-relay", "stop-relay", "pause-relay", "resume-relay", "purge-relay")
-    for verb in ("run", "check-task", "query-status", "stop-task", *relay):
+    for verb, (_, said) in VERBS.items():
+        words = [verb, *(["migrate"] if verb == "meta" else []), "--help"]
         with pytest.raises(SystemExit) as ended:
-            parser().parse_args([verb, "--help"])
+            parser(words).parse_args(words)
         assert ended.value.code == 0
-        assert "--json" in capsys.readouterr().out
+        out = " ".join(capsys.readouterr().out.split())
+        assert "--json" in out
+        assert said in out or verb == "meta"
+
+
+def test_every_module_adds_the_verbs_that_it_is_said_to_have() -> None:
+    for verb in VERBS:
+        known = parser([verb])._subparsers
+        assert known is not None
+        (action,) = [one for one in known._actions if isinstance(one, argparse._SubParsersAction)]
+        assert list(action.choices) == list(VERBS)
+        added = [name for name, one in action.choices.items() if "--json" in one.format_help()]
+        here = [name for name, one in VERBS.items() if one.room == VERBS[verb].room]
+        assert added == [name for name in here if name != "meta"]
 
 
 def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parser().parse_args(["--help"])
+        parser(["--help"]).parse_args(["--help"])
 
     assert "4 source and target differ" in " ".join(capsys.readouterr().out.split())
 
@@ -91,15 +106,48 @@ def test_query_status_reads_what_relays_and_tasks_have_said(tmp_path: Path, caps
 
 
 def test_the_command_line_imports_neither_airflow_nor_spark() -> None:
-    code = (
-        "import sys, airflow_provider_dm.cli.main\n"
-        "print([name for name in ('airflow', 'pyspark', 'numba', 'pyarrow') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}
+    for room in dict.fromkeys(verb.room for verb in VERBS.values()):
+        assert not imported_with(f"airflow_provider_dm.cli.{room}") & {
+            "airflow",
+            "pyspark",
+            "numba",
+            "numpy",
+            "pyarrow",
+        }
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["list-member"]])
+def test_what_a_verb_needs_is_imported_for_that_verb_alone(words: list[str]) -> None:
+    code = f"from airflow_provider_dm.cli.main import main\ntry: main({words})\nexcept SystemExit: pass\n"
+
+    heavy = {"sqlalchemy", "alembic", "pydantic", "pymysql", "numpy", "yaml", "cryptography"}
+    assert not imported_by(code) & heavy
+
+
+def test_a_metadata_db_that_is_up_to_date_needs_no_migrations(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+
+    assert "alembic" not in imported_by(
+        f"from airflow_provider_dm.cli.main import main\nmain(['meta', 'migrate', '--meta-url', {url!r}])\n"
     )
 
-    assert done.stdout.strip() == "[]"
+
+def imported_with(module: str) -> set[str]:
+    return imported_by(f"import {module}\n")
+
+
+def imported_by(code: str) -> set[str]:
+    """The packages that are there after this code ran in a process of its own."""
+    said = "import sys\nprint('\\n' + ' '.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code + said],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
 
 
 def test_a_spark_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

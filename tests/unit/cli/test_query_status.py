@@ -1,11 +1,14 @@
 """query-status prints what DM's dmctl prints."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.cli.query_status import relay_stage, source_status, task_status
 from airflow_provider_dm.engine.meta.model import Holder, RelayStatus, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location
@@ -117,6 +120,17 @@ def test_the_sync_says_where_it_reads_the_log() -> None:
     assert kinds == ["remote", "local", "local"]
 
 
+def test_the_sync_says_how_many_rows_wait_for_their_places() -> None:
+    waiting = replace(run(), progress={"mysql-replica-01": {"contested_rows": 3}})
+
+    shown = [
+        source_status("mysql-replica-01", relay(), [(subtask(), of)])["subTaskStatus"][0]["sync"]["contested_rows"]
+        for of in (waiting, run(), None)
+    ]
+
+    assert shown == [3, 0, 0]
+
+
 def test_who_is_silent_is_shown_as_stopped() -> None:
     silent = source_status("s", relay(heartbeat_age_seconds=999.0), [(subtask(), run(age=999.0))])
 
@@ -131,3 +145,17 @@ def test_the_task_status_is_dms_sentence() -> None:
     assert task_status([subtask(stage=Stage.FINISHED)], [relay()], run()) == "Finished"
     assert task_status([subtask(stage=Stage.PAUSED)], [], failed).startswith("Error - Some error occurred in subtask")
     assert task_status([subtask()], [relay(stage=Stage.PAUSED)], run()).startswith("Error - Relay status is Paused")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [(["nope"], "task nope has no source or not exist"), (["-s", "nope"], "source nope is not known")],
+)
+def test_what_nobody_knows_is_an_answer_that_says_so(
+    asked: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exit_code = main(["query-status", *asked, "--work-dir", str(tmp_path)])
+
+    answer = json.loads(capsys.readouterr().out)
+    assert (exit_code, answer["result"]) == (1, False)
+    assert answer["msg"].startswith(said)

@@ -14,6 +14,7 @@ from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import (
     DEATHS_ALLOWED,
     LONGEST_PAUSE_SECONDS,
+    STAND_BY_SECONDS,
     DoWithout,
     GiveUp,
     RelayFailed,
@@ -91,7 +92,7 @@ def test_a_typed_error_is_not_answered_by_a_restart() -> None:
 
 
 def test_another_writer_of_the_directory_is_waited_for() -> None:
-    assert decide(2, reported=LOCKED, deaths=99) == StandBack(LONGEST_PAUSE_SECONDS)
+    assert decide(2, reported=LOCKED, deaths=99) == StandBack(STAND_BY_SECONDS)
 
 
 def test_a_relay_that_ended_on_request_is_not_started_against_that_wish() -> None:
@@ -106,6 +107,7 @@ def test_a_relay_that_ended_on_request_is_not_started_against_that_wish() -> Non
     [
         ({}, "tasks/shop/relay/one"),
         ({"enable-relay": True}, "relay/one"),
+        ({"enable-relay": True, "relay-dir": "./relay-dir"}, "relay-dir/one"),
         ({"enable-relay": False, "relay-dir": "/elsewhere"}, "tasks/shop/relay/one"),
     ],
 )
@@ -138,7 +140,7 @@ def test_what_readers_can_do_without_is_tried_again_later(
     assert type(decision.error) is type(needed.error)
     assert decision.look_again_after_seconds == LONGEST_PAUSE_SECONDS
     assert decide(-9, replaceable=True) == decide(-9)
-    assert decide(2, reported=LOCKED, replaceable=True) == StandBack(LONGEST_PAUSE_SECONDS)
+    assert decide(2, reported=LOCKED, replaceable=True) == StandBack(STAND_BY_SECONDS)
 
 
 def test_a_private_log_is_bounded_and_a_shared_one_is_not(tmp_path: Path) -> None:

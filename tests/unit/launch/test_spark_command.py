@@ -1,5 +1,7 @@
 """The command line of spark-submit: complete, without secrets, and the same archive for the same engine."""
 
+import importlib.util
+import marshal
 import subprocess
 import sys
 import zipfile
@@ -9,6 +11,7 @@ import pytest
 
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.spark_command import (
+    LOCAL_JAVA_OPTIONS,
     Command,
     SparkAppMissing,
     SparkSettings,
@@ -18,14 +21,14 @@ from airflow_provider_dm.launch.spark_command import (
 )
 
 
-def command(job: Job, tmp_path: Path, settings: SparkSettings, python_path: str = "") -> Command:
+def command(job: Job, tmp_path: Path, settings: SparkSettings, python_path: str = "", **environ: str) -> Command:
     return spark_submit_command(
         job.spec,
         script=tmp_path / "app.py",
         job_file=tmp_path / "job.json",
         settings=settings,
         java_home=Path("/jdk"),
-        python_path=python_path,
+        environ={"PYTHONPATH": python_path, **environ},
     )
 
 
@@ -67,6 +70,49 @@ def test_what_the_engine_relies_on_is_set_and_the_users_conf_wins(job: Job, tmp_
     assert seen["spark.x"] == "1=2"
 
 
+def java_options(made: Command) -> tuple[str | None, str | None]:
+    """Of the driver's JVM and of the one that only prints its command line."""
+    return conf(made.argv).get("spark.driver.defaultJavaOptions"), made.environment.get("SPARK_LAUNCHER_OPTS")
+
+
+def test_jvms_of_this_machine_do_not_compile_and_collect_more_than_it_pays(job: Job, tmp_path: Path) -> None:
+    assert java_options(command(job, tmp_path, SparkSettings())) == (LOCAL_JAVA_OPTIONS, LOCAL_JAVA_OPTIONS)
+    assert java_options(command(job, tmp_path, SparkSettings(master="local[1]")))[0] == LOCAL_JAVA_OPTIONS
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "local-cluster[2,1,1024]"])
+def test_a_cluster_is_left_as_it_is(master: str, job: Job, tmp_path: Path) -> None:
+    assert java_options(command(job, tmp_path, SparkSettings(master=master))) == (None, None)
+
+
+@pytest.mark.parametrize("key", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
+def test_options_in_the_conf_replace_ours(key: str, job: Job, tmp_path: Path) -> None:
+    """They may name another collector, and a JVM that is told of two does not start."""
+    seen = conf(command(job, tmp_path, SparkSettings(conf={key: "-XX:+UseG1GC"})).argv)
+
+    assert [value for name, value in seen.items() if "JavaOptions" in name] == ["-XX:+UseG1GC"]
+
+
+@pytest.mark.parametrize("variable", ["SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"])
+def test_so_do_those_of_the_environment(variable: str, job: Job, tmp_path: Path) -> None:
+    assert java_options(command(job, tmp_path, SparkSettings(), **{variable: "-XX:+UseZGC"})) == (None, None)
+
+
+def test_so_do_those_of_sparks_own_defaults(job: Job, tmp_path: Path) -> None:
+    defaults = tmp_path / "spark-defaults.conf"
+    defaults.write_text("# spark.driver.extraJavaOptions -Da=b\nspark.ui.port 1\n")
+    assert java_options(command(job, tmp_path, SparkSettings(), SPARK_CONF_DIR=str(tmp_path)))[0] == LOCAL_JAVA_OPTIONS
+
+    defaults.write_text("spark.driver.extraJavaOptions  -XX:+UseParallelGC\n")
+    assert java_options(command(job, tmp_path, SparkSettings(), SPARK_CONF_DIR=str(tmp_path))) == (None, None)
+
+
+def test_the_launchers_own_options_stay(job: Job, tmp_path: Path) -> None:
+    made = command(job, tmp_path, SparkSettings(), SPARK_LAUNCHER_OPTS="-Xmx64m")
+
+    assert java_options(made) == (LOCAL_JAVA_OPTIONS, None)
+
+
 def test_driver_and_workers_are_this_interpreter(job: Job, tmp_path: Path) -> None:
     environment = command(job, tmp_path, SparkSettings()).environment
 
@@ -100,16 +146,41 @@ def test_the_archive_is_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 def test_an_executor_can_import_the_engine_from_the_archive_alone(tmp_path: Path) -> None:
     archive = engine_archive(tmp_path / "engine.zip")
+    assert imported_from(archive) == f"{archive}/airflow_provider_dm/engine/config/job.pyc", "compiled already"
+
+
+def test_an_executor_of_another_python_takes_the_sources(tmp_path: Path) -> None:
+    archive, other = engine_archive(tmp_path / "engine.zip"), tmp_path / "other.zip"
+    with zipfile.ZipFile(archive) as ours, zipfile.ZipFile(other, "w") as theirs:
+        for name in ours.namelist():
+            content = ours.read(name)
+            theirs.writestr(name, b"\0" * 4 + content[4:] if name.endswith(".pyc") else content)
+
+    assert imported_from(other) == f"{other}/airflow_provider_dm/engine/config/job.py"
+
+
+def test_what_is_compiled_is_the_source_beside_it(tmp_path: Path) -> None:
+    with zipfile.ZipFile(engine_archive(tmp_path / "engine.zip")) as archive:
+        names = set(archive.namelist())
+        assert {name for name in names if name.endswith(".pyc")} == {f"{name}c" for name in names if name[-3:] == ".py"}
+        for name in sorted(names):
+            if name.endswith(".py"):
+                source = archive.read(name)
+                assert archive.read(f"{name}c")[8:16] == importlib.util.source_hash(source)
+                code = marshal.loads(archive.read(f"{name}c")[16:])
+                assert code == compile(source, name, "exec", dont_inherit=True)
+
+
+def imported_from(archive: Path) -> str:
+    """Where a module of the engine comes from in a process that has the archive alone."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from airflow_provider_dm.engine.config import job; print(job.__file__)"
     )
-
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code, str(archive)], check=True, capture_output=True, text=True, cwd=tmp_path
+        [sys.executable, "-I", "-c", code, str(archive)], check=True, capture_output=True, text=True, cwd=archive.parent
     )
-
-    assert done.stdout.startswith(str(archive))
+    return done.stdout.strip()
 
 
 @pytest.mark.parametrize(

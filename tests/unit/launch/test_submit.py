@@ -14,7 +14,9 @@ import pytest
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import JavaMissing
 from airflow_provider_dm.launch.processes import python_drivers, session_members
+from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS, SparkSettings
 from airflow_provider_dm.launch.submit import Finished, SparkApp, SparkAppDied, SparkAppFailed, Stopped, TaskTakenOver
+from tests import short_jvms
 
 from .conftest import SOURCE_PASSWORD
 
@@ -95,6 +97,28 @@ def test_an_app_that_finishes_gives_the_result_of_its_run_row(launch: Launch, li
     assert said.endswith("******")
     assert SOURCE_PASSWORD not in app.log_path.read_text()
     assert stat.S_IMODE(app.log_path.stat().st_mode) == 0o600
+
+
+def test_the_jvm_has_our_options_unless_the_user_has_others(
+    job: Job, tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    for name in short_jvms.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    script = tmp_path / "app.py"
+    script.write_text(
+        "from pyspark.sql import SparkSession\n"
+        "management = SparkSession.builder.getOrCreate().sparkContext._jvm.java.lang.management\n"
+        "print('JVM', *management.ManagementFactory.getRuntimeMXBean().getInputArguments(), flush=True)\n"
+    )
+    for settings in (SparkSettings(), SparkSettings(conf={"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"})):
+        app = SparkApp.start(job, run_dir=tmp_path, script=script, settings=settings, on_line=lines.append)
+        request.addfinalizer(app.stop)
+        assert app.wait(60) == 0, app.log_path.read_text()[-2000:]
+
+    ours, theirs = [line for line in lines if line.startswith("JVM")]
+    assert all(option in ours for option in LOCAL_JAVA_OPTIONS.split())
+    assert "UseParallelGC" in theirs
+    assert "UseSerialGC" not in theirs
 
 
 def test_no_process_of_an_app_shows_a_secret_in_its_arguments(launch: Launch, lines: list[str]) -> None:

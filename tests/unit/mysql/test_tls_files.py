@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.mysql.connection import TlsFilesUnusable, connect
+from airflow_provider_dm.engine.mysql.connection import connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
+from airflow_provider_dm.engine.mysql.tls import TlsFilesUnusable
 
 
 @pytest.mark.parametrize("role", ["ca", "cert"])

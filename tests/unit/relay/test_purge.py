@@ -52,8 +52,8 @@ def numbered(count: int) -> RelayLog:
     return log_of(*(held(f"0-1.000001/bin.{number:06d}", 100, 1000.0 * number) for number in range(1, count + 1)))
 
 
-def need(file: str, suffix: int = 1, task: str = "shop", stage: Stage = Stage.STOPPED) -> Need:
-    return Need(task, Location(file, 4, suffix=suffix), stage)
+def need(file: str, suffix: int = 1, task: str = "shop", stage: Stage = Stage.STOPPED, server_uuid: str = "") -> Need:
+    return Need(task, Location(file, 4, suffix=suffix, server_uuid=server_uuid), stage)
 
 
 def gone(plan: PurgePlan) -> list[str]:
@@ -183,8 +183,9 @@ def test_in_a_private_directory_only_its_task_counts() -> None:
         (need("other-bin.000001"),),
         (need("bin.000001", suffix=7),),
         (need("bin.000001"), need("other-bin.000001", suffix=1, task="b")),
+        (need("bin.000001", server_uuid="0-1"), need("bin.000003", task="b", server_uuid="0-2")),
     ],
-    ids=["another name", "a sub-directory to come", "two names"],
+    ids=["another name", "a sub-directory to come", "two names", "another server"],
 )
 def test_a_need_of_another_log_stops_every_purge(needs: tuple[Need, ...]) -> None:
     with pytest.raises(NeedUnrelated, match="nothing is purged"):

@@ -228,7 +228,7 @@ def test_a_file_is_as_young_as_its_mtime_and_the_first_event_behind_it(root: Pat
     assert len(plan_purge(survey(SOURCE, root), [], BeforeTime(begun + 1)).delete) == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_on_any_disk_no_file_goes_that_either_look_finds_needed(data: st.DataObject) -> None:
     log = data.draw(logs())

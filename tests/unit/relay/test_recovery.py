@@ -18,7 +18,7 @@ FIRST = len(MAGIC + format_description())
 NAME = "mysql-bin.000002"
 SUB_DIR = SubDir("0-7", 1)
 
-reusing_the_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+reusing_the_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def recovered(root: Path, data: bytes, meta: str | None = None) -> Recovered | None:

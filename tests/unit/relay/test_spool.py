@@ -138,6 +138,17 @@ def test_the_bound_sees_that_its_reader_has_moved_on(tmp_path: Path, monkeypatch
     assert bound.may_pull(end, begun)
 
 
+def test_nothing_is_pulled_behind_the_end_of_a_run(tmp_path: Path) -> None:
+    """A transaction that ends there, or that it lies in, comes whole: the next one that begins shows it."""
+    files(tmp_path, f1=60)
+    bound = SpoolBound(tmp_path, 1000, until=(3, 50))
+    assert bound.may_pull(Place(2, 2, 900), Place(2, 2, 800)), "in whatever sub-directory is the newest"
+    assert bound.may_pull(Place(2, 3, 50), Place(2, 3, 40)), "it may not have come whole"
+    assert not bound.may_pull(Place(2, 3, 70), Place(2, 3, 50))
+    write_mark(tmp_path, Place(2, 3, 70))
+    assert not bound.may_pull(Place(2, 3, 70), Place(2, 3, 50)), "whatever the reader has looked at"
+
+
 def test_the_mark_is_no_sub_directory(tmp_path: Path) -> None:
     write_mark(tmp_path, Place(1, 2, 3))
     assert RelayDirectory(tmp_path).sub_dirs() == ()

@@ -1,5 +1,6 @@
 """Where a relay begins or goes on."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,8 @@ def config(**keys: object) -> SourceConfig:
 
 
 NEEDED = Location("mysql-bin.000006", 500, "0-7-9", suffix=2)
+OURS, OTHERS = (replace(NEEDED, server_uuid=uuid) for uuid in ("0-7", "0-8"))
+OTHER_NAME = BinlogFile("other-bin", 5)
 GTID = {"enable_gtid": True}
 
 
@@ -44,10 +47,15 @@ GTID = {"enable_gtid": True}
     [
         ({}, None, "", start.FirstStart(start.Latest(), 1)),
         ({"relay_binlog_name": "mysql-bin.000005"}, None, "", start.FirstStart(start.ByName(file(5)), 1)),
-        ({"relay_binlog_name": "mysql-bin.000005"}, NEEDED, "", start.FirstStart(start.ByName(file(5)), 2)),
-        ({"relay_binlog_name": "mysql-bin.000005"}, NEEDED, "0-7.000002", start.FirstStart(start.ByName(file(5)), 2)),
+        ({"relay_binlog_name": "mysql-bin.000005"}, NEEDED, "", start.FirstStart(start.ByName(file(6)), 2)),
+        ({"relay_binlog_name": "mysql-bin.000005"}, NEEDED, "0-7.000002", start.FirstStart(start.ByName(file(6)), 2)),
+        ({"relay_binlog_name": "mysql-bin.000007"}, NEEDED, "0-7.000002", start.FirstStart(start.ByName(file(7)), 2)),
+        ({"relay_binlog_name": "other-bin.000005"}, NEEDED, "", start.FirstStart(start.ByName(OTHER_NAME), 2)),
         ({**GTID, "relay_binlog_name": "mysql-bin.000005"}, NEEDED, "", start.FirstStart(start.ByName(file(5)), 3)),
-        ({**GTID, "relay_binlog_gtid": "0-1-5"}, NEEDED, "", start.FirstStart(start.ByGtid(gtids("0-1-5")), 3)),
+        ({**GTID, "relay_binlog_gtid": "1-1-5"}, NEEDED, "", start.FirstStart(start.ByGtid(gtids("1-1-5")), 3)),
+        ({**GTID, "relay_binlog_gtid": "0-7-5"}, NEEDED, "", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
+        ({**GTID, "relay_binlog_gtid": "0-7-5"}, OURS, "", start.FirstStart(start.ByName(file(6)), 2)),
+        ({**GTID, "relay_binlog_gtid": "0-7-10"}, OURS, "", start.FirstStart(start.ByGtid(gtids("0-7-10")), 2)),
         ({**GTID, "relay_binlog_gtid": "0-1-5"}, None, "", start.FirstStart(start.ByGtid(gtids("0-1-5")), 1)),
         ({"relay_binlog_gtid": "0-1-5"}, None, "", start.FirstStart(start.Latest(), 1)),
         ({}, NEEDED, "", start.FirstStart(start.ByName(file(6)), 2)),
@@ -55,9 +63,13 @@ GTID = {"enable_gtid": True}
         (GTID, NEEDED, "0-8.000002", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
         (GTID, NEEDED, "0-7.000001", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
         (GTID, NEEDED, "", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
+        (GTID, OURS, "", start.FirstStart(start.ByName(file(6)), 2)),
+        (GTID, OURS, "0-8.000002", start.FirstStart(start.ByName(file(6)), 2)),
+        (GTID, OTHERS, "0-7.000002", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),
+        ({}, OURS, "0-8.000002", start.FirstStart(start.ByName(file(6)), 2)),
     ],
 )
-def test_configured_then_needed_then_current(
+def test_a_later_need_then_configured_then_an_earlier_need_then_current(
     keys: dict[str, object], needed: Location | None, last_known: str, begins: start.FirstStart
 ) -> None:
     assert start.first_start(config(**keys), INFO, needed, last_known) == begins
@@ -67,6 +79,8 @@ def test_configured_then_needed_then_current(
 def test_a_position_of_another_server_is_refused(keys: dict[str, object]) -> None:
     with pytest.raises(start.UpstreamSwitched):
         start.first_start(config(**keys), INFO, NEEDED, "0-8.000002")
+    with pytest.raises(start.UpstreamSwitched):
+        start.first_start(config(**keys), INFO, OTHERS, "0-7.000002")
 
 
 def test_what_the_upstream_has_is_available() -> None:

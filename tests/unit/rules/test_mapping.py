@@ -72,7 +72,7 @@ def test_a_column_that_the_target_computes_cannot_be_written() -> None:
 
 def test_what_both_sides_compute_is_not_written() -> None:
     def computed(name: str, *columns: str) -> Table:
-        plain = table(name, "id int", *columns)
+        plain = table(name, "id int", *columns, key=("id",))
         return replace(plain, columns=tuple(replace(one, generated=one.name == "twice") for one in plain.columns))
 
     source, target = computed("a", "twice int", "e enum('a')"), computed("b", "e enum('a')", "twice bigint")
@@ -81,6 +81,38 @@ def test_what_both_sides_compute_is_not_written() -> None:
     stored = map_table(source, table("b", "id int", "twice int", "e enum('a')"))
     assert stored.written == (0, 1, 2)
     assert pickle.loads(pickle.dumps(mapping)) == mapping
+
+
+def computing(name: str, kind: str, expression: str, *, key: tuple[str, ...] = ("id",)) -> Table:
+    plain = table(name, "id int", "a decimal(9,2)", "s varchar(9)", f"g {kind}", key=key)
+    last = replace(plain.columns[-1], generated=True, expression=expression)
+    return replace(plain, columns=(*plain.columns[:-1], last))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "certain"),
+    [
+        ("(`id` + 1)", "`id` + 1", True),  # MySQL's way to write it and MariaDB's
+        ("(`a` * `id`)", "(`a` * `id`)", True),
+        ("-(`id`)", "-(`id`)", True),
+        ("(`id` + 1)", "(`id` + 2)", False),
+        ("(`id` / 7)", "(`id` / 7)", False),  # div_precision_increment
+        ("(`id` DIV 7)", "(`id` DIV 7)", False),  # ERROR_FOR_DIVISION_BY_ZERO
+        ("(`s` + 1)", "(`s` + 1)", False),  # a text becomes a number
+        ("concat(`s`,1)", "concat(`s`,1)", False),
+        ("", "", False),
+    ],
+)
+def test_what_is_computed_is_certain_or_looked_at(theirs: str, ours: str, certain: bool) -> None:
+    mapping = map_table(computing("a", "varchar(40)", theirs), computing("b", "varchar(40)", ours))
+    assert mapping.computed == (3,)
+    assert mapping.uncertain == (() if certain else (3,))
+
+
+@pytest.mark.parametrize(("key", "places"), [(("s", "id"), (2, 0)), ((), None), (("g",), None)])
+def test_a_row_is_found_again_by_given_values(key: tuple[str, ...], places: tuple[int, ...] | None) -> None:
+    one, other = (computing(name, "int", "`id` / 2", key=key) for name in "ab")
+    assert map_table(one, other).found_by == places
 
 
 def test_a_charset_that_only_mysql_has_stays_in_it() -> None:
@@ -94,6 +126,7 @@ def test_a_charset_that_only_mysql_has_stays_in_it() -> None:
     [
         ("tinyint", "bigint unsigned"), ("bigint", "int"), ("decimal(9,2)", "decimal(20,4)"),
         ("float", "double"), ("float", "float"), ("float(7,2)", "float(9,3)"), ("float(7,2)", "float"),
+        ("float(5,0)", "float(5,0)"), ("double(9,0)", "double(9,0)"), ("float(5,0)", "double(9,1)"),
         ("char(9)", "varchar(3)"), ("varchar(9)", "longtext"), ("text", "longtext"), ("longtext", "text"),
         ("varchar(9)", "varchar(9)"), ("binary(4)", "varbinary(4)"), ("binary(4)", "binary(4)"),
         ("varbinary(9)", "blob"), ("datetime(3)", "datetime(6)"), ("enum('a')", "enum('a','b')"), ("json", "json"),
@@ -111,6 +144,7 @@ def test_kept_or_refused_by_strict_mode(theirs: str, ours: str) -> None:
         ("varchar(9)", "varbinary(9)"), ("enum('a')", "varchar(9)"), ("json", "char(9)"),
         ("longtext", "json"), ("uuid", "char(36)"), ("inet4", "inet6"), ("vector(3)", "blob"), ("point", "blob"),
         ("decimal(9,4)", "decimal(20,2)"), ("double", "float"), ("double", "double(9,2)"), ("float(9,3)", "float(9,2)"),
+        ("float(9,1)", "float(9,0)"), ("double", "double(9,0)"),
         ("varchar(9)", "char(9)"), ("varchar(9)", "varchar(8)"), ("text", "varchar(1000)"),
         ("binary(4)", "binary(8)"), ("varbinary(4)", "binary(4)"), ("time(6)", "time(3)"), ("datetime(1)", "datetime"),
     ],

@@ -1,6 +1,7 @@
 """Each supported type has its way; each other one stops with its name."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,8 @@ NAME = TableName("shop", "orders")
 
 def column(column_type: str, *, charset: str | None = None, collation: str | None = None, **options: bool) -> Column:
     data_type = re.split(r"[ (]", column_type, maxsplit=1)[0]
-    return Column("c", 0, data_type, column_type, True, charset=charset, collation=collation, **options)
+    plain = Column("c", 0, data_type, column_type, True, charset=charset, collation=collation)
+    return replace(plain, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from types import ModuleType
 
 import pytest
 
-from airflow_provider_dm.engine.binlog import cells, query_event
+from airflow_provider_dm.engine.binlog import cells, client_charsets, query_event
+from airflow_provider_dm.engine.mysql import sql_tokens, tls
 from airflow_provider_dm.engine.schema import (
     addresses,
     compression,
@@ -16,7 +17,20 @@ from airflow_provider_dm.engine.schema import (
     temporal,
 )
 
-MODULES = [addresses, compression, json_binary, json_text, numbers, strings, temporal, cells, query_event]
+MODULES = [
+    addresses,
+    compression,
+    json_binary,
+    json_text,
+    numbers,
+    strings,
+    temporal,
+    cells,
+    query_event,
+    client_charsets,
+    sql_tokens,
+    tls,
+]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)

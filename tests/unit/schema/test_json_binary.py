@@ -76,7 +76,7 @@ def test_values_that_json_does_not_have(data: bytes, text: bytes) -> None:
 
 
 def test_a_decimal_may_have_more_digits_than_a_column() -> None:
-    size = numbers.decimal_size(71, 1, numbers.MOST_DECIMAL_DIGITS)
+    size = numbers.decimal_size(71, 1, numbers.OF_VALUES)
     data = bytearray(size)
     data[0], data[-1] = 0x80, 5
     assert text_of(opaque(246, bytes([71, 1]) + data)) == b"0.5"

@@ -1,83 +1,99 @@
 """A small world in which the exactly-once protocol runs: the engine's own code, over SQLite, with accidents.
 
-A source makes a random history over four tables whose few keys and unique values collide all the time. A target holds
-copies of them, made at random moments or exact. A driver cuts the history into epochs and applies them with the real
-compactor, waves, writer and frontier. At any transaction the process may die (before it, between the frontier's
-statement and the rows, before COMMIT, after COMMIT), a task alone or the driver with it, and any piece of work that was
-ever started may be run again by a zombie. In the end the target must equal the source, row by row.
+One or several sources, each with one or several shards, go into the same tables. Each source has a driver, which copies
+its tables page by page (each page of another moment) or finds them filled by somebody else, and then cuts its log into
+epochs and applies them, at its own pace: catch-up until the copy ended, exact from there. All of it is the engine's:
+chunks, compactor, waves, writer, frontier, owners, rows that wait, and what a driver asks before it begins.
 
-SQLite stands for the target: transactions are atomic and run one at a time, which is what a server does with
-transactions that lock the same frontier rows. `Quirks` switches one rule of the protocol off, to see that it is needed.
+At any transaction a process may die, a task alone or the driver with it, and any piece of work that was ever started
+may be run again by a zombie. In the end the target must equal the sources, row by row, and nothing may wait.
+
+`Quirks` switches one rule of the protocol off, to see that it is needed.
 """
 
 from __future__ import annotations
 
 import random
-import re
-import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
+from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, RouteRule
+from airflow_provider_dm.engine.copy.writing import copy_merged
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.collision import Holder, Values, find_holders
+from airflow_provider_dm.engine.merge.contests import Contests
+from airflow_provider_dm.engine.merge.joining import Newcomer, OwnerNotReady, enter_tables
+from airflow_provider_dm.engine.merge.records import Records
+from airflow_provider_dm.engine.merge.settling import Fence
+from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, MOST_WHILE_SYNCING, Access, OwnerWriter
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.rules.route import Router
-from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.schema.codec import Row, row_literals
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
+from airflow_provider_dm.engine.sync.sharing import Sharing
+from airflow_provider_dm.engine.target.contested_row import ContestedRow
+from airflow_provider_dm.engine.target.copy_progress import (
+    ChunkOwner,
+    ChunkProgress,
+    advance_chunk,
+    insert_chunks,
+    load_chunks,
+)
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
-from airflow_provider_dm.engine.target.statements import Dialect, Statement, Verb
-from airflow_provider_dm.engine.target.table_schema import TableSchema
+from airflow_provider_dm.engine.target.row_owner import RowOwner
+from airflow_provider_dm.engine.target.statements import Verb, write_rows
+from airflow_provider_dm.engine.target.subtask import (
+    UNIT_LOAD,
+    UNIT_SYNC,
+    begin_subtask,
+    finish_load,
+    note_location,
+    read_subtask,
+)
+from airflow_provider_dm.engine.target.table_schema import (
+    Feeder,
+    TableSchema,
+    load_feeders,
+    load_table_schemas,
+    set_skip_until,
+)
+from tests.unit.sync.histories import KEYS, TARGETS, History, Layout, Logged, Place
+from tests.unit.sync.sqlite_target import META, Database, Died, Moment
 
 T = TypeVar("T")
 
-BUCKETS = 4
-META, TASK, SOURCE = "dm_meta", "task", "source"
-Logged = tuple[int, Row | None, Row | None]
-Rows = Counter[Row]
-
-
-def column(name: str, position: int, *, nullable: bool = True) -> Column:
-    return Column(name, position, "int", "int", nullable)
-
-
-def table(name: str, columns: str, *keys: Index) -> Table:
-    primary = {one for key in keys if key.primary for one in key.columns}
-    described = tuple(column(one, at, nullable=one not in primary) for at, one in enumerate(columns))
-    return Table(TableName("shop", name), described, keys)
-
-
-PRIMARY = Index("PRIMARY", ("k",), prefixes=(None,))
-UNIQUE_U = Index("u", ("u",), prefixes=(None,))
-TABLES = (
-    table("plain", "kv", PRIMARY),
-    table("unique", "kuv", PRIMARY, UNIQUE_U),
-    table("keyless", "vw"),
-    table("nullable", "uv", UNIQUE_U),
+RULES: Final = BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema=META)
+ROUTER: Final = Router.from_config(
+    [
+        RouteRule.model_validate(
+            {
+                "schema-pattern": "shop_*",
+                "table-pattern": f"{one.name.table}_*",
+                "target-schema": "shop",
+                "target-table": one.name.table,
+            }
+        )
+        for one in TARGETS
+    ],
+    case_sensitive=True,
 )
-UNIQUE_COLUMNS: tuple[tuple[int, ...], ...] = ((0,), (0, 1), (), (0,))
-
-
-class Moment(Enum):
-    """Where a transaction may be struck."""
-
-    BEFORE = "before"
-    BETWEEN = "between the first statement and the rest"
-    BEFORE_COMMIT = "before commit"
-    AFTER_COMMIT = "after commit"
-
-
-class Died(BaseException):
-    """A process was killed."""
+BUCKETS: Final = 4
+TASK: Final = "task"
+HALVES: Final = ([0, 1], [2, 3])
+"""Two tasks, each with its own buckets."""
 
 
 @dataclass
@@ -87,206 +103,121 @@ class Quirks:
     ignore_edge: bool = False
     no_generation_bump: bool = False
     release_after: bool = False
+    no_catch_up: bool = False
+    """The log counts as exact from where the copy began."""
+    together: bool = False
+    """Source tables of a merged target are folded together and care for nobody, as releases before `merge` had it."""
+    unrecorded: bool = False
+    """Nobody records whose rows are whose."""
+    no_looks: bool = False
+    """Drivers do not look after rows that wait."""
+    alone: bool = False
+    """Each source begins in a run of its own."""
     haunted: float = 0.15
     """How often a zombie comes before a transaction."""
 
 
-@dataclass
-class Source:
-    """A random history and the state at each position."""
-
-    rng: random.Random
-    log: list[Logged] = field(default_factory=list)
-    states: list[tuple[Rows, ...]] = field(default_factory=list)
-
-    @classmethod
-    def make(cls, rng: random.Random, changes: int) -> Source:
-        source = cls(rng, states=[tuple(Counter() for _ in TABLES)])
-        while len(source.log) < changes:
-            change = source._change()
-            if change is not None:
-                source.log.append(change)
-                source.states.append(source._after(change))
-        return source
-
-    def _change(self) -> Logged | None:
-        """One that no unique key of the source refuses."""
-        number = self.rng.randrange(len(TABLES))
-        rows = list(self.states[-1][number].elements())
-        before = self.rng.choice(rows) if rows and self.rng.random() < 0.65 else None
-        after = self._row(number, before) if before is None or self.rng.random() < 0.6 else None
-        if after is not None:
-            others = list(rows)
-            if before is not None:
-                others.remove(before)
-            for key in UNIQUE_COLUMNS[number]:
-                if after[key] is not None and any(other[key] == after[key] for other in others):
-                    return None
-        return number, before, after
-
-    def _row(self, number: int, before: Row | None) -> Row:
-        keys = UNIQUE_COLUMNS[number]
-        values: list[bytes | None] = []
-        for at, one in enumerate(TABLES[number].columns):
-            if before is not None and self.rng.random() < 0.6:
-                values.append(before[at])
-            elif one.nullable and self.rng.random() < 0.15:
-                values.append(None)
-            else:
-                values.append(b"%d" % self.rng.randrange(6 if at in keys else 3))
-        return tuple(values)
-
-    def _after(self, change: Logged) -> tuple[Rows, ...]:
-        number, before, after = change
-        states = [Counter(state) for state in self.states[-1]]
-        if before is not None:
-            states[number] -= Counter([before])
-        if after is not None:
-            states[number][after] += 1
-        return tuple(states)
-
-
 def key_of(position: int) -> str:
     """A position as the frontier stores one."""
-    return f"000001.0000000001.{position:020d}"
+    return place_of(position).sort_key
+
+
+def place_of(position: int) -> Location:
+    return Location("bin.000001", position)
 
 
 class World:
-    """Target, driver and fate. `run` plays a whole history."""
+    """Target, drivers and fate. `run` plays a whole history.
 
-    def __init__(self, seed: int, *, changes: int = 60, catch_up: bool = False, quirks: Quirks | None = None) -> None:
+    `catch_up`: there is a copy whose pages are of different moments, else the first state is found as it was. `past`:
+    the target was filled by somebody else, and the logs begin before that.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        changes: int = 60,
+        catch_up: bool = False,
+        past: bool = False,
+        sources: int = 1,
+        shards: int = 1,
+        collide: bool = False,
+        quirks: Quirks | None = None,
+    ) -> None:
         self.rng = random.Random(seed)
         self.quirks = quirks or Quirks()
-        self.source = Source.make(self.rng, changes)
-        self.database = Database()
-        self.generation = 1
-        self.zombies: list[Callable[[], None]] = []
+        self.catch_up, self.past = catch_up, past
+        layout = Layout(sources, shards)
+        self.history = History.make(self.rng, changes, layout, collide=collide, orderly=changes * 2 // 3 * past)
+        self.time = 0.0
+        self.database = Database(lambda: self.time)
+        self.zombies: list[Callable[[], object]] = []
         self.in_zombie = False
         self.fate = 0.12
-        self.deaths = self.repeats = 0
-        self.catch_up_until = self._load(catch_up)
-        self.database.begin_frontier(key_of(0))
+        self.deaths = self.repeats = self.waited = self.begun = 0
+        self.drivers = [Driver(self, number) for number in range(sources)]
+        if past:
+            self._fill()
 
     def run(self) -> None:
-        while True:
+        running = {driver: driver.life() for driver in self.drivers}
+        while running:
+            driver = self.rng.choice(list(running))
             try:
-                self._drive()
-                break
+                next(running[driver])
+            except StopIteration:
+                del running[driver]
             except Died:
                 self.deaths += 1
-                self._restart()
+                driver.restart()
+                running[driver] = driver.life()
+            self.waited = max(self.waited, self.database.contested())
         self.fate = 0.0
         self._haunt(every=True)
 
     def differences(self) -> list[str]:
-        """What the target has too much (+) or too little (-)."""
+        """What the target has too much (+) or too little (-), and how many rows wait."""
         found = []
-        for number, one in enumerate(TABLES):
-            held, wanted = self.database.rows(one), self.source.states[-1][number]
+        for number, one in enumerate(TARGETS):
+            held, wanted = self.database.rows(one), self.history.final(number)
             found += [f"{one.name}: +{row}" for row in (held - wanted)] + [
                 f"{one.name}: -{row}" for row in wanted - held
             ]
-        return found
+        waiting = self.database.contested()
+        return found + [f"{waiting} rows wait"] * (waiting > 0)
 
-    # The load
-
-    def _load(self, catch_up: bool) -> int:
-        """Copy rows as chunks would: each key at a moment of its own. Gives the end of the catch-up."""
-        end = self.rng.randrange(len(self.source.log) // 2) if catch_up else 0
-        skip = ["", "", "", ""]
-        for number, one in enumerate(TABLES):
-            if one.identity is None:
-                at = self.rng.randint(0, end)
-                skip[number] = key_of(at)
-                self.database.load(one, self.source.states[at][number].elements())
-                continue
-            for key in range(6):
-                at = self.rng.randint(0, end)
-                self.database.load(
-                    one, [row for row in self.source.states[at][number] if row[0] == b"%d" % key], replace=True
-                )
-        self.plan = make_the_plan(skip)
-        self.skip = skip
-        return end
-
-    # The driver
-
-    def _drive(self) -> None:
-        stands = read_all_stands(self.database.connection(), META, TASK, SOURCE)
-        low, edge = (int(key.rsplit(".", 1)[1]) for key in extent(stands))
-        while low < len(self.source.log):
-            high = self._next_end(low, edge)
-            for _ in range(20):
-                try:
-                    self._apply(low, high)
-                    break
-                except Died:
-                    if self.rng.random() < 0.5:
-                        raise
-                    self.deaths += 1  # only the task died: the same epoch again
-            else:
-                raise AssertionError("an epoch never succeeds")
-            low = high
-            edge = high
-
-    def _next_end(self, low: int, edge: int) -> int:
-        if edge > low and not self.quirks.ignore_edge:
-            return edge
-        high = min(len(self.source.log), low + self.rng.choice([1, 3, 8, 20]))
-        return min(high, self.catch_up_until) if low < self.catch_up_until else high
-
-    def _apply(self, low: int, high: int) -> None:
-        step = Step(META, TASK, SOURCE, self.generation, key_of(low), key_of(high))
-        waves = self._waves(low, high)
-        writer = WaveWriter(self.plan, self._target(), step, low < self.catch_up_until)
-        halves = [[0, 1], [2, 3]]  # two tasks, each with its own buckets
-        works: list[Callable[[], None]] = []
-        for half in halves:
-            first = {bucket: work for bucket, work in waves.first.items() if bucket in half}
-            works.append(lambda first=first: writer.release(first))  # type: ignore[misc]
-        works += [lambda half=half: writer.advance(waves.second, half) for half in halves]  # type: ignore[misc]
-        if self.quirks.release_after:
-            works = [works[2], works[0], works[1], works[3]]
-        for work in works:
-            self.zombies.append(work)
-            work()
-
-    def _waves(self, low: int, high: int) -> Waves:
-        """Folded in two pieces, as two ranges would be; the pieces are put together as blobs are."""
-        cut = self.rng.randint(low, high)
-        pieces = [
-            pack(self.plan, Compactor(self.plan).add_all(self._changes(a, b)), 1)[0]
-            for a, b in ((low, cut), (cut, high))
-        ]
-        return make_waves(self.plan, unpack(self.plan, pieces), catch_up=low < self.catch_up_until)
-
-    def _changes(self, low: int, high: int) -> Iterator[Logged]:
-        for position in range(low, high):
-            change = self.source.log[position]
-            if key_of(position + 1) > self.skip[change[0]]:
-                yield change
-
-    def _restart(self) -> None:
-        if not self.quirks.no_generation_bump:
-            self.generation += 1
-            self.database.claim(self.generation)
+    def now(self) -> int:
+        """The earliest moment that it can be, by what is applied and by what drivers have seen when they began."""
+        order = self.history.order
+        seen = self.history.positions(self.begun)
+        here = [driver.applied() for driver in self.drivers]
+        return next(
+            moment
+            for moment in range(len(order) + 1)
+            if all(at >= max(a, b) for at, a, b in zip(self.history.positions(moment), here, seen, strict=True))
+        )
 
     # Fate
 
-    def _target(self) -> Target:
-        return Target(self._transaction, self.database.execute, self.database.count, Dialect)
-
-    def _transaction(self, body: Callable[[Any], T], /) -> T:
+    def transaction(self, body: Callable[[Any], T], /) -> T:
         self._haunt()
         moment = self.rng.choice(list(Moment)) if self.rng.random() < self.fate and not self.in_zombie else None
-        return self.database.transaction(body, moment)
+        return self.database.transaction(body, moment, self.rng.choice([1, 1, 2, 3, 4, 5, 6]))
+
+    @contextmanager
+    def mercy(self) -> Iterator[None]:
+        """Nothing happens to anybody."""
+        fate, self.fate, self.in_zombie = self.fate, 0.0, True
+        yield
+        self.fate, self.in_zombie = fate, False
 
     def _haunt(self, *, every: bool = False) -> None:
         """Somebody who was thought dead does again what was once started."""
         if self.in_zombie or not self.zombies or (not every and self.rng.random() > self.quirks.haunted):
             return
         self.in_zombie = True
-        chosen = list(self.zombies) if every else [self.rng.choice(self.zombies[-12:])]
+        chosen = self.zombies[-40:] if every else [self.rng.choice(self.zombies[-12:])]
         for zombie in chosen:
             self.repeats += 1
             try:
@@ -295,138 +226,428 @@ class World:
                 self.database.refusals[type(refused).__name__] += 1
         self.in_zombie = False
 
+    # A target that somebody else has filled
 
-def make_the_plan(skip: Sequence[str]) -> SyncPlan:
-    rules = BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema=META)
-    schemas = [TableSchema(one, one.name, until) for one, until in zip(TABLES, skip, strict=True)]
-    targets = {one.name: one for one in TABLES}
-    return make_plan(schemas, targets, rules=rules, router=Router((), ()), buckets=BUCKETS)
+    def _fill(self) -> None:
+        """At some moment. Logs begin at an earlier one, and the drivers at a later one; until then all is orderly."""
+        begin = self.rng.randint(0, self.history.orderly // 2)
+        filled = self.rng.randint(begin, self.history.orderly)
+        self.begun = self.rng.randint(filled, self.history.orderly)
+        starts, now, ends = (self.history.positions(moment) for moment in (begin, filled, self.begun))
+        for driver in self.drivers:
+            driver.start, driver.end = starts[driver.number], ends[driver.number]
+            for place in driver.places():
+                number = self.history.layout.target(place)
+                keyed = TARGETS[number].identity is not None
+                at = now[driver.number] if keyed else starts[driver.number]  # a keyless copy must be exact
+                for row in self.history.states[driver.number][at][place.number].elements():
+                    self._put(number, row, Verb.REPLACE if keyed else Verb.INSERT)
+
+    def _put(self, target: int, row: Row, verb: Verb) -> None:
+        mapping = TableMapping(TARGETS[target], TARGETS[target])
+        literals = row_literals(TARGETS[target], Flavour.MARIADB)(row)
+        (statement,) = write_rows(mapping, [literals], verb)
+        self.database.execute(self.database.connection(), statement)
 
 
-class Database:
-    """SQLite that speaks as much MySQL as the engine's statements need."""
+@dataclass(eq=False)
+class Driver:
+    """One source's driver. What it knows beside the target dies with it, but for its generation."""
 
-    def __init__(self) -> None:
-        self.sqlite = sqlite3.connect(":memory:", isolation_level=None)
-        self.refusals: Counter[str] = Counter()
-        self.commits_early = False
-        for name in ("shop", META):
-            self.sqlite.execute(f"ATTACH ':memory:' AS {name}")
-        for one in TABLES:
-            keys = "".join(
-                f", {'PRIMARY KEY' if key.primary else 'UNIQUE'} ({', '.join(key.columns)})" for key in one.unique_keys
+    world: World
+    number: int
+    generation: int = 0
+    start: int = 0
+    end: int = 0
+    """Where the copy begins and ends."""
+    pages: dict[int, list[tuple[int, list[bytes]]]] | None = None
+    """Of each table that is copied by pages: the moments and the keys. Chosen once: a page that is read again need not
+    be the same, and a driver that comes back may well read it again."""
+
+    def __post_init__(self) -> None:
+        log = self.world.history.logs[self.number]
+        rng = self.world.rng
+        if self.world.catch_up:
+            self.start = rng.randrange(len(log) // 3 + 1)
+            self.end = rng.randrange(self.start, max(self.start + 1, len(log) * 2 // 3 + 1))
+        self._claim()
+
+    @property
+    def name(self) -> str:
+        return f"source_{self.number}"
+
+    @property
+    def subtask(self) -> tuple[str, str, str]:
+        return (META, TASK, self.name)
+
+    @property
+    def log(self) -> list[Logged]:
+        return self.world.history.logs[self.number]
+
+    def places(self) -> list[Place]:
+        return [place for place in self.world.history.layout.places if place.source == self.number]
+
+    def table(self, number: int) -> Table:
+        return self.world.history.layout.tables[Place(self.number, number)]
+
+    def target(self, number: int) -> Table:
+        return TARGETS[self.world.history.layout.target(Place(self.number, number))]
+
+    # A life
+
+    def restart(self) -> None:
+        if not self.world.quirks.no_generation_bump:
+            self._claim()
+
+    def _claim(self) -> None:
+        """As target/generation.py does, but for its connections."""
+        self.generation += 1
+        database = self.world.database.sqlite
+        if self.generation == 1:
+            database.execute(
+                f"INSERT INTO {META}.dm_subtask (task, source, generation, claim, unit, buckets, hash_version) "
+                "VALUES (?, ?, 1, '', 'new', 0, 0)",
+                (TASK, self.name),
             )
-            columns = ", ".join(f"{column.name} INT" for column in one.columns)
-            self.sqlite.execute(f'CREATE TABLE shop."{one.name.table}" ({columns}{keys})')
-        self.sqlite.execute(
-            f"CREATE TABLE {META}.dm_frontier (task, source, bucket INT, position TEXT, released TEXT DEFAULT '',"
-            " generation INT, PRIMARY KEY (task, source, bucket))"
+        for name in ("dm_subtask", "dm_frontier", "dm_copy_chunk"):
+            database.execute(
+                f"UPDATE {META}.{name} SET generation = ? WHERE task = ? AND source = ?",
+                (self.generation, TASK, self.name),
+            )
+
+    def life(self) -> Iterator[None]:
+        """From where the target says that this source stands; to the end. One step is about one transaction."""
+        if not self.has_begun():
+            yield from self._begin()
+        while self.world.past and not all(driver.has_begun() for driver in self.world.drivers):
+            yield  # as the app does: nobody applies anything before
+        subtask = read_subtask(self.world.database.connection(), *self.subtask)
+        if subtask is not None and subtask.unit == UNIT_LOAD:
+            yield from self._load()
+        yield from _Sync(self).run()
+
+    def applied(self) -> int:
+        """Where all buckets stand."""
+        stands = read_all_stands(self.world.database.connection(), *self.subtask)
+        return max((int(stand.position.rpartition(".")[2]) for stand in stands), default=0)
+
+    def has_begun(self) -> bool:
+        subtask = read_subtask(self.world.database.connection(), *self.subtask)
+        return subtask is not None and subtask.start is not None
+
+    def _begin(self) -> Iterator[None]:
+        fellows = [one for driver in self.world.drivers if driver is not self for one in driver.newcomers()]
+        if self.world.quirks.alone or (not self.world.past and self.world.rng.random() < 0.3):
+            fellows = []  # the others are no part of this run
+        while True:
+            try:
+                self.world.transaction(partial(self._begin_body, fellows=fellows))
+            except OwnerNotReady:
+                yield
+            else:
+                return
+
+    def newcomers(self) -> list[Newcomer]:
+        return [
+            Newcomer(self.table(place.number).name, self.target(place.number).name, past=self.world.past)
+            for place in self.places()
+            if self.target(place.number).identity is not None and not self.world.quirks.together
+        ]
+
+    def _begin_body(self, connection: Any, fellows: Sequence[Newcomer]) -> None:
+        loading = not self.world.past
+        begin_subtask(
+            connection,
+            *self.subtask,
+            generation=self.generation,
+            unit=UNIT_LOAD if loading else UNIT_SYNC,
+            start=place_of(self.start),
+            catch_up_until=None if loading else place_of(self.end),
+        )
+        connection.execute(f"DELETE FROM {META}.dm_frontier WHERE source = %s AND bucket >= %s", (self.name, BUCKETS))
+        connection.execute(f"UPDATE {META}.dm_subtask SET buckets = %s WHERE source = %s", (BUCKETS, self.name))
+        schemas = [TableSchema(self.table(one.number), self.target(one.number).name) for one in self.places()]
+        newcomers = [] if self.world.quirks.unrecorded else self.newcomers()
+        enter_tables(connection, *self.subtask, schemas, newcomers, fellows, loading=loading)
+        if loading:
+            chunks = [ChunkProgress(place.number, self.table(place.number).name) for place in self.places()]
+            insert_chunks(connection, ChunkOwner(*self.subtask, self.generation), chunks)
+
+    # The copy
+
+    def _load(self) -> Iterator[None]:
+        if self.pages is None:
+            self.pages = {place.number: self._cut(place.number) for place in self.places()}
+        contests = self.contests(MOST_WHILE_COPYING)
+        while left := [one for one in self._chunks() if not one.done]:
+            chunk = self.world.rng.choice(left)
+            self.world.zombies.append(partial(self._copy, chunk, self.generation))
+            self._copy(chunk, self.generation)
+            if self.world.rng.random() < 0.2 and not self.world.quirks.no_looks:
+                contests.look()
+            yield
+        until = self.start if self.world.quirks.no_catch_up else self.end
+        self.world.transaction(
+            lambda tx: finish_load(tx, *self.subtask, generation=self.generation, catch_up_until=place_of(until))
         )
 
-    def connection(self) -> Any:
-        return Connection(self)
+    def _chunks(self) -> list[ChunkProgress]:
+        return load_chunks(self.world.database.connection(), *self.subtask)
 
-    def begin_frontier(self, position: str) -> None:
-        for bucket in range(BUCKETS):
-            self.sqlite.execute(
-                f"INSERT INTO {META}.dm_frontier (task, source, bucket, position, generation) VALUES (?, ?, ?, ?, 1)",
-                (TASK, SOURCE, bucket, position),
-            )
+    def _cut(self, number: int) -> list[tuple[int, list[bytes]]]:
+        rng = self.world.rng
+        if self.target(number).identity is None:
+            return [(rng.randint(self.start, self.end), [])]
+        keys = [b"%d" % key for key in (*range(KEYS), 91, 92)]
+        cuts = sorted(rng.sample(range(1, len(keys)), rng.choice([1, 2, 4])))
+        return [
+            (rng.randint(self.start, self.end), keys[a:b]) for a, b in zip([0, *cuts], [*cuts, len(keys)], strict=True)
+        ]
 
-    def claim(self, generation: int) -> None:
-        self.sqlite.execute(f"UPDATE {META}.dm_frontier SET generation = ?", (generation,))
+    def _copy(self, chunk: ChunkProgress, generation: int) -> None:
+        """The next page, or the whole table; in one transaction with the chunk's step."""
+        assert self.pages is not None
+        pages, table = self.pages[chunk.number], self.table(chunk.number)
+        page = int(chunk.last_key or 0)
+        at, keys = pages[page]
+        keyed = self.target(chunk.number).identity is not None
+        state = self.world.history.states[self.number][at][chunk.number]
+        rows = [row for row in state.elements() if not keyed or row[0] in keys]
+        last = page + 1 == len(pages)
 
-    def load(self, one: Table, rows: Any, *, replace: bool = False) -> None:
-        marks = ",".join("?" * len(one.columns))
-        verb = "REPLACE" if replace else "INSERT"
-        for row in rows:
-            self.sqlite.execute(
-                f'{verb} INTO shop."{one.name.table}" VALUES ({marks})', [None if v is None else int(v) for v in row]
-            )
+        def body(connection: Any) -> None:
+            owner = ChunkOwner(*self.subtask, generation)
+            # A page without rows counts as one: that it was read must be seen.
+            if advance_chunk(connection, owner, chunk, rows=len(rows) or 1, last_key=str(page + 1), done=last):
+                self._write(connection, chunk.number, rows)
+                if not keyed:
+                    set_skip_until(connection, *self.subtask, table, key_of(at))
 
-    def rows(self, one: Table) -> Rows:
-        found = self.sqlite.execute(f'SELECT * FROM shop."{one.name.table}"').fetchall()
-        return Counter(tuple(None if value is None else b"%d" % value for value in row) for row in found)
+        self.world.transaction(body)
 
-    def transaction(self, body: Callable[[Any], T], moment: Moment | None) -> T:
-        if moment is Moment.BEFORE:
-            raise Died
-        self.sqlite.execute("BEGIN")
-        try:
-            result = body(Connection(self, dies=moment is Moment.BETWEEN))
-            if moment is Moment.BEFORE_COMMIT:
-                raise Died
-        except BaseException:
-            if self.sqlite.in_transaction:
-                self.sqlite.execute("ROLLBACK")
-            raise
-        if self.sqlite.in_transaction:
-            self.sqlite.execute("COMMIT")
-        if moment is Moment.AFTER_COMMIT:
-            raise Died
-        return result
+    def _write(self, connection: Any, number: int, rows: list[Row]) -> None:
+        table, mapping = self.table(number), TableMapping(self.table(number), self.target(number))
+        literals = [row_literals(table, Flavour.MARIADB)(row) for row in rows]
+        (owner,) = [one.owner for one in load_feeders(connection, META, TASK) if one.table == table.name]
+        if owner:
+            access = self.world.database.access()
+            writer = OwnerWriter(RowOwner(*self.subtask, table.name, owner), mapping, access, MOST_WHILE_COPYING)
+            copy_merged(connection, writer, writer.rows(rows, literals))
+            return
+        verb = Verb.REPLACE if self.target(number).identity is not None else Verb.INSERT
+        for statement in write_rows(mapping, literals, verb):
+            self.world.database.execute(connection, statement)
 
-    def execute(self, connection: Any, statement: Statement) -> int:
-        connection.strike()
-        sql = statement.sql.decode()
-        if statement.verb is Verb.UPSERT:
-            return self._upsert(sql, statement)
-        if statement.verb is Verb.DELETE and " LIMIT " in sql:
-            head, condition, limit = re.fullmatch(r"DELETE FROM (.*?) WHERE (.*) LIMIT (\d+)", sql).groups()  # type: ignore[union-attr]
-            condition = condition.replace("<=>", "IS")
-            sql = f"DELETE FROM {head} WHERE rowid IN (SELECT rowid FROM {head} WHERE {condition} LIMIT {limit})"
-        return self._run(sql, statement)
-
-    def count(self, connection: Any, statement: Statement) -> int:
-        ((number,),) = self.sqlite.execute(statement.sql.decode().replace(" FOR UPDATE", "")).fetchall()
-        return int(number)
-
-    def _upsert(self, sql: str, statement: Statement) -> int:
-        name = statement.table.quoted()
-        before = self._size(name)
-        head = sql.split(" ON DUPLICATE KEY UPDATE ", maxsplit=1)[0]
-        columns = re.search(r"\((.*?)\) VALUES", head)[1].split(", ")  # type: ignore[index]
-        self._run(f"{head} ON CONFLICT DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in columns)}", statement)
-        new = self._size(name) - before
-        return new + 2 * (statement.rows - new)
-
-    def _size(self, name: str) -> int:
-        return int(self.sqlite.execute(f"SELECT COUNT(*) FROM {name}").fetchone()[0])
-
-    def _run(self, sql: str, statement: Statement) -> int:
-        try:
-            return self.sqlite.execute(sql).rowcount
-        except sqlite3.IntegrityError as error:
-            raise DuplicateInTarget(str(statement.table), str(error)) from None
+    def contests(self, most: int) -> Contests:
+        return Contests(Fence(*self.subtask, self.generation), Surroundings(self.world), most)
 
 
-class Connection:
-    """A cursor and its connection in one: what frontier.py asks for."""
+class _Sync:
+    """The loop of sync/loop.py, as far as it is about what is applied."""
 
-    def __init__(self, database: Database, *, dies: bool = False) -> None:
-        self.database = database
-        self.dies = dies
-        self._found: list[tuple[Any, ...]] = []
+    def __init__(self, driver: Driver) -> None:
+        self.driver, self.world = driver, driver.world
+        self.generation = driver.generation
+        connection = self.world.database.connection()
+        subtask = read_subtask(connection, *driver.subtask)
+        assert subtask is not None
+        assert subtask.catch_up_until is not None
+        self.catch_up_until = subtask.catch_up_until.position
+        self.schemas = load_table_schemas(connection, *driver.subtask)
+        self.skip = [schema.skip_until for schema in sorted(self.schemas, key=self._number_of)]
+        plan = make_the_plan(
+            sorted(self.schemas, key=self._number_of),
+            elsewhere={one.target for one in load_feeders(connection, META, TASK) if one.source != driver.name},
+            past=self.world.past,
+            together=self.world.quirks.together,
+        )
+        contests = driver.contests(MOST_WHILE_SYNCING)
+        self.sharing = Sharing(
+            plan,
+            contests,
+            Records(contests.fence, Surroundings(self.world, early=True), plan.adopts),
+            contests.around,  # type: ignore[arg-type]
+            several=len(self.world.drivers) > 1,
+            lawful=not self.world.quirks.together,
+        )
 
-    def strike(self) -> None:
-        if self.dies:
-            raise Died
+    def _number_of(self, schema: TableSchema) -> int:
+        (number,) = [
+            place.number for place in self.driver.places() if self.driver.table(place.number).name == schema.table.name
+        ]
+        return number
 
-    def cursor(self) -> Connection:
+    def run(self) -> Iterator[None]:
+        stands = read_all_stands(self.world.database.connection(), *self.driver.subtask)
+        low, edge = (int(key.rsplit(".", 1)[1]) for key in extent(stands))
+        yield from self._look(low, between=low == edge)
+        while low < len(self.driver.log):
+            high = self._next_end(low, edge)
+            for _ in range(30):
+                try:
+                    contested = 0
+                    for work in self._works(low, high):
+                        self.world.zombies.append(work)
+                        contested += work() or 0
+                        yield
+                    break
+                except DuplicateInTarget:
+                    if not self.sharing.notice():
+                        raise
+                except Died:
+                    if self.world.rng.random() < 0.5:
+                        raise
+                    self.world.deaths += 1  # only the task died: the same epoch again
+            else:
+                raise AssertionError("an epoch never succeeds")
+            low = edge = high
+            if contested or self.sharing.rows or self.world.rng.random() < 0.2:
+                yield from self._look(low)
+        yield from self._look(low)
+        with self.world.mercy():  # it asks again and again
+            self.sharing.finish(self._wait)
+
+    def _look(self, low: int, *, between: bool = True) -> Iterator[None]:
+        self.world.transaction(
+            lambda tx: note_location(tx, *self.driver.subtask, generation=self.generation, location=place_of(low))
+        )
+        if not self.world.quirks.no_looks:
+            self.sharing.look(between=between)
+        yield
+
+    def _wait(self, seconds: float) -> bool:
+        self.world.time += seconds
+        return False
+
+    def _next_end(self, low: int, edge: int) -> int:
+        if edge > low and not self.world.quirks.ignore_edge:
+            return edge
+        high = min(len(self.driver.log), low + self.world.rng.choice([1, 3, 8, 20]))
+        return min(high, self.catch_up_until) if low < self.catch_up_until else high
+
+    def _works(self, low: int, high: int) -> list[Callable[[], int | None]]:
+        step = Step(*self.driver.subtask, self.generation, key_of(low), key_of(high))
+        plan, catch_up = self.sharing.plan, low < self.catch_up_until
+        waves = self._waves(plan, low, high, catch_up=catch_up)
+        target = Target(self.world.transaction, self.world.database.access)
+        writer = WaveWriter(plan, target, step, catch_up, recording=self.sharing.recording)
+        works: list[Callable[[], int | None]] = []
+        for half in HALVES:
+            first = {bucket: work for bucket, work in waves.first.items() if bucket in half}
+            works.append(partial(writer.release, first))
+        works += [partial(writer.advance, waves.second, half) for half in HALVES]
+        if self.world.quirks.release_after:
+            works = [works[2], works[0], works[1], works[3]]
+        return works
+
+    def _waves(self, plan: SyncPlan, low: int, high: int, *, catch_up: bool) -> Waves:
+        """Folded in two pieces, as two ranges would be; the pieces are put together as blobs are."""
+        cut = self.world.rng.randint(low, high)
+        pieces = [pack(plan, Compactor(plan).add_all(self._changes(a, b)), 1)[0] for a, b in ((low, cut), (cut, high))]
+        return make_waves(plan, unpack(plan, pieces), catch_up=catch_up, recording=self.sharing.recording)
+
+    def _changes(self, low: int, high: int) -> Iterator[Logged]:
+        for position in range(low, high):
+            change = self.driver.log[position]
+            if key_of(position + 1) > self.skip[change[0]]:
+                yield change
+
+
+def make_the_plan(
+    schemas: Sequence[TableSchema],
+    *,
+    elsewhere: Collection[TableName] = (),
+    past: bool = False,
+    together: bool = False,
+) -> SyncPlan:
+    return make_plan(
+        schemas,
+        {one.name: one for one in TARGETS},
+        rules=RULES,
+        router=ROUTER,
+        buckets=BUCKETS,
+        merged=None if together else elsewhere,
+        adopts=past,
+    )
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a driver asks. Sources are asked for rows at the end of time: what they say then stays so.
+
+    `early`: for the ends of their logs they are asked as soon as can be."""
+
+    world: World
+    early: bool = False
+
+    @property
+    def transactions(self) -> Any:
+        return self.world.transaction
+
+    @property
+    def answers(self) -> Surroundings:
         return self
 
-    def __enter__(self) -> Connection:
-        return self
+    def access(self) -> Access:
+        return self.world.database.access()
 
-    def __exit__(self, *_: object) -> None:
-        return None
+    def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
+        (into,) = [one for one in TARGETS if one.name == target]
+        return map_table(self._place(table)[1], into)
 
-    def execute(self, sql: str, arguments: Sequence[object] | None = None) -> int:
-        done = self.database.sqlite.execute(sql.replace("%s", "?"), tuple(arguments or ()))
-        self._found = done.fetchall()
-        if sql.startswith("UPDATE") and self.database.commits_early:
-            self.database.sqlite.execute("COMMIT")
-        return done.rowcount
+    def _place(self, name: TableName) -> tuple[Place, Table]:
+        ((place, table),) = [one for one in self.world.history.layout.tables.items() if one[1].name == name]
+        return place, table
 
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        return self._found
+    def feeders(self) -> list[Feeder]:
+        return load_feeders(self.world.database.connection(), META, TASK)
+
+    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
+        return find_holders(row, mapping, self.world.database.connection(), self.access().select)
+
+    def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool:
+        place, _ = self._place(table)
+        return any(
+            all(row[typed.column(name).position] == value for name, value in values.items())
+            for row in self.world.history.states[place.source][-1][place.number]
+        )
+
+    def ends(self, sources: Collection[str]) -> dict[str, Location]:
+        moment = len(self.world.history.order)
+        if self.early:
+            moment = self.world.rng.randint(self.world.now(), moment)
+        positions = self.world.history.positions(moment)
+        return {source: place_of(positions[int(source.rpartition("_")[2])]) for source in sources}
+
+    def applied(self, source: str) -> Location | None:
+        subtask = read_subtask(self.world.database.connection(), META, TASK, source)
+        return subtask.location if subtask is not None and subtask.exact else None
+
+    def now(self) -> float:
+        return self.world.time
+
+
+MERGED_CHANGES: Final = 40
+SINGLE: Final[dict[str, dict[str, Any]]] = {
+    "exact": {},
+    "after a load": {"catch_up": True},
+    "a past not ours": {"past": True},
+}
+SHARED: Final[dict[str, dict[str, Any]]] = {
+    name: {"changes": MERGED_CHANGES, **options}
+    for name, options in {
+        "shards, exact": {"shards": 2},
+        "shards, after a load": {"shards": 2, "catch_up": True},
+        "shards, a past not ours": {"shards": 2, "past": True},
+        "sources, exact": {"sources": 2},
+        "sources, after a load": {"sources": 2, "catch_up": True},
+        "sources, a past not ours": {"sources": 2, "past": True},
+        "sources and shards, after a load": {"sources": 2, "shards": 2, "catch_up": True},
+        "three sources, after a load": {"sources": 3, "catch_up": True},
+    }.items()
+}
+COLLIDING: Final[dict[str, dict[str, Any]]] = {
+    f"collide: {name}": {**SHARED[name], "collide": True}
+    for name in ("shards, exact", "sources, after a load", "sources and shards, after a load")
+}
+"""Kinds of worlds."""

@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.change import VANISHED, BrokenChain, Change, Key
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.plan import SyncPlan, UnknownTable, make_plan
@@ -71,18 +72,38 @@ def test_a_change_that_does_not_follow_stops_and_shows_no_value() -> None:
     assert "'b'" not in str(broken.value)
 
 
-def test_two_shards_with_the_same_key_stop() -> None:
+def test_shards_that_may_overwrite_each_other_stop_at_the_same_key() -> None:
+    """What comes last would be a matter of chance."""
     shard = table("item_1", ("id", "v"), PRIMARY)
 
     with pytest.raises(BrokenChain):
-        fold(plan_of(ITEM, shard, target=ITEM), [(0, None, A), (1, None, A)])
+        fold(plan_of(ITEM, shard, target=ITEM).folding_together(), [(0, None, A), (1, None, A)])
 
 
-def test_a_row_that_moves_between_shards_is_an_update() -> None:
+@pytest.mark.parametrize("delete_first", [True, False])
+def test_a_row_that_moves_between_shards_is_a_delete_and_an_insert(*, delete_first: bool) -> None:
     shard = table("item_1", ("v", "id"), PRIMARY)  # columns in another order
-    folded = fold(plan_of(ITEM, shard, target=ITEM), [(0, A, None), (1, None, (b"b", b"1"))])
+    plan = plan_of(ITEM, shard, target=ITEM)
+    move: list[Logged] = [(0, A, None), (1, None, (b"b", b"1"))]
 
-    assert keyed(folded) == {b"1": Change(A, B)}
+    folded = fold(plan, move if delete_first else move[::-1])
+    waves = make_waves(plan, folded, catch_up=False)
+
+    assert keyed(folded, 0) == {b"1": Change(A, None)}
+    assert keyed(folded, 1) == {b"1": Change(None, B)}
+    (tables,) = waves.second.values()  # one bucket, so one transaction, in which deletes come first
+    assert (tables[0].delete, tables[1].insert) == ([A], [B])
+
+
+def test_a_row_goes_back_into_the_column_order_of_its_shard() -> None:
+    shard = table("item_1", ("w", "v", "id"), PRIMARY)
+    whole = table("item", ("id", "v", "w"), PRIMARY)
+    part = plan_of(whole, shard, target=whole).sources[1]
+    row = (b"w", b"v", b"1")
+
+    assert part.order is not None
+    assert part.own_order is not None
+    assert tuple(tuple(row[at] for at in part.order)[at] for at in part.own_order) == row
 
 
 def test_shards_of_different_types_are_refused() -> None:

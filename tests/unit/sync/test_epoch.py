@@ -6,12 +6,14 @@ import pytest
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
+from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize, connections_of_task
 from airflow_provider_dm.engine.sync.place import location_at
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, TaskBug, attempt, values
 from airflow_provider_dm.engine.target.errors import TargetBusy, TargetDenied
 from airflow_provider_dm.engine.target.generation import Fenced
+
+WARM = EpochSize(warm=True)
 
 
 def test_a_fast_backlog_makes_epochs_grow_to_the_limit() -> None:
@@ -22,16 +24,56 @@ def test_a_fast_backlog_makes_epochs_grow_to_the_limit() -> None:
     assert size.limit == size.largest
 
 
-def test_a_slow_target_makes_them_shrink_but_not_vanish() -> None:
-    size = EpochSize()
+def test_a_cold_first_epoch_says_nothing() -> None:
+    """It waits for workers, imports and kernels: 8 to 20 seconds, whatever its size."""
+    assert EpochSize().after(3 * MIB, seconds=20) == WARM
+
+
+def test_a_slow_target_makes_them_shrink_no_further_than_to_the_usual_size() -> None:
+    size = EpochSize(limit=64 * MIB, warm=True)
     for _ in range(10):
-        size = size.after(size.limit, seconds=10)
+        size = size.after(size.limit, seconds=5)
+
+    assert size.limit == size.usual
+
+
+def test_a_very_slow_target_makes_them_shrink_but_not_vanish() -> None:
+    assert WARM.after(8 * MIB, seconds=40).limit == 2 * MIB
+
+    size = WARM
+    for _ in range(10):
+        size = size.after(size.limit, seconds=100)
 
     assert size.limit == MIB
 
 
+def test_one_small_epoch_that_was_slow_does_not_make_them_small() -> None:
+    assert WARM.after(100_000, seconds=3).limit == 8 * MIB
+
+
+def test_they_come_back_when_it_is_quick_again() -> None:
+    size = EpochSize(limit=MIB, warm=True)
+    for _ in range(3):
+        size = size.after(size.limit, seconds=0.2)
+
+    assert size.limit == 8 * MIB
+
+
 def test_a_small_epoch_that_was_quick_says_nothing() -> None:
-    assert EpochSize().after(1000, seconds=0.02) == EpochSize()
+    assert WARM.after(1000, seconds=0.02) == WARM
+
+
+def test_on_one_machine_every_epoch_is_one_task() -> None:
+    size = EpochSize.on_one_machine()
+    for _ in range(10):
+        size = size.after(size.limit, seconds=0.1)
+
+    assert size.limit == size.one_task == 32 * MIB
+
+
+@pytest.mark.parametrize(("tasks", "connections"), [(1, 2), (8, 2), (16, 1), (32, 1)])
+def test_a_task_writes_to_two_connections_if_there_are_as_many(tasks: int, connections: int) -> None:
+    assert connections_of_task(16, tasks) == connections
 
 
 def test_ranges_give_every_slot_something_to_do() -> None:

@@ -15,17 +15,21 @@ from airflow_provider_dm.engine.binlog.errors import (
 )
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe, reaction_of
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
+from airflow_provider_dm.engine.relay.protocol import BinlogPurged
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayStartsTooLate
 from airflow_provider_dm.engine.sync.fallback import (
     MOVES,
     Fault,
     Health,
     Move,
-    NeitherServes,
+    OtherUpstream,
     PrivateRelayEnded,
     Reading,
     fault_of,
+    neither_serves,
 )
 from airflow_provider_dm.engine.sync.tail import has_ended, is_past, silence
 
@@ -104,17 +108,59 @@ def test_a_relay_that_was_paused_on_request_is_waited_for() -> None:
 
 
 def test_what_a_living_relay_has_must_be_in_its_files() -> None:
-    assert is_past(WELL, Location("bin.000003", 499))
-    assert not is_past(WELL, HERE)
-    assert not is_past(replace(WELL, heartbeat_age_seconds=11.0), Location("bin.000003", 499)), "it is the past's row"
-    assert not is_past(None, HERE)
+    before = Location("bin.000003", 499)
+    assert is_past(WELL, before, 60.0)
+    assert not is_past(WELL, HERE, 60.0)
+    assert not is_past(replace(WELL, heartbeat_age_seconds=11.0), before, 60.0), "it is the past's row"
+    assert not is_past(replace(WELL, heartbeat_age_seconds=5.0), before, 4.0), "of a relay that may have died since"
+    assert not is_past(None, HERE, 60.0)
+
+
+def ended(error: DmError) -> PrivateRelayEnded:
+    return PrivateRelayEnded(describe(error))
 
 
 @pytest.mark.parametrize("reaction", ["retry", "stop"])
 def test_where_neither_serves_the_upstream_says_whether_to_try_again(reaction: str) -> None:
-    ended = PrivateRelayEnded({"ErrCode": "DM-1", "ErrScope": "upstream", "Message": "gone.", "Reaction": reaction})
-    error = NeitherServes("one", str(HERE), "damaged.", str(ended), {"Reaction": reaction_of(ended).value})
+    said = {"ErrCode": "DM-1", "ErrScope": "upstream", "Message": "gone. Do it.", "Reaction": reaction}
+    upstream = PrivateRelayEnded(said | {"Workaround": "Do it."})
+    error = neither_serves("one", str(HERE), MalformedEvent("f:4", "damaged"), upstream, by_gtid=False)
     assert reaction_of(error) is Reaction(reaction)
     assert describe(error)["Reaction"] == reaction
-    assert "damaged." in str(error)
-    assert "[DM-1 upstream] gone." in str(error)
+    assert "damaged" in error.local
+    assert error.upstream == "[DM-1 upstream] gone."
+    assert describe(error)["Workaround"] == "The upstream may still have it. Do it."
+
+
+PURGED = BinlogPurged("bin.000003:4", "bin.000007", "bin.000009")
+GONE = RelayFileGone("bin.000003", "/relay")
+UNREACHABLE = ServerUnreachable("one (dm@host:3306)", "no route to host")
+
+
+@pytest.mark.parametrize(
+    ("local", "upstream", "by_gtid", "advice"),
+    [
+        (GONE, PURGED, False, "migrate in full again with another task"),
+        (GONE, ended(PURGED), False, "migrate in full again with another task"),
+        (RelayDirectoryUnusable("/relay", "Permission denied"), PURGED, False, "Set relay-dir to"),
+        (GONE, UNREACHABLE, False, "The upstream may still have it. Check host, port"),
+        (GONE, OtherUpstream("a", "b"), False, "Point the source back"),
+        (GONE, OtherUpstream("a", "b"), True, "Start the relay"),
+        (ChecksumMismatch("f:4", 1, 2), ChecksumMismatch("f:4", 1, 2), False, "its own file is damaged"),
+    ],
+)
+def test_where_neither_serves_only_what_is_still_open_is_advised(
+    local: DmError, upstream: DmError, by_gtid: bool, advice: str
+) -> None:
+    error = neither_serves("one", str(HERE), local, upstream, by_gtid=by_gtid)
+    assert advice in error.workaround()
+    assert error.message().endswith(error.workaround())
+    for one in (local, upstream):
+        assert one.happened().removesuffix(one.workaround()).strip() in error.message()
+        assert one.hint not in error.message().removesuffix(error.workaround()) or not one.hint
+
+
+def test_another_server_is_tried_again_where_a_relay_can_follow_it() -> None:
+    switched = OtherUpstream("a", "b")
+    assert reaction_of(neither_serves("one", str(HERE), GONE, switched, by_gtid=True)) is Reaction.RETRY
+    assert reaction_of(neither_serves("one", str(HERE), GONE, switched, by_gtid=False)) is Reaction.STOP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -11,11 +12,13 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.target.statements import (
+    UNKNOWN,
     Dialect,
     Verb,
     count_rows,
     delete_image,
     delete_rows,
+    differing_rows,
     write_rows,
 )
 
@@ -121,6 +124,32 @@ def test_what_the_target_computes_is_left_out() -> None:
     assert b"twice" not in delete_image(SUMS, (b"1", b"2", b"'a'"), 1).sql
 
 
+def test_what_the_target_computes_is_held_against_the_source_s_value() -> None:
+    rows = [(b"1", b"2", b"'a'"), (b"3", UNKNOWN, b"NULL"), (b"4", b"NULL", b"NULL")]
+    (statement,) = write_rows(SUMS, rows, Verb.INSERT)
+    assert statement.computing is not None
+    (look,) = statement.computing.differing()
+    assert look.sql == (
+        b"SELECT COUNT(*) FROM `shop`.`sums` WHERE (`id` = 1 AND (`twice` <=> 2) IS NOT TRUE) "
+        b"OR (`id` = 4 AND (`twice` IS NULL) IS NOT TRUE)"
+    )
+    keyless = replace(SUMS, source=replace(COMPUTED, unique_keys=()), target=replace(COMPUTED, unique_keys=()))
+    (look,) = differing_rows(keyless, rows[:1], keyless.computed)
+    assert b"WHERE (`id` <=> 1 AND `e` <=> 'a' AND " in look.sql
+    assert list(differing_rows(SUMS, rows[1:2], SUMS.computed)) == []
+    many = differing_rows(SUMS, [(b"%d" % n, b"0", b"NULL") for n in range(250)], SUMS.computed)
+    assert [one.rows for one in many] == [100, 100, 50]
+
+
+def test_rows_are_written_again_without_strict_mode() -> None:
+    (statement,) = write_rows(SUMS, [(b"%d" % n, b"0", b"NULL") for n in range(70)], Verb.INSERT)
+    assert statement.computing is not None
+    again = list(statement.computing.leniently())
+    assert [one.rows for one in again] == [30, 30, 10]
+    assert all(one.sql.startswith(b"SET STATEMENT sql_mode='ALLOW_INVALID_DATES") for one in again)
+    assert all(one.computing is not None and one.computing.lenient for one in again)
+
+
 @pytest.mark.parametrize(
     ("flavour", "head"),
     [
@@ -150,13 +179,13 @@ def test_statements_end_at_rows_or_bytes() -> None:
     rows = [(b"%d" % number, b"'" + b"x" * 100 + b"'") for number in range(10)]
 
     assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, max_rows=4)] == [4, 4, 2]
-    assert all(len(one.sql) <= 400 for one in write_rows(ITEM, rows, Verb.INSERT, max_bytes=400))
+    assert all(len(one.sql) <= 400 for one in write_rows(ITEM, rows, Verb.INSERT, dialect=Dialect(most_bytes=400)))
 
 
 def test_a_row_larger_than_the_limit_goes_alone() -> None:
     rows = [(b"1", b"'a'"), (b"2", b"'" + b"x" * 500 + b"'"), (b"3", b"'c'")]
 
-    assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, max_bytes=200)] == [1, 1, 1]
+    assert [one.rows for one in write_rows(ITEM, rows, Verb.INSERT, dialect=Dialect(most_bytes=200))] == [1, 1, 1]
 
 
 def test_no_rows_are_no_statement() -> None:

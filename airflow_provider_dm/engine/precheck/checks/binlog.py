@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from airflow_provider_dm.engine.mysql.binlog_status import current_location, list_binlogs
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.facts import SourceFacts
 from airflow_provider_dm.engine.precheck.result import State, named
+from airflow_provider_dm.engine.target.subtask import noted_place
 
 
 def check_enabled(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
@@ -58,16 +61,56 @@ def check_schemas(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def check_start(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
-    """Where task-mode incremental is told to begin."""
-    start = facts.task.subtask(facts.id).start
-    if start is None or facts.copies:
+    """Where the log is read from: at the checkpoint, or at `meta` of an incremental task that has none."""
+    configured = facts.task.subtask(facts.id).start
+    place = noted_place(facts.known, configured)
+    if place is None and facts.copies:
         return
-    files = [one.name for one in list_binlogs(facts.connection)]
-    if start.file in files:
-        yield State.OK, f"{start.file} is still there", ""
+    if place is None:
+        remedy = "Give `meta` with binlog-name and binlog-pos, the place that belongs to the target's rows."
+        yield State.FAIL, "task-mode incremental, and there is neither a checkpoint nor `meta`", remedy
+    elif place is configured:
+        yield from _check_meta(place, list_binlogs(facts.connection))
     else:
+        yield from _check_checkpoint(facts, place, list_binlogs(facts.connection))
+
+
+def _check_meta(start: Location, binlogs: Sequence[BinlogSize]) -> Iterator[tuple[State, str, str]]:
+    size = dict(binlogs).get(start.file)
+    if size is None:
         remedy = "Begin with a file that the source has, or with a full migration (task-mode all)."
-        yield State.FAIL, f"the start {start} is not in the source's binlogs ({named(files)})", remedy
+        yield State.FAIL, f"the start {start} is not in the source's binlogs ({named(_files(binlogs))})", remedy
+    elif start.position > size:
+        remedy = "Correct binlog-pos of `meta`: the place where a transaction begins, or where the log ended."
+        yield State.FAIL, f"the start {start} is not in the source's binlogs: that file ends at {size}", remedy
+    else:
+        yield State.OK, f"{start.file} is still there", ""
+
+
+def _check_checkpoint(
+    facts: SourceFacts, place: Location, binlogs: Sequence[BinlogSize]
+) -> Iterator[tuple[State, str, str]]:
+    size = dict(binlogs).get(place.file)
+    if place.server_uuid and place.server_uuid != facts.info.server_uuid:
+        said = f"the task goes on from {place} of server {place.server_uuid}, and {facts.info.server_uuid} answers"
+        if facts.config.enable_gtid:
+            yield State.OK, f"{said}: by GTID that is a failover", ""
+        else:
+            remedy = "Point the source back to that server, or set enable-gtid: true if this one has all of its log."
+            yield State.FAIL, said, remedy
+    elif size is None:
+        remedy = f"Do not remove the relay log. If it does not hold that either, {MIGRATE_AGAIN}."
+        have = named(_files(binlogs))
+        yield State.WARN, f"the task goes on from {place}, which the source has purged: it has {have}", remedy
+    elif size < place.position:
+        remedy = f"The source lost a part of its binlog, which is applied already: {MIGRATE_AGAIN}."
+        yield State.FAIL, f"the task goes on from {place}, and that file ends at {size} on the source", remedy
+    else:
+        yield State.OK, f"the task goes on from {place}", ""
+
+
+def _files(binlogs: Sequence[BinlogSize]) -> list[str]:
+    return [one.name for one in binlogs]
 
 
 def check_gtid(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:

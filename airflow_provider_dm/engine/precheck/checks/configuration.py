@@ -1,4 +1,4 @@
-"""The files ask for nothing that this release would have to leave out."""
+"""The files ask for nothing that this release would have to leave out, and for little that it passes over."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.unsupported import without_effect
 from airflow_provider_dm.engine.precheck.result import State
 
 
@@ -13,5 +14,10 @@ def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> It
     gaps = [*task.unsupported(), *(gap for source in sources for gap in source.unsupported())]
     for gap in gaps:
         yield State.FAIL, f"{gap.feature} is not supported yet ({gap.where})", gap.way_out
-    if not gaps:
-        yield State.OK, f"task {task.name} asks for nothing that is not supported", ""
+    if gaps:
+        return
+    yield State.OK, f"task {task.name} asks for nothing that is not supported", ""
+    for instance in task.mysql_instances:
+        if keys := without_effect(task.subtask(instance.source_id).syncer):
+            what = f"these keys of the syncer of {instance.source_id} have no effect: {', '.join(keys)}"
+            yield State.WARN, what, "docs/limits.md says what the sync does instead of each; leave them out."

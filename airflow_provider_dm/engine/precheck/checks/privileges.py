@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
-from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
+from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import State, named
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 
@@ -18,7 +18,7 @@ def check_dump(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     missing = [name for name in facts.selected if not facts.grants.allow("SELECT", name.schema, name.table)]
     if missing:
         schemas = sorted({name.schema for name in missing})
-        grants = " ".join(f"GRANT SELECT ON {quote(schema)}.* TO {_account(facts)};" for schema in schemas)
+        grants = " ".join(f"GRANT SELECT ON {quote(schema)}.* TO {facts.account};" for schema in schemas)
         yield State.FAIL, f"SELECT is missing on {named([str(name) for name in missing])}", grants
     elif not facts.selected:
         remedy = "Check do-dbs and do-tables; tables without any privilege on them are invisible. GRANT SELECT on them."
@@ -31,12 +31,12 @@ def check_dump(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 
 def _locks(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     if facts.binlog.gtid_mode.upper() != "ON" and not facts.grants.allow("RELOAD"):
-        remedy = f"GRANT RELOAD ON *.* TO {_account(facts)}; or set gtid_mode=ON."
+        remedy = f"GRANT RELOAD ON *.* TO {facts.account}; or set gtid_mode=ON."
         yield State.FAIL, "RELOAD is missing, which a source without GTIDs needs for a moment's read lock", remedy
     for table in facts.tables:
         schema = table.name.schema
         if KeyOrder.of(table) is None and not facts.grants.allow("LOCK TABLES", schema):
-            remedy = f"GRANT LOCK TABLES ON {quote(schema)}.* TO {_account(facts)};"
+            remedy = f"GRANT LOCK TABLES ON {quote(schema)}.* TO {facts.account};"
             yield State.FAIL, f"LOCK TABLES is missing, which copying {table.name} (no usable key) needs", remedy
 
 
@@ -46,7 +46,7 @@ def check_replication(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     wanted = {"REPLICATION CLIENT": monitor} | ({"REPLICATION SLAVE": "REPLICATION SLAVE"} if facts.follows else {})
     missing = [shown for privilege, shown in wanted.items() if not facts.grants.allow(privilege)]
     if missing:
-        yield State.FAIL, f"{named(missing)} is missing", f"GRANT {', '.join(missing)} ON *.* TO {_account(facts)};"
+        yield State.FAIL, f"{named(missing)} is missing", f"GRANT {', '.join(missing)} ON *.* TO {facts.account};"
     else:
         yield State.OK, ", ".join(wanted.values()), ""
 
@@ -61,7 +61,7 @@ def check_target(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
         missing = [privilege for privilege in wanted if not _on_all(facts, privilege, schema)]
         if missing:
             failures += 1
-            remedy = f"GRANT {', '.join(wanted)} ON {quote(schema)}.* TO {_account(facts)};"
+            remedy = f"GRANT {', '.join(wanted)} ON {quote(schema)}.* TO {facts.account};"
             yield State.FAIL, f"{named(missing)} is missing on {schema}", remedy
     if not failures:
         yield State.OK, f"rows can be written to {len(schemas)} schemas and to {facts.task.meta_schema}", ""
@@ -73,7 +73,3 @@ def _on_all(facts: TargetFacts, privilege: str, schema: str) -> bool:
         return True
     tables = [name for name in facts.wanted if name.schema == schema]
     return bool(tables) and all(facts.grants.allow(privilege, *name) for name in tables)
-
-
-def _account(facts: ServerFacts) -> str:
-    return f"'{facts.endpoint.user}'@'%'"

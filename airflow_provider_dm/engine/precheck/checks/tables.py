@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from airflow_provider_dm.engine.copy.beforehand import TableNotCopied
+from airflow_provider_dm.engine.copy.creation import KeyDemanded, check_keyless
+from airflow_provider_dm.engine.copy.design import TargetTableGone
 from airflow_provider_dm.engine.copy.target_ddl import CannotCreateTarget, create_table_like
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import State, named, said
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.schema.catalogue import create_statement
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.ddl import AFTER_DDL
 
 
 def check_types(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
@@ -76,18 +81,50 @@ def _engines(facts: ServerFacts, names: list[TableName]) -> Iterator[tuple[State
 
 
 def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    """Every source table fits its target table; shards of a table that does not exist yet fit the first of them."""
+    """Every source table, as the task reads it, fits its target table; shards of a table that does not exist yet fit
+    the first of them."""
     expected = dict(facts.tables)
     misfits = 0
     for source in facts.sources:
-        for table in source.tables:
+        anew = source.copies and source.id not in facts.begun
+        for table, target in facts.of_task(source):
             try:
-                map_table(table, expected.setdefault(source.routed[table.name], table))
+                map_table(table, expected.setdefault(target, table), created_anew=anew)
             except DmError as error:
                 misfits += 1
                 yield State.FAIL, *said(error)
     if not misfits:
         yield State.OK, f"{len(facts.tables)} target tables fit", ""
+
+
+def check_changes(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+    """Of a task that has begun: its tables are what they were then, and so are its rules."""
+    found = [finding for source in facts.sources if source.id in facts.begun for finding in _changes(facts, source)]
+    yield from found or [(State.OK, "the tables are those that the task has begun with", "")]
+
+
+def _changes(facts: TargetFacts, source: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    begun = facts.begun[source.id]
+    now = {table.name: table for table in source.tables}
+    for schema in begun.schemas:
+        name = schema.table.name
+        if not source.rules.allows(name):
+            continue
+        try:
+            schema.check_route(source.router.route(name))
+        except DmError as error:
+            yield State.FAIL, *said(error)
+        if now.get(name) == schema.table:
+            continue
+        reason = "its columns or keys are not those it began with" if name in now else "it is gone"
+        if begun.loading:
+            yield State.FAIL, *said(SchemaChangedDuringCopy(source.id, str(name), reason))
+        else:
+            what = f"{source.id}: {name} was changed since the task began ({reason})"
+            yield State.WARN, f"{what}: the sync will stop with DM-6032 where the log says so", AFTER_DDL
+    known = {schema.table.name for schema in begun.schemas}
+    for name in sorted(now.keys() - known):
+        yield State.WARN, *said(TableNotCopied(source.id, str(name)))
 
 
 def check_creation(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
@@ -97,8 +134,7 @@ def check_creation(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
     taken = _other_relations(facts)
     lowers = facts.setting("lower_case_table_names") == "1"
     for source in facts.sources:
-        for table in source.tables:
-            target = source.routed[table.name]
+        for table, target in facts.of_task(source):
             if target in facts.tables or target in planned:
                 continue
             planned.add(target)
@@ -132,6 +168,9 @@ def _creation(
     if target in taken:
         yield State.FAIL, f"{target} is a {taken[target]}, not a table", "Drop it, or route to another table."
         return
+    if source.id in facts.begun:
+        yield State.FAIL, *said(TargetTableGone(str(target), f"{source.id}:{table.name}"))
+        return
     if not source.copies:
         yield State.FAIL, f"{target} does not exist", "Create it, or begin with a full migration (task-mode all)."
         return
@@ -144,7 +183,9 @@ def _creation(
             target_flavour=facts.info.flavour,
             collation="",
         )
-    except CannotCreateTarget as error:
+        if made.keyless:
+            check_keyless(facts.connection, [str(target)], str(facts.endpoint))
+    except (CannotCreateTarget, KeyDemanded) as error:
         yield State.FAIL, *said(error)
         return
     for note in made.notes:

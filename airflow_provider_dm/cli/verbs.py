@@ -1,0 +1,37 @@
+"""The verbs of `dmctl`: which module knows each, and what the help says of it.
+
+A module is imported when its verb is asked for, and no other: what `dmctl run` needs takes more than a second of CPU
+time to import, which nobody who asks for the version, the help or a status should wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from airflow_provider_dm.cli.later import LATER
+
+
+class Verb(NamedTuple):
+    """`room`: the module of this package whose `add_verbs` adds it, with all others of that module."""
+
+    room: str
+    help: str
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "run": Verb("run", "run a task in the foreground: precheck, full migration, incremental sync, verification"),
+    "check-task": Verb(
+        "check_task",
+        "check that a task can run: logins, grants, binlog settings, tables on both sides; changes nothing",
+    ),
+    "query-status": Verb("query_status", "show tasks, subtasks and relays as the metadata DB knows them"),
+    "stop-task": Verb("stop_task", "forget a task that has ended: relay files are not kept for it any more"),
+    "start-relay": Verb("relay", "pull a source's binlog in the foreground (--source-file), or let its relay go on"),
+    "stop-relay": Verb("relay", "ask the relay of a source to end, wherever it runs"),
+    "pause-relay": Verb("relay", "let the relays of sources wait, and see that they do"),
+    "resume-relay": Verb("relay", "let paused relays go on, and see that they do"),
+    "purge-relay": Verb("purge_relay", "remove relay files that no task needs"),
+    "meta": Verb("meta", "create or upgrade the metadata DB, or check its schema version"),
+    **{name: Verb("later", f"not yet. {instead}") for name, instead in LATER.items()},
+}

@@ -1,0 +1,121 @@
+"""Creating what the target lacks: schemas with the source's default collation, tables, and those without a key as such.
+
+Outside of a transaction, as DDL commits by itself; whatever was made before a failure is found next time.
+
+A target may be told to demand a primary key of every table, or to add one by itself (MySQL's
+`sql_require_primary_key` and `sql_generate_invisible_primary_key`). An added key is a column that no row of the source
+has. Both are turned off for our session; where the account may not do that, it is said before anything is created."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+import pymysql
+from pymysql.constants import ER
+
+from airflow_provider_dm.engine.copy.target_ddl import CreateSchema, CreateTable, create_schema_like
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.pinned import Setting
+from airflow_provider_dm.engine.mysql.pinning import SessionRefused, set_all
+from airflow_provider_dm.engine.reading.survey import SourceSurvey
+from airflow_provider_dm.engine.target.errors import translate
+from airflow_provider_dm.engine.target.session import fresh_target
+
+log = logging.getLogger(__name__)
+
+_KEYS_DEMANDED: Final = (Setting("sql_require_primary_key", 0), Setting("sql_generate_invisible_primary_key", 0))
+_NO_KEY: Final = {ER.REQUIRES_PRIMARY_KEY: "innodb_force_primary_key", 3750: "sql_require_primary_key"}
+_NO_COLLATION: Final = frozenset({ER.UNKNOWN_COLLATION, ER.UNKNOWN_CHARACTER_SET})
+
+
+@dataclass(eq=False)
+class KeyDemanded(DmError):
+    """The target does not let a table be created as it is at the source, which is without a primary key."""
+
+    tables: tuple[str, ...]
+    setting: str
+
+    code: ClassVar[str] = "DM-7019"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "tables without a primary key cannot be created in the target, whose {setting} is on and cannot be turned off "
+        "by this account for its own sessions: {tables}."
+    )
+    hint: ClassVar[str] = (
+        "Turn that setting off globally until the tables are there, grant the account what turning it off takes "
+        "(MySQL: SESSION_VARIABLES_ADMIN), or give the tables a primary key at the source. Nothing was copied."
+    )
+
+
+def schemas_to_create(
+    surveys: Sequence[SourceSurvey], creations: Sequence[CreateTable], target: Flavour
+) -> tuple[CreateSchema, ...]:
+    """The schemas of these tables, as the first source schema has it whose tables go there."""
+    wanted = {one.name.schema for one in creations}
+    made: dict[str, CreateSchema] = {}
+    first: dict[str, str] = {}
+    for survey in surveys:
+        for one in survey.tables:
+            name, collation = one.target.schema, survey.collations[one.table.name.schema]
+            if name not in wanted:
+                continue
+            if name not in made:
+                first[name] = collation
+                made[name] = create_schema_like(name, collation, source_flavour=survey.flavour, target_flavour=target)
+            elif collation != first[name]:
+                note = f"default collations differ at the sources; {collation} is left out, tables say their own"
+                made[name] = replace(made[name], notes=tuple(dict.fromkeys((*made[name].notes, note))))
+    return tuple(made[name] for name in sorted(made))
+
+
+def check_keyless(connection: Connection, tables: Sequence[str], server: str) -> None:
+    """Let these tables be created without a key in this session. Raises KeyDemanded."""
+    try:
+        if tables:
+            set_all(connection, _KEYS_DEMANDED, server=server)
+    except SessionRefused as refused:
+        raise KeyDemanded(tuple(tables), refused.variable) from None
+
+
+def create(target: Endpoint, tables: Sequence[CreateTable], schemas: Sequence[CreateSchema]) -> tuple[str, ...]:
+    """Create what is not there. Gives what a person may want to know of the schemas.
+
+    Raises KeyDemanded, and the errors of `translate`.
+    """
+    with fresh_target(target) as connection:
+        check_keyless(connection, [str(one.name) for one in tables if one.keyless], str(target))
+        try:
+            present = {bytes(row[0]).decode() for row in query(connection, "SHOW DATABASES")}
+            notes = [_create_schema(connection, one) for one in schemas if one.name not in present]
+            for one in tables:
+                log.info("creating %s", one.name)
+                _create_table(connection, one)
+        except pymysql.err.Error as error:
+            raise translate(error, table=", ".join(str(one.name) for one in tables[:5])) from error
+    return tuple(note for some in notes for note in some)
+
+
+def _create_schema(connection: Connection, one: CreateSchema) -> list[str]:
+    try:
+        query(connection, one.sql())
+    except pymysql.err.MySQLError as error:
+        if error.args[0] not in _NO_COLLATION:
+            raise
+        query(connection, replace(one, collation=None).sql())
+        return [f"{one.name}: there is no {one.collation}; its default is the target's own"]
+    return [f"{one.name}: {note}" for note in one.notes]
+
+
+def _create_table(connection: Connection, one: CreateTable) -> None:
+    try:
+        query(connection, one.sql)
+    except pymysql.err.MySQLError as error:
+        if error.args[0] in _NO_KEY:
+            raise KeyDemanded((str(one.name),), _NO_KEY[error.args[0]]) from None
+        if error.args[0] != ER.TABLE_EXISTS_ERROR:  # another run of this task was faster; it is looked at again
+            raise

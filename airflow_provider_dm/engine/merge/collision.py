@@ -1,0 +1,242 @@
+"""Whether a row that waits will ever find its place: the sources are asked.
+
+The place is held by a row of the target. If the source table that the waiting row comes from has it still, and at the
+same time some other source table has the row that holds the place, then both are meant to be there and cannot: that is
+a collision, for a person to decide. If only one of the two is there, the other one is a state of the past, and its own
+log will say so. If the holder is in no source table, then either a log that is not applied yet deletes it, or somebody
+else has put it there.
+
+Sources are asked one after the other, and rows move meanwhile. So the waiting row is asked for twice, before and after
+the holder; and who acts on the answer asks again a while later (`contests`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Final, Protocol
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.merge.writer import key_positions
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.reading.text_rows import Cells
+from airflow_provider_dm.engine.rules.mapping import TableMapping, value_signature
+from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
+from airflow_provider_dm.engine.schema.model import Index, Table
+from airflow_provider_dm.engine.target.contested_row import ContestedRow
+from airflow_provider_dm.engine.target.table_schema import Feeder
+
+LONGEST_VALUE: Final = 60
+"""Characters of a key value in a message."""
+
+
+@dataclass(eq=False)
+class RowsCollide(DmError):
+    """Two source tables have rows that cannot both be in the target. It shows values, those of the key: they are what a
+    person has to look at."""
+
+    source: str
+    table: str
+    other_source: str
+    other_table: str
+    target: str
+    key: str
+    columns: tuple[str, ...]
+    values: tuple[str, ...]
+
+    code: ClassVar[str] = "DM-6027"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "{source} has rows in {table}, and {other_source} in {other_table}, that share values of the unique key {key} "
+        "({columns}) of {target}, where both go: {values}. The rows of {source} are kept back; nothing was overwritten."
+    )
+    hint: ClassVar[str] = (
+        "Delete or renumber one of the two rows at its source (then resume), give the target another key, or route the "
+        "tables to different ones. If rows are meant to overwrite each other, set the loader's on-duplicate-logical to "
+        "replace, in a new task."
+    )
+
+
+Values = dict[str, Value]
+"""Column name -> canonical value, none of them None."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A row of the target that holds the place of another one: by its identity and by the unique key in question."""
+
+    key: Index
+    identity: Values
+    values: Values
+
+
+class Answers(Protocol):
+    """What judging a row needs to know."""
+
+    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
+        """The rows in the target that have a unique value of this one."""
+        ...
+
+    def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool | None:
+        """Whether a source table has a row with these values now; None where the source cannot be asked.
+
+        The values are canonical for the columns of `typed`.
+        """
+        ...
+
+
+class Verdict(Enum):
+    """What will become of a row that waits."""
+
+    WAITS = "its own log, or that of the holder, goes on to say what is right"
+    NOBODYS = "no source table has the row that holds its place"
+    UNKNOWN = "a source that may have that row is not part of this run"
+
+
+@dataclass(frozen=True)
+class Collides:
+    """Both rows are at their sources now."""
+
+    row: ContestedRow
+    other: Feeder
+    holder: Holder
+
+    def error(self, more: Sequence[Collides]) -> RowsCollide:
+        """This and others of the same two tables and the same key."""
+        alike = [one for one in more if self._like() == one._like()]
+        return RowsCollide(
+            self.row.source,
+            str(self.row.table),
+            self.other.source,
+            str(self.other.table),
+            str(self.row.target),
+            self.holder.key.name,
+            self.holder.key.columns,
+            tuple(_shown(one.holder) for one in alike),
+        )
+
+    def _like(self) -> tuple[object, ...]:
+        return (self.row.source, self.row.table, self.other.source, self.other.table, self.holder.key)
+
+
+def judge(
+    row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], answers: Answers
+) -> Verdict | Collides:
+    """What will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
+    holders = answers.holders(row, mapping)
+    verdict = Verdict.NOBODYS if not holders and _keys_unseen(mapping) else Verdict.WAITS
+    for holder in holders:
+        own = identity_of(row.row, mapping) | values_of(row.row, mapping, holder.key)
+        if not answers.has(row.source, row.table, own, mapping.source):
+            return Verdict.WAITS
+        others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
+        if not _is_same_row(row, holder, mapping):  # a collation may take two rows of one source table for one
+            others = list(feeders)
+        asked = {
+            one: answers.has(one.source, one.table, holder.identity | holder.values, mapping.target) for one in others
+        }
+        for feeder, there in asked.items():
+            if there:
+                still = answers.has(row.source, row.table, own, mapping.source)
+                return Collides(row, feeder, holder) if still else Verdict.WAITS
+        if verdict is not Verdict.UNKNOWN:
+            verdict = Verdict.UNKNOWN if None in asked.values() else Verdict.NOBODYS
+    return verdict
+
+
+def _is_same_row(row: ContestedRow, holder: Holder, mapping: TableMapping) -> bool:
+    """Whether the holder has the identity of the waiting row, as far as one can compare what two servers show."""
+    columns = [mapping.target.column(name) for name in holder.identity]
+    comparable = all(value_signature(one) == value_signature(mapping.source.column(one.name)) for one in columns)
+    mine = [row.row[mapping.source.column(name).position] for name in holder.identity]
+    return mine == list(holder.identity.values()) or not comparable
+
+
+def _keys_unseen(mapping: TableMapping) -> bool:
+    """Whether the target has a unique key of which `find_holders` can ask nothing."""
+    return any(key.expression for key in mapping.target.unique_keys)
+
+
+def identity_of(row: Row, mapping: TableMapping) -> Values:
+    """The identity values of a row, by the names of their columns."""
+    return {mapping.source.columns[position].name: row[position] for position in key_positions(mapping)}
+
+
+def values_of(row: Row, mapping: TableMapping, key: Index) -> Values:
+    """The values of a unique key in a row."""
+    columns = [mapping.source.column(name) for name in key.columns]
+    return {column.name: row[column.position] for column in columns}
+
+
+def find_holders(
+    row: ContestedRow,
+    mapping: TableMapping,
+    connection: Connection,
+    select: Callable[[Connection, bytes], list[Cells]],
+) -> list[Holder]:
+    """Ask the target. Of a unique key over an expression nothing can be asked."""
+    identity = mapping.target.identity
+    assert identity is not None
+    found = []
+    for key in mapping.target.unique_keys:
+        if key.expression:
+            continue
+        values = values_of(row.row, mapping, key)
+        if None in values.values():
+            continue
+        names = list(dict.fromkeys((*identity.columns, *key.columns)))
+        sql = select_rows(mapping.target, names, condition(mapping.source, values, _prefixes(key)))
+        for cells in select(connection, sql):
+            known = dict(zip(names, canonical(mapping.target, names, cells), strict=True))
+            found.append(
+                Holder(
+                    key, {name: known[name] for name in identity.columns}, {name: known[name] for name in key.columns}
+                )
+            )
+    return found
+
+
+def select_rows(table: Table, names: Sequence[str], where: bytes) -> bytes:
+    """A SELECT of some columns, as their codecs want to have them."""
+    columns = [table.column(name) for name in names]
+    selected = ", ".join(codec_for(table.name, column).select(quote(column.name)) for column in columns)
+    return f"SELECT {selected} FROM {table.name.quoted()} WHERE ".encode() + where
+
+
+def canonical(table: Table, names: Sequence[str], cells: Cells) -> list[Value]:
+    """What such a SELECT has sent, as canonical values."""
+    converts = [codec_for(table.name, table.column(name)).from_text for name in names]
+    return [
+        cell if convert is None or cell is None else convert(cell)
+        for convert, cell in zip(converts, cells, strict=True)
+    ]
+
+
+def condition(table: Table, values: Values, prefixes: dict[str, int] | None = None) -> bytes:
+    """`a = 1 AND b = 'x'`, of values that are canonical for columns of `table`."""
+    parts = []
+    for name, value in values.items():
+        column = table.column(name)
+        literal, quoted = codec_for(table.name, column).literal()(value or b""), quote(column.name).encode()
+        length = (prefixes or {}).get(name.lower())
+        if length is None:
+            parts.append(quoted + b" = " + literal)
+        else:
+            parts.append(b"LEFT(%b, %d) = LEFT(%b, %d)" % (quoted, length, literal, length))
+    return b" AND ".join(parts)
+
+
+def _prefixes(key: Index) -> dict[str, int]:
+    return {name.lower(): length for name, length in zip(key.columns, key.prefixes, strict=False) if length is not None}
+
+
+def _shown(holder: Holder) -> str:
+    return "(" + ", ".join(_shortened(value) for value in holder.values.values()) + ")"
+
+
+def _shortened(value: Value) -> str:
+    text = (value or b"").decode("utf-8", "backslashreplace")
+    text = "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"

@@ -1,0 +1,268 @@
+"""What a driver does about rows that wait for their places: move them, look into them, and end the run if it must.
+
+At every look (every two seconds, after an epoch with rows that wait, at the end) it moves what it can. Rows of its own
+source that have waited for CONTEST_SECONDS are looked into (`collision`), earlier where there are too many of them. The
+same answer must come twice, CONFIRM_SECONDS apart, before it ends the run.
+
+A row whose place is held by a row that no source has is given time until the log of every source is applied up to where
+it ended when that was seen, twice. Whoever holds the place then is a stranger in the target: DM-6005.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final, Protocol
+
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.merge.collision import Answers, Collides, Verdict, judge
+from airflow_provider_dm.engine.merge.settling import Fence, Settler
+from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.target.contested_row import ContestedRow, oldest_rows, waiting
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy
+from airflow_provider_dm.engine.target.frontier import Transactions
+from airflow_provider_dm.engine.target.table_schema import Feeder
+
+log = logging.getLogger(__name__)
+
+CONTEST_SECONDS: Final = 15.0
+CONFIRM_SECONDS: Final = 2.0
+JUDGE_SECONDS: Final = 5.0
+FINISH_SECONDS: Final = 10.0
+"""How long a run that is at its goal waits for the rows that wait."""
+FINISH_LOOK_SECONDS: Final = 0.5
+ROWS_LOOKED_INTO: Final = 20
+ROWS_LOOKED_INTO_NOW: Final = 200
+WINDOWS: Final = 2
+
+
+@dataclass(eq=False)
+class RowsStillWait(DmError):
+    """A run is over, and rows were not written since their places are taken."""
+
+    source: str
+    rows: int
+    why: str
+
+    code: ClassVar[str] = "DM-6028"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "{rows} rows of {source} could not go to their places in merged tables, as rows of other source tables hold "
+        "them: {why}."
+    )
+    hint: ClassVar[str] = "They wait in dm_contested_row and nothing is lost."
+
+
+@dataclass(eq=False)
+class OtherSourcesWanted(RowsStillWait):
+    """A source that may give the places free takes no part in this run."""
+
+    code: ClassVar[str] = "DM-6029"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    hint: ClassVar[str] = f"{RowsStillWait.hint} Run the task with all sources of the merged tables."
+
+
+@dataclass(eq=False)
+class WrittenToMeanwhile(RowsStillWait):
+    """Task-mode full has no log by which rows could still find their places."""
+
+    code: ClassVar[str] = "DM-7021"
+    hint: ClassVar[str] = (
+        "Use task-mode all for sources that are written to, or copy again, with an empty target and another task name, "
+        "while nobody writes."
+    )
+
+
+class Surroundings(Protocol):
+    """Target and sources, as far as a driver asks them. The model test has others."""
+
+    @property
+    def transactions(self) -> Transactions: ...
+
+    @property
+    def answers(self) -> Answers: ...
+
+    def access(self) -> Access: ...
+
+    def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
+        """How a source table goes into its target."""
+        ...
+
+    def feeders(self) -> list[Feeder]:
+        """The source tables of all sources of the task that have begun."""
+        ...
+
+    def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
+        """Where the logs of these sources end now; None where one cannot be asked."""
+        ...
+
+    def applied(self, source: str) -> Location | None:
+        """Up to where the log of a source is applied exactly; None while it is loading or catching up."""
+        ...
+
+    def now(self) -> float:
+        """Seconds of a clock that only goes forward."""
+        ...
+
+
+@dataclass
+class Contests:
+    """The rows that wait in the tables of one task, as the driver of one source sees them. For one thread."""
+
+    fence: Fence
+    around: Surroundings
+    most: int
+    rows: int = 0
+    """Of this source, at the last look."""
+    _settler: Settler = field(init=False)
+    _seen: dict[int, float] = field(default_factory=dict)
+    """Rows that collided at the last look, and when they were first seen to."""
+    _held: dict[int, tuple[dict[str, Location], int]] = field(default_factory=dict)
+    """Of a row whose place nobody's row holds: where all logs ended then, and how often they have come so far."""
+    _due: float = 0.0
+    _behind: int = 0
+    _unknown: bool = False
+
+    def __post_init__(self) -> None:
+        self._settler = Settler(self.fence, self.around.transactions, self.around.access, self.around.mapped)
+
+    def look(self, *, now: bool = False) -> int:
+        """Move what can be moved, then look into what is left of this source, if it is time (`now`: it is).
+
+        Gives how many rows of this source wait. Raises RowsCollide, DuplicateInTarget, Fenced.
+        """
+        mine, over = self._count()
+        if mine is None:
+            return 0
+        if self._settle():
+            mine, over = self._count()
+        if not mine:
+            self._seen.clear()
+            self._held.clear()
+        elif now or over or self.around.now() >= self._due:
+            self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if now else ROWS_LOOKED_INTO)
+        return self.rows
+
+    def _settle(self) -> int:
+        try:
+            return self._settler.settle()
+        except TargetBusy as busy:  # somebody writes there for long; it can be done at any later look
+            log.warning("%s: rows that wait were not moved: %s", self.fence.source, busy)
+            return 0
+
+    def confirm(self, wait: Callable[[float], bool]) -> int:
+        """Look into the rows at once, and again where some collide. `wait(seconds)` is True when the run should stop.
+
+        Gives and raises what `look` does.
+        """
+        while self.look(now=True) and self._seen:
+            if wait(CONFIRM_SECONDS):
+                break
+        return self.rows
+
+    def finish(self, wait: Callable[[float], bool]) -> int:
+        """At the goal: give the rows a little time. What is left then waits for logs that this run was not to read.
+
+        Gives how many are left. Raises OtherSourcesWanted where nobody here can tell, and what `look` raises.
+        """
+        deadline = self.around.now() + FINISH_SECONDS
+        while self.confirm(wait) and self.around.now() < deadline:
+            if wait(FINISH_LOOK_SECONDS):
+                return self.rows
+        if self.rows and self._unknown:
+            why = "a source table that may hold them belongs to a source that is not part of this run"
+            raise OtherSourcesWanted(self.fence.source, self.rows, why)
+        if self.rows:
+            log.warning("%s: %d rows wait for other sources to give their places free", self.fence.source, self.rows)
+        return self.rows
+
+    def _count(self) -> tuple[int | None, bool]:
+        """(rows of this source, whether too many of one table). (None, …): no source has any."""
+        fence = self.fence
+        found = self.around.transactions(lambda connection: waiting(connection, fence.meta_schema, fence.task))
+        mine = [one.rows for one in found if one.source == fence.source]
+        self.rows = sum(mine)
+        return (self.rows if found else None), max(mine, default=0) > self.most
+
+    def _look_into(self, seconds: float, most: int) -> None:
+        fence, behind = self.fence, self._behind
+        rows = self.around.transactions(
+            lambda connection: oldest_rows(
+                connection,
+                fence.meta_schema,
+                fence.task,
+                fence.source,
+                seconds=seconds,
+                behind=behind,
+                most=most,
+            )
+        )
+        if behind and not rows:
+            self._behind = 0
+            self._look_into(seconds, most)
+            return
+        if not behind and len(rows) < most:  # these are all
+            self._held = {row.id: self._held[row.id] for row in rows if row.id in self._held}
+        feeders = self.around.feeders()
+        collisions: list[Collides] = []
+        self._unknown = False
+        for row in rows:
+            there = [feeder for feeder in feeders if feeder.target == row.target]
+            mapping = self.around.mapped(row.source, row.table, row.target)
+            found = judge(row, mapping, there, self.around.answers)
+            if isinstance(found, Collides):
+                collisions.append(found)
+                continue
+            self._unknown |= found is Verdict.UNKNOWN
+            if found is Verdict.NOBODYS:
+                self._stranger(row, mapping, {feeder.source for feeder in there})
+            else:
+                self._held.pop(row.id, None)
+        self._confirm(collisions)
+        self._due = self.around.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
+        if not collisions:  # else the same rows once more
+            self._behind = rows[-1].id if len(rows) == most else 0
+
+    def _confirm(self, collisions: list[Collides]) -> None:
+        now = self.around.now()
+        self._seen = {one.row.id: self._seen.get(one.row.id, now) for one in collisions}
+        sure = [one for one in collisions if now - self._seen[one.row.id] >= CONFIRM_SECONDS]
+        if sure:
+            raise sure[0].error(sure)
+
+    def _stranger(self, row: ContestedRow, mapping: TableMapping, sources: Collection[str]) -> None:
+        ends, windows = self._held.get(row.id, (None, 0))
+        if ends is not None and all(is_in_log_of(self.around.applied(source), end) for source, end in ends.items()):
+            if not self._all_applied(ends):
+                return
+            windows += 1
+            if windows == WINDOWS:
+                raise DuplicateInTarget(str(row.target), "/".join(key.name for key in mapping.target.unique_keys))
+        now = self.around.ends(sources)
+        if now is not None:
+            self._held[row.id] = (now, windows)
+
+    def _all_applied(self, ends: Mapping[str, Location]) -> bool:
+        here = {source: self.around.applied(source) for source in ends}
+        return all(
+            place is not None and has_passed(place, end_in(place, ends[source])) for source, place in here.items()
+        )
+
+
+def end_in(place: Location, end: Location) -> Location:
+    """`end`, which the upstream gave, as a place in the sub-directory of the relay log that is read now."""
+    return replace(end, suffix=place.suffix)
+
+
+def is_in_log_of(place: Location | None, end: Location) -> bool:
+    """Tell whether `end` says anything of a source that stands at `place`: not after a failover to another server."""
+    return place is None or compare(place, end_in(place, end)) is not Order.UNRELATED
+
+
+def clock() -> float:
+    return time.monotonic()

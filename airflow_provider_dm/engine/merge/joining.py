@@ -1,0 +1,161 @@
+"""What has to be known of the others when a subtask begins: which of its tables are merged, and whether that can be.
+
+A subtask that is loading or catching up in a merged table must know its own rows (`writer`), so they are recorded from
+the first one on. One that began when its table had no other owner records nothing, and until it is exact it takes every
+row at its keys for its own. So nobody else may begin before that.
+
+A past that is not ours (task-mode incremental with a start location) is worse: rows are there that nobody has recorded,
+and until today's end of the log they have to be taken for this owner's. What is taken so may have been another's, whose
+log then changes a row that is no longer its own. So in such a table all source tables record their rows from their
+beginning on, and look whose a row is, until all of them have come to where their logs ended when all had begun.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target.contested_row import withdraw_all
+from airflow_provider_dm.engine.target.copy_progress import load_chunks
+from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers, save_owner_numbers
+from airflow_provider_dm.engine.target.subtask import read_subtask
+from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema, load_feeders, save_table_schemas
+
+
+@dataclass(eq=False)
+class OwnerNotReady(DmError):
+    """Another source table of the same target has begun alone and is not exact yet."""
+
+    source: str
+    table: str
+    other_source: str
+    other_table: str
+    target: str
+
+    code: ClassVar[str] = "DM-6025"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = (
+        "{source}: {table} goes to {target}, as {other_table} of {other_source} does. That one began alone, and its "
+        "load or the catch-up behind it is not over yet: until then it would overwrite rows of {source}."
+    )
+    hint: ClassVar[str] = (
+        "Run the task with the other source alone until its sync has caught up with the end of its load (its run shows "
+        "`catch_up_mode: false`), then with both."
+    )
+
+
+@dataclass(eq=False)
+class PastNotOurs(DmError):
+    """A start location in the past, in a table that others have been writing to without records."""
+
+    source: str
+    table: str
+    other_source: str
+    other_table: str
+    target: str
+
+    code: ClassVar[str] = "DM-6026"
+    what: ClassVar[str] = (
+        "{source}: {table} is to be synced from a location in the past (`meta`) into {target}, where {other_table} of "
+        "{other_source} has been writing already: whose the rows are that stand there cannot be told."
+    )
+    hint: ClassVar[str] = "Begin with all sources of a merged table in one run, or migrate with task-mode all."
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """A source table that is about to begin, with a target that has a key. `past`: not ours."""
+
+    table: TableName
+    target: TableName
+    past: bool = False
+
+
+@dataclass(frozen=True)
+class Other:
+    """A source table of another source that has begun. `exact`: behind its load and catch-up. `loaded`: by us; its sync
+    needs no records once it is exact, and writes none."""
+
+    feeder: Feeder
+    exact: bool
+    loaded: bool
+
+
+def read_others(connection: Connection, meta_schema: str, task: str, source: str, *, full: bool) -> list[Other]:
+    """Return the source tables of the task's other sources. `full`: its task-mode."""
+    feeders = [feeder for feeder in load_feeders(connection, meta_schema, task) if feeder.source != source]
+    names = {feeder.source for feeder in feeders}
+    subtasks = {name: read_subtask(connection, meta_schema, task, name) for name in names}
+    exact = {name for name, found in subtasks.items() if found is not None and found.is_caught_up(full=full)}
+    loaded = {name for name in names if load_chunks(connection, meta_schema, task, name)}
+    return [Other(feeder, feeder.source in exact, feeder.source in loaded) for feeder in feeders]
+
+
+def recorded_tables(
+    source: str, newcomers: Sequence[Newcomer], others: Sequence[Other], fellows: Sequence[Newcomer], *, loading: bool
+) -> list[TableName]:
+    """Which of the newcomers have their rows recorded, in their order.
+
+    `fellows`: source tables of other sources that begin in the same run. `loading`: there is a copy, of which catch-up
+    follows. Raises OwnerNotReady and PastNotOurs.
+    """
+    shards = Counter(one.target for one in newcomers)
+    with_past = {one.target for one in (*newcomers, *fellows) if one.past}
+    beside = {one.target for one in fellows}
+    found = []
+    for one in newcomers:
+        there = [other for other in others if other.feeder.target == one.target]
+        for other in there:
+            _check(source, one, other)
+        if shards[one.target] == 1 and not there and one.target not in beside:
+            continue
+        if loading or one.target in with_past or any(other.feeder.owner > 0 for other in there):
+            found.append(one.table)
+    return found
+
+
+def enter_tables(
+    connection: Connection,
+    meta_schema: str,
+    task: str,
+    source: str,
+    schemas: Sequence[TableSchema],
+    newcomers: Sequence[Newcomer],
+    fellows: Sequence[Newcomer],
+    *,
+    loading: bool,
+    full: bool = False,
+) -> dict[TableName, int]:
+    """Inside the transaction that begins a subtask, after its first statement: save its tables, with numbers for those
+    whose rows are recorded. `newcomers`: those of them that can be merged; `full`: the task reads no log. Gives the
+    numbers. Raises as `recorded_tables` does.
+    """
+    last = lock_owner_numbers(connection, meta_schema)
+    others = read_others(connection, meta_schema, task, source, full=full)
+    recorded = recorded_tables(source, newcomers, others, fellows, loading=loading)
+    numbers = dict(zip(recorded, range(last + 1, last + 1 + len(recorded)), strict=True))
+    save_owner_numbers(connection, meta_schema, task, source, numbers)
+    withdraw_all(connection, meta_schema, task, source)  # of a task of this name whose other rows somebody has removed
+    save_table_schemas(connection, meta_schema, task, source, schemas)
+    return numbers
+
+
+def _check(source: str, one: Newcomer, other: Other) -> None:
+    feeder = other.feeder
+    names = (source, str(one.table), feeder.source, str(feeder.table), str(one.target))
+    if one.past and (other.loaded or feeder.owner <= 0):
+        raise PastNotOurs(*names)
+    if feeder.owner <= 0 and not other.exact:
+        raise OwnerNotReady(*names)
+
+
+def merged_targets(feeders: Collection[Feeder]) -> frozenset[TableName]:
+    """Target tables that take the rows of more than one source table."""
+    counted = Counter(feeder.target for feeder in feeders)
+    return frozenset(target for target, number in counted.items() if number > 1)

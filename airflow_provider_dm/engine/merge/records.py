@@ -1,0 +1,107 @@
+"""The end of records: when every source table of a merged table is exact, nobody needs to know whose its rows are.
+
+First a table's rows stop being recorded, in a transaction that no beginning subtask runs beside: whoever begins later
+sees it (`joining`). Then its driver removes the records it has, some at each look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from airflow_provider_dm.engine.merge.contests import Surroundings, end_in, is_in_log_of
+from airflow_provider_dm.engine.merge.settling import Fence
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location, has_passed
+from airflow_provider_dm.engine.target.owner_numbers import give_up_owner, lock_owner_numbers, remove_owner
+from airflow_provider_dm.engine.target.row_owner import forget_some
+from airflow_provider_dm.engine.target.subtask import read_subtask
+from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders
+
+RECORDS_OF_A_LOOK: Final = 10_000
+
+
+@dataclass
+class Records:
+    """Those of one subtask's tables. `adopts`: see merge/joining.py. `recorded`: there may be some; False once all are
+    removed."""
+
+    fence: Fence
+    around: Surroundings
+    adopts: bool = False
+    full: bool = False
+    """The task reads no log."""
+    recorded: bool = True
+    recording: bool = True
+    """Rows of some table are recorded still. It ends between two epochs, as it decides how one is written."""
+    _ends: Mapping[str, Location] | None = field(default=None, init=False)
+    """Where all logs ended when all source tables were exact."""
+
+    def remove_all(self) -> None:
+        """All that can be given up, at once: for a driver that will not look again. Raises Fenced."""
+        self.look()
+        while self.recorded and not self.recording:
+            self.look()
+
+    def look(self) -> None:
+        """Give up what can be, remove some of what is left. Raises Fenced."""
+        if not self.recorded:
+            return
+        feeders = self.around.feeders()
+        mine = [one for one in feeders if one.source == self.fence.source and one.owner]
+        if any(one.owner > 0 for one in mine) and (not self.adopts or self._all_have_come(feeders)):
+            mine = self.around.transactions(self._give_up)
+        self.recording = any(one.owner > 0 for one in mine)
+        self.recorded = bool(mine)
+        for one in mine:
+            if one.owner < 0:
+                self.around.transactions(partial(self._remove, one=one))
+                return
+
+    def _feeders(self, connection: Connection) -> list[Feeder]:
+        return load_feeders(connection, self.fence.meta_schema, self.fence.task)
+
+    def _all_have_come(self, feeders: Iterable[Feeder]) -> bool:
+        """To where their logs ended when all of them were exact. Any of this subtask's targets counts for all."""
+        shared = {one.target for one in feeders if one.source == self.fence.source and one.owner > 0}
+        sources = {one.source for one in feeders if one.target in shared}
+        here = {source: self.around.applied(source) for source in sources}
+        if None in here.values():
+            return False
+        ends = self._ends
+        if ends is None or not all(is_in_log_of(here.get(source), end) for source, end in ends.items()):
+            self._ends = self.around.ends(sources)
+        ends = self._ends
+        return ends is not None and all(
+            place is not None and source in ends and has_passed(place, end_in(place, ends[source]))
+            for source, place in here.items()
+        )
+
+    def _give_up(self, connection: Connection) -> list[Feeder]:
+        """One transaction. Gives this subtask's tables that have a number."""
+        fence = self.fence
+        fence.check(connection)
+        lock_owner_numbers(connection, fence.meta_schema)
+        feeders = self._feeders(connection)
+        exact = self._exact(connection, feeders)
+        for one in feeders:
+            if one.source == fence.source and one.owner > 0 and one.target in exact:
+                give_up_owner(connection, fence.meta_schema, fence.task, one.source, one.table)
+        return [one for one in self._feeders(connection) if one.source == fence.source and one.owner]
+
+    def _exact(self, connection: Connection, feeders: Iterable[Feeder]) -> set[TableName]:
+        """Target tables whose source tables are all exact."""
+        behind: dict[str, bool] = {}
+        for source in {one.source for one in feeders}:
+            subtask = read_subtask(connection, self.fence.meta_schema, self.fence.task, source)
+            behind[source] = subtask is None or not subtask.is_caught_up(full=self.full)
+        return {one.target for one in feeders} - {one.target for one in feeders if behind[one.source]}
+
+    def _remove(self, connection: Connection, one: Feeder) -> None:
+        """One transaction."""
+        self.fence.check(connection)
+        if forget_some(connection, self.fence.meta_schema, -one.owner, RECORDS_OF_A_LOOK) < RECORDS_OF_A_LOOK:
+            remove_owner(connection, self.fence.meta_schema, self.fence.task, one.source, one.table)

@@ -1,0 +1,111 @@
+"""The surroundings of a driver as they really are: the target, and those sources of the task that its run has."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import pymysql
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.collision import Answers, Holder, Values, condition, find_holders
+from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.reading.source_session import source_connection
+from airflow_provider_dm.engine.reading.text_rows import rows
+from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
+from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.contested_row import ContestedRow
+from airflow_provider_dm.engine.target.frontier import Transactions
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection, target_dialect
+from airflow_provider_dm.engine.target.subtask import read_subtask
+from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
+
+log = logging.getLogger(__name__)
+
+
+def target_access(target: Endpoint) -> Access:
+    """Statements on the calling thread's connection to the target."""
+    return Access(target_dialect(target))
+
+
+@dataclass
+class Servers:
+    """For one driver and the threads that it asks from; definitions of tables are read once."""
+
+    target: Endpoint
+    meta_schema: str
+    task: str
+    sources: Mapping[str, Endpoint]
+    """By source-id: those of this run."""
+    _mappings: dict[tuple[str, TableName], TableMapping] = field(default_factory=dict)
+
+    @property
+    def transactions(self) -> Transactions:
+        return partial(run_transaction, self.target)
+
+    @property
+    def answers(self) -> Answers:
+        return self
+
+    def access(self) -> Access:
+        return target_access(self.target)
+
+    def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
+        """Raises TargetTableMismatch, TableNotFound."""
+        if (source, table) not in self._mappings:
+            connection = target_connection(self.target)
+            into = read_tables(connection, [target])[target]
+            for schema in load_table_schemas(connection, self.meta_schema, self.task, source):
+                if schema.table.name == table:
+                    self._mappings[source, table] = map_table(schema.table, into)
+        return self._mappings[source, table]
+
+    def feeders(self) -> list[Feeder]:
+        return self.transactions(lambda connection: load_feeders(connection, self.meta_schema, self.task))
+
+    def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
+        found = {}
+        for source in sources:
+            if source not in self.sources:
+                return None
+            try:
+                with connected(self.sources[source]) as connection:
+                    found[source] = current_location(connection)
+            except (DmError, pymysql.err.Error, OSError) as error:
+                log.info("%s does not say where its binlog ends: %s", source, error)
+                return None
+        return found
+
+    def applied(self, source: str) -> Location | None:
+        subtask = self.transactions(lambda connection: read_subtask(connection, self.meta_schema, self.task, source))
+        return subtask.location if subtask is not None and subtask.exact else None
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    # Answers
+
+    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
+        access = self.access()
+        return self.transactions(lambda connection: find_holders(row, mapping, connection, access.select))
+
+    def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool | None:
+        """One attempt: the sync itself needs no source that answers, so a row goes on waiting where it does not."""
+        if source not in self.sources:
+            return None
+        sql = f"SELECT 1 FROM {table.quoted()} WHERE ".encode() + condition(typed, values) + b" LIMIT 1"
+        try:
+            connection = source_connection(self.sources[source])
+            return bool([row for batch in rows(connection, sql) for row in batch.rows])
+        except (DmError, pymysql.err.Error, OSError) as error:
+            log.info("%s does not say whether it has a row: %s", source, type(error).__name__)
+            return None

@@ -1,0 +1,119 @@
+"""Moving rows that wait into places that have become free.
+
+A row that waits belongs to its owner's state as much as one in the target, so moving it changes nothing that anybody's
+log knows of, and any driver of the task may do it for any owner: the one that has freed a place as well as the one
+whose row waits, whichever comes last. Each transaction first checks the driver's own generation, then locks the rows
+that wait: what the owner's log does to them meanwhile comes before it or after it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
+from airflow_provider_dm.engine.merge.writer import Access, OwnerWriter
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.codec import Row, row_literals
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.contested_row import ContestedRow, ids_behind, lock_rows, remove_rows
+from airflow_provider_dm.engine.target.frontier import Transactions
+from airflow_provider_dm.engine.target.generation import check_generation
+from airflow_provider_dm.engine.target.owner_numbers import lock_owner
+from airflow_provider_dm.engine.target.row_owner import RowOwner
+from airflow_provider_dm.engine.target.statements import UNKNOWN, Literals
+
+ROWS_OF_A_TRANSACTION: Final = 100
+MOST: Final = 1_000
+"""Rows of one round: it must not hold up the sync."""
+
+
+@dataclass(frozen=True)
+class Fence:
+    """The subtask that the driver holds, and by which generation."""
+
+    meta_schema: str
+    task: str
+    source: str
+    generation: int
+
+    def check(self, connection: Connection) -> None:
+        """First statement of a transaction. Raises Fenced."""
+        check_generation(connection, self.meta_schema, self.task, self.source, self.generation)
+
+
+Mapped = Callable[[str, TableName, TableName], TableMapping]
+"""(source, its table, target table) -> how the one goes into the other."""
+
+
+@dataclass
+class Settler:
+    """Tries rows in the order in which they came to wait, round by round, beginning anew behind the last."""
+
+    fence: Fence
+    transactions: Transactions
+    access: Callable[[], Access]
+    mapped: Mapped
+    behind: int = 0
+
+    def settle(self) -> int:
+        """Try up to MOST rows of the task. Gives how many have found their places. Raises Fenced."""
+        settled = 0
+        for _ in range(MOST // ROWS_OF_A_TRANSACTION):
+            ids = self.transactions(self._next_ids)
+            if ids:
+                settled += self.transactions(partial(self._move, ids=ids))
+            self.behind = ids[-1] if len(ids) == ROWS_OF_A_TRANSACTION else 0
+            if not self.behind:
+                break
+        return settled
+
+    def _next_ids(self, connection: Connection) -> list[int]:
+        fence = self.fence
+        return ids_behind(connection, fence.meta_schema, fence.task, self.behind, ROWS_OF_A_TRANSACTION)
+
+    def _move(self, connection: Connection, ids: list[int]) -> int:
+        """One transaction."""
+        self.fence.check(connection)
+        by_owner: defaultdict[tuple[str, TableName, TableName], list[ContestedRow]] = defaultdict(list)
+        for row in lock_rows(connection, self.fence.meta_schema, ids):
+            by_owner[row.source, row.table, row.target].append(row)
+        moved = [one for names, rows in by_owner.items() for one in self._move_rows(connection, names, rows)]
+        if moved:
+            remove_rows(connection, self.fence.meta_schema, moved)
+        return len(moved)
+
+    def _move_rows(
+        self, connection: Connection, names: tuple[str, TableName, TableName], rows: list[ContestedRow]
+    ) -> list[int]:
+        source, table, _target = names
+        access, mapping = self.access(), self.mapped(*names)
+        owner = RowOwner(self.fence.meta_schema, self.fence.task, source, table)
+        writer = OwnerWriter(owner, mapping, access, most=0)
+        literals = known_literals(mapping.source, access.dialect.flavour)
+        new = writer.rows([row.row for row in rows], [literals(row.row) for row in rows])
+        taken = set(writer.place(connection, new, evict=False))
+        placed = [row for number, row in enumerate(rows) if number not in taken]
+        number = lock_owner(connection, owner.meta_schema, owner.task, source, table) if placed else 0
+        if number:  # else it is exact, or never was recorded
+            RowOwner(owner.meta_schema, owner.task, source, table, number).record(
+                connection, [row.key for row in placed]
+            )
+        return [row.id for row in placed]
+
+
+def known_literals(table: Table, target: Flavour) -> Callable[[Row], Literals]:
+    """As `row_literals`, for rows that have ABSENT in the place of a value that the target computes."""
+    plain = row_literals(table, target)
+
+    def literals(row: Row) -> Literals:
+        found = plain(tuple([None if value is ABSENT else value for value in row]))
+        return tuple([UNKNOWN if value is ABSENT else one for value, one in zip(row, found, strict=True)])
+
+    return literals

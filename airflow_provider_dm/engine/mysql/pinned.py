@@ -1,0 +1,312 @@
+"""The session variables of our connections: what each is pinned to and why, and which of them a user may set.
+
+Everything that a server lets be set for one session alone has been decided about here: it is in PINNED, or it is in
+LEFT_ALONE with the reason. tests/integration/mysql/test_session.py asks the real servers (MySQL 9.7, MariaDB 10.11 and
+11.8) whether they have a variable that is in neither. Globals, configuration files and `init_connect` are other
+people's: what we read, write and compare must not depend on them.
+
+A user's own settings (DM's `target-database.session`) may add, never take away. Each pin says whether another value is
+the user's to choose; sql_mode is merged. Pure: `pinning` sends it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, TypeAlias
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+
+Version: TypeAlias = tuple[int, ...]
+Families: TypeAlias = dict[Flavour, Version]
+"""Who has a variable, from which release on."""
+
+MYSQL: Final[Families] = {Flavour.MYSQL: (), Flavour.TIDB: ()}
+MARIADB: Final[Families] = {Flavour.MARIADB: ()}
+NO_LIMIT: Final = 2**64 - 1
+SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+READING: Final = "REPEATABLE-READ"
+WRITING: Final = "READ-COMMITTED"
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One variable. `why`: what another value would do; the end of a sentence. `users`: a user may choose another."""
+
+    name: str
+    value: str | int | None
+    why: str
+    families: Families = field(default_factory=lambda: MYSQL | MARIADB)
+    users: bool = False
+
+
+_CUT: Final = "answers would end early"
+_ENDED: Final = "a long scan would be ended"
+_COMPUTED: Final = "generated columns of the target are computed by it"
+_SHOWN: Final = "the catalogue would not say what a table is"
+
+PINNED: Final[tuple[Pin, ...]] = (
+    # How much of an answer arrives
+    Pin("sql_select_limit", NO_LIMIT, f"{_CUT}, without an error"),
+    Pin("max_join_size", NO_LIMIT, "scans of large tables would be refused"),  # sets sql_big_selects, so it comes first
+    Pin("sql_big_selects", 1, "scans of large tables would be refused"),
+    Pin("sql_safe_updates", 0, "statements that need no key would be refused"),
+    Pin("sql_auto_is_null", 0, "IS NULL would find the row that was inserted last"),
+    Pin("sql_buffer_result", 0, "the server would hold whole tables in memory"),
+    Pin("group_concat_max_len", 1 << 20, "long values would be cut off"),
+    Pin("max_statement_time", 0, _ENDED, MARIADB, users=True),
+    Pin("max_execution_time", 0, _ENDED, MYSQL, users=True),
+    Pin("wait_timeout", 28_800, "a connection would be closed between two statements", users=True),
+    Pin("net_read_timeout", 600, "a connection would be closed inside of a statement", users=True),
+    Pin("net_write_timeout", 3_600, "a scan would be ended while its rows are written elsewhere", users=True),
+    Pin("idle_transaction_timeout", 0, "a transaction would be ended between two statements", MARIADB, users=True),
+    Pin("idle_readonly_transaction_timeout", 0, "a snapshot would be ended", MARIADB, users=True),
+    Pin("idle_write_transaction_timeout", 0, "a transaction would be ended", MARIADB, users=True),
+    # Which rows a statement sees, and when its changes count
+    Pin("completion_type", 0, "a COMMIT would begin another transaction, or close the connection"),
+    Pin("autocommit", 1, "what is written would not be committed, and reads would see an old state"),
+    Pin("transaction_isolation", READING, "reads would see what is not committed, or lock it"),
+    Pin("transaction_read_only", 0, "nothing could be written"),
+    Pin("use_secondary_engine", "OFF", "another engine, that lags behind, would answer", {Flavour.MYSQL: (8, 0, 18)}),
+    Pin("wsrep_dirty_reads", 0, "a node that has lost its cluster would answer", MARIADB),
+    # What a value is when it is written, and what is read of it
+    Pin("character_set_client", "utf8mb4", "what is sent would be read as something else"),
+    Pin("character_set_connection", "utf8mb4", "what is sent would be converted on its way"),
+    Pin("collation_connection", "utf8mb4_general_ci", "literals would be compared in another way"),
+    Pin("character_set_collations", "", "literals would be compared in another way", {Flavour.MARIADB: (11, 2)}),
+    Pin("character_set_results", None, "what is read would be converted, and lose what the other charset lacks"),
+    Pin("time_zone", "+00:00", "a TIMESTAMP would be another moment"),
+    Pin("sql_mode", SQL_MODE, "values would be changed instead of refused"),
+    Pin("old_mode", "UTF8_IS_UTF8MB3", "utf8 would be another character set", {Flavour.MARIADB: (10, 6, 1)}),
+    Pin("explicit_defaults_for_timestamp", 1, "NULL would become the time of writing",
+        {Flavour.MYSQL: (), Flavour.MARIADB: (10, 8, 2), Flavour.TIDB: ()}),
+    Pin("foreign_key_checks", 0, "rows arrive in the order of the log and of the chunks, not parents first"),
+    Pin("unique_checks", 1, "a unique key might take a value twice"),
+    Pin("check_constraint_checks", 1, "rows that the target's CHECKs forbid would be let in", MARIADB),
+    Pin("div_precision_increment", 4, _COMPUTED, users=True),
+    Pin("default_week_format", 0, _COMPUTED, users=True),
+    Pin("lc_time_names", "en_US", _COMPUTED, users=True),
+    Pin("block_encryption_mode", "aes-128-ecb", _COMPUTED,
+        {Flavour.MYSQL: (), Flavour.MARIADB: (11, 2), Flavour.TIDB: ()}, users=True),
+    Pin("default_regex_flags", "", _COMPUTED, MARIADB, users=True),
+    Pin("default_storage_engine", "InnoDB", "a table that is created might know no transactions"),
+    # In which order
+    Pin("max_sort_length", 65_536, "long keys would be in no order behind their first bytes"),
+    # How a statement is carried out, where that shows: by warnings, by locks, or as another statement
+    Pin("range_optimizer_max_mem_size", 0, "many keys would be found by a scan", {Flavour.MYSQL: (5, 7, 12)}),
+    Pin("in_predicate_conversion_threshold", 0, "a list of keys would be compared as a subquery", MARIADB),
+    # What the server says of itself
+    Pin("sql_notes", 1, "the server would not say that it changes values"),
+    Pin("note_verbosity", "basic", "the server would not say that it changes values", {Flavour.MARIADB: (10, 6, 16)}),
+    Pin("max_error_count", 65_535, "the server would not say that it changes values", MARIADB),
+    Pin("lc_messages", "en_US", "its messages could not be read"),
+    Pin("information_schema_stats_expiry", 0, "sizes of tables would be those of yesterday", {Flavour.MYSQL: (8,)}),
+    Pin("show_gipk_in_create_table_and_information_schema", 1, _SHOWN, {Flavour.MYSQL: (8, 0, 30)}),
+    Pin("show_create_table_verbosity", 0, _SHOWN, {Flavour.MYSQL: (5, 7, 22)}),
+    Pin("show_create_table_skip_secondary_engine", 0, _SHOWN, {Flavour.MYSQL: (8, 0, 18)}),
+    Pin("sql_quote_show_create", 1, _SHOWN),
+)  # fmt: skip
+"""In the order in which they are set."""
+
+LEFT_ALONE: Final[Mapping[str, str]] = {
+    "what we write is told apart by value: every column is named and given, 0 is no automatic number": (
+        "auto_increment_increment auto_increment_offset"
+    ),
+    "they are of one session alone, so only init_connect can have set them, and that is undone (`pinning`)": (
+        "gtid_next gtid_seq_no identity immediate_server_version insert_id last_insert_id "
+        "original_commit_timestamp original_server_version pseudo_replica_mode pseudo_slave_mode pseudo_thread_id "
+        "rand_seed1 rand_seed2 rbr_exec_mode require_row_format resultset_metadata skip_replication sql_log_bin "
+        "timestamp wsrep_gtid_seq_no"
+    ),
+    "the log of that server, and its own replicas, are its administrator's business": (
+        "binlog_alter_two_phase binlog_annotate_row_events binlog_direct_non_transactional_updates binlog_format "
+        "binlog_row_image binlog_row_value_options binlog_rows_query_log_events binlog_transaction_compression "
+        "binlog_transaction_compression_level_zstd default_master_connection group_replication_consistency "
+        "gtid_domain_id max_relay_log_size server_id session_track_gtids skip_parallel_replication "
+        "sql_slave_skip_counter wsrep_causal_reads wsrep_on wsrep_osu_method wsrep_retry_autocommit "
+        "wsrep_sync_wait wsrep_trx_fragment_size wsrep_trx_fragment_unit xa_detach_on_prepare"
+    ),
+    "a wait that ends is an error that is tried again, and how long others wait behind us is not ours to say": (
+        "deadlock_search_depth_long deadlock_search_depth_short deadlock_timeout_long deadlock_timeout_short "
+        "innodb_lock_wait_timeout lock_wait_timeout low_priority_updates"
+    ),
+    "how an answer is found, not which": (
+        "analyze_max_length analyze_sample_percentage big_tables bulk_insert_buffer_size "
+        "enable_secondary_engine_statistics eq_range_index_dive_limit expensive_subquery_limit "
+        "histogram_generation_max_mem_size histogram_size histogram_type innodb_parallel_read_threads "
+        "innodb_tmpdir internal_tmp_mem_storage_engine join_buffer_size join_buffer_space_limit join_cache_level "
+        "max_heap_table_size max_length_for_sort_data max_rowid_filter_size max_seeks_for_key max_tmp_tables "
+        "mrr_buffer_size new_mode optimizer_adjust_secondary_key_costs optimizer_extra_pruning_depth "
+        "optimizer_join_limit_pref_ratio optimizer_max_sel_arg_weight optimizer_max_sel_args "
+        "optimizer_max_subgraph_pairs optimizer_prune_level optimizer_scan_setup_cost optimizer_search_depth "
+        "optimizer_selectivity_sampling_limit optimizer_switch optimizer_use_condition_selectivity "
+        "optimizer_where_cost preload_buffer_size query_alloc_block_size query_cache_strip_comments "
+        "query_cache_type query_cache_wlock_invalidate query_prealloc_size range_alloc_block_size "
+        "read_buffer_size read_rnd_buffer_size rowid_merge_buff_size secondary_engine_cost_threshold "
+        "set_operations_buffer_size sort_buffer_size tmp_disk_table_size tmp_memory_table_size tmp_table_size "
+        "transaction_alloc_block_size transaction_prealloc_size use_stat_tables"
+    ),
+    "at READ COMMITTED, as we write, it does nothing": ("innodb_snapshot_isolation"),
+    "memory that runs out is an error, which says so": (
+        "connection_memory_chunk_size connection_memory_limit global_connection_memory_tracking "
+        "max_session_mem_used max_tmp_session_space_usage parser_max_mem_size"
+    ),
+    "how tables are created and kept: ours say engine and charset themselves, and `copy.creation` sees to the rest": (
+        "alter_algorithm character_set_database character_set_server collation_database collation_server "
+        "column_compression_threshold column_compression_zlib_level column_compression_zlib_strategy "
+        "column_compression_zlib_wrap default_collation_for_utf8mb4 "
+        "default_table_encryption default_tmp_storage_engine enforce_storage_engine "
+        "external_table_secondary_storage_engine external_table_storage_engine innodb_compression_default "
+        "innodb_ddl_buffer_size innodb_ddl_threads innodb_default_encryption_key_id innodb_strict_mode "
+        "keep_files_on_create old_alter_table restrict_fk_on_non_standard_key sql_generate_invisible_primary_key "
+        "sql_if_exists sql_require_primary_key system_versioning_alter_history"
+    ),
+    "statements, engines and functions that we do not use": (
+        "aria_repair_threads aria_sort_buffer_size aria_stats_method character_set_filesystem "
+        "cte_max_recursion_depth enable_cascade_triggers generated_random_password_length "
+        "innodb_ft_enable_stopword innodb_ft_user_stopword_table innodb_table_locks max_delayed_threads "
+        "max_insert_delayed_threads max_points_in_geometry max_recursive_iterations max_sp_recursion_depth "
+        "mhnsw_default_distance mhnsw_default_m mhnsw_ef_search myisam_repair_threads myisam_sort_buffer_size "
+        "myisam_stats_method old_passwords select_into_buffer_size select_into_disk_sync "
+        "select_into_disk_sync_delay standard_compliant_cte system_versioning_asof "
+        "system_versioning_insert_history transaction_allow_batching updatable_views_with_limit "
+        "windowing_use_high_precision"
+    ),
+    "what the server writes down, and what it tells beside an answer": (
+        "end_markers_in_json error_count explain_format explain_json_format_version log_disabled_statements "
+        "log_queries_not_using_indexes log_slow_admin_statements log_slow_always_query_time "
+        "log_slow_disabled_statements log_slow_filter log_slow_max_warnings log_slow_min_examined_row_limit "
+        "log_slow_query log_slow_query_time log_slow_rate_limit log_slow_slave_statements log_slow_verbosity "
+        "log_warnings long_query_time min_examined_row_limit optimizer_trace optimizer_trace_features "
+        "optimizer_trace_limit optimizer_trace_max_mem_size optimizer_trace_offset print_identified_with_as_hex "
+        "profiling profiling_history_size progress_report_time session_track_schema session_track_state_change "
+        "session_track_system_variables session_track_transaction_info slow_query_log sql_log_off sql_warnings "
+        "terminology_use_previous thread_pool_priority warning_count"
+    ),
+    "they are of the connection, and cannot be set or mean nothing to this client": (
+        "external_user in_transaction interactive_timeout last_gtid max_allowed_packet max_user_connections "
+        "net_buffer_length net_retry_count old proxy_user redirect_url tcp_nodelay"
+    ),
+    "other names of the same variables": ("storage_engine tx_isolation tx_read_only"),
+}
+"""Why -> which."""
+
+# What a user may set (`session` of a database in task.yaml and source.yaml)
+
+_HARMLESS: Final = (
+    "ANSI_QUOTES ERROR_FOR_DIVISION_BY_ZERO IGNORE_SPACE NO_DIR_IN_CREATE NO_UNSIGNED_SUBTRACTION NO_ZERO_DATE "
+    "NO_ZERO_IN_DATE ONLY_FULL_GROUP_BY SIMULTANEOUS_ASSIGNMENT STRICT_TRANS_TABLES TRADITIONAL"
+)
+"""They refuse more, or concern statements that we do not send."""
+_GOOD_MODES: Final = frozenset({*_HARMLESS.split(), *SQL_MODE.split(",")})
+_DROPPED_MODES: Final = frozenset({"", "NO_AUTO_CREATE_USER"})
+"""The latter concerns GRANT alone, and MySQL 8 does not know it any more."""
+_UNKNOWN_MODE: Final = "nobody has looked at what this mode does to rows"
+_BAD_MODES: Final[Mapping[str, str]] = {
+    "ANSI": "PIPES_AS_CONCAT and REAL_AS_FLOAT, which it contains, change what statements mean",
+    "EMPTY_STRING_IS_NULL": "the empty string would become NULL",
+    "HIGH_NOT_PRECEDENCE": "statements would mean something else",
+    "NO_BACKSLASH_ESCAPES": "text is sent with backslashes as escapes",
+    "ORACLE": "the empty string would become NULL, and statements would mean something else",
+    "PAD_CHAR_TO_FULL_LENGTH": "CHAR would be read with spaces that are no part of it",
+    "PIPES_AS_CONCAT": "statements would mean something else",
+    "REAL_AS_FLOAT": "a table that is created would have other types",
+    "TIME_ROUND_FRACTIONAL": "fractions of seconds would be rounded instead of refused",
+    "TIME_TRUNCATE_FRACTIONAL": "fractions of seconds would be cut off instead of refused",
+}
+_ALIASES: Final = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
+"""As MariaDB called them before 11.1."""
+_BY_NAME: Final = {pin.name: pin for pin in PINNED}
+_ON_OFF: Final = {"on": "1", "true": "1", "off": "0", "false": "0", "utc": "+00:00", "null": "none"}
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
+
+
+@dataclass(eq=False)
+class SessionConflict(DmError):
+    """A user's session variable would take away what exactness needs."""
+
+    server: str
+    variable: str
+    value: str
+    pinned: str
+    why: str
+
+    code: ClassVar[str] = "DM-2010"
+    scope: ClassVar[Scope] = Scope.INTERNAL
+    what: ClassVar[str] = (
+        "the session of {server} sets {variable} to {value!r}, which cannot be: {why}. It is {pinned!r} here."
+    )
+    hint: ClassVar[str] = "Leave it out of `session` (or of the connection's session variables)."
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is sent for one variable. `chosen`: by a user."""
+
+    name: str
+    value: str | int | float | None
+    chosen: bool = False
+
+
+def settings(
+    flavour: Flavour, version: Version, *, isolation: str, server: str, session: Sequence[tuple[str, str]]
+) -> list[Setting]:
+    """All that a session on this server is set to, in order. `session`: what the user wants. Raises SessionConflict."""
+    for name, value in session:
+        _check(server, name, value)
+    chosen = {_current(name): value for name, value in session}
+    found = []
+    for pin in PINNED:
+        since = pin.families.get(flavour)
+        if since is not None and since <= version:
+            pinned = isolation if pin.name == "transaction_isolation" else pin.value
+            found.append(_setting(pin, pinned, chosen.pop(pin.name, None), flavour, version))
+    return [*found, *(Setting(name, _typed(value), chosen=True) for name, value in chosen.items())]
+
+
+def _setting(pin: Pin, value: str | int | None, chosen: str | None, flavour: Flavour, version: Version) -> Setting:
+    name = pin.name
+    if flavour is Flavour.MARIADB and version < (11, 1):
+        name = {new: old for old, new in _ALIASES.items()}.get(name, name)
+    if chosen is None:
+        return Setting(name, value)
+    if name == "sql_mode":
+        return Setting(name, ",".join(dict.fromkeys([*SQL_MODE.split(","), *_wanted_modes(chosen)])), chosen=True)
+    return Setting(name, _typed(chosen), chosen=True) if pin.users else Setting(name, value)
+
+
+def _check(server: str, name: str, value: str) -> None:
+    if not name.replace("_", "").isalnum() or not name.isascii():
+        raise SessionConflict(server, name, value, "", "that is not the name of a session variable")
+    if _current(name) == "sql_mode":
+        for mode in _wanted_modes(value):
+            if mode not in _GOOD_MODES:
+                raise SessionConflict(server, name, value, SQL_MODE, f"{mode}: {_BAD_MODES.get(mode, _UNKNOWN_MODE)}")
+        return
+    pin = _BY_NAME.get(_current(name))
+    if pin is not None and not pin.users and _normal(value) != _normal(str(pin.value)):
+        raise SessionConflict(server, name, value, str(pin.value), pin.why)
+
+
+def _current(name: str) -> str:
+    return _ALIASES.get(name.lower(), name.lower())
+
+
+def _wanted_modes(value: str) -> Iterator[str]:
+    modes = (mode.strip().upper() for mode in value.split(","))
+    return (mode for mode in modes if mode not in _DROPPED_MODES)
+
+
+def _normal(value: str) -> str:
+    """One text for the ways in which one value is written."""
+    value = value.strip().strip("'").lower()
+    return _ON_OFF.get(value, value)
+
+
+def _typed(value: str) -> str | int | float:
+    """A number must not arrive as text: MySQL refuses it for numeric variables (1232)."""
+    if not _NUMBER.fullmatch(value):
+        return value
+    return float(value) if "." in value else int(value)

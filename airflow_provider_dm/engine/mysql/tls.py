@@ -1,0 +1,189 @@
+"""TLS towards a server: what is verified, and what can be wrong with it.
+
+    ssl-ca given     the certificate has to be signed by that CA and be valid now; if it names hosts, one of them has to
+                     be the one that we connect to
+    ssl-ca missing   the connection is encrypted, and whoever answers is believed
+
+DM verifies the CA alone. That is right for the certificates that MySQL makes itself: each server has a CA of its own,
+and they name no host. It would be wrong for a CA that signs for many: with a cloud's CA any of its customers could
+answer. So a name counts where there is one, and all of it is asked before a password is sent.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import pymysql
+from pymysql.constants import CR
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
+
+
+@dataclass(eq=False)
+class TlsFilesUnusable(DmError):
+    """The files of a TLS configuration are not there, or not what they should be. No connection was tried."""
+
+    server: str
+    files: tuple[str, ...]
+    reason: str
+
+    code: ClassVar[str] = "DM-2003"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "TLS to {server} cannot be set up from {files}: {reason}."
+    hint: ClassVar[str] = (
+        "Give PEM files that this machine can read; a certificate needs its key, and a certificate file may hold both."
+    )
+
+
+@dataclass(eq=False)
+class TlsRefused(DmError):
+    """The server answers, and TLS with it cannot be had or is not to be trusted. No password was sent."""
+
+    server: str
+    reason: str
+    way_out: str
+
+    code: ClassVar[str] = "DM-2005"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "no TLS with {server}: {reason}."
+
+    def workaround(self) -> str:
+        return self.way_out
+
+
+def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
+    """Return what to connect with; None where no TLS is configured. Raises TlsFilesUnusable.
+
+    Connecting with it raises TlsRefused where the certificate is another host's.
+    """
+    if endpoint.tls is None:
+        return None
+    try:
+        return _HostCheckingContext.of(endpoint.tls, str(endpoint))
+    except OSError as error:  # ssl.SSLError is one
+        files = tuple(filter(None, (endpoint.tls.ca, endpoint.tls.cert, endpoint.tls.key)))
+        raise TlsFilesUnusable(str(endpoint), files, error.strerror or str(error)) from error
+
+
+def tls_refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> TlsRefused | None:
+    """Return what is wrong with TLS if that is why no connection was made; None if it is something else."""
+    cause = getattr(error, "original_exception", None)
+    if error.args and error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
+        return TlsRefused(str(endpoint), "the server offers none", _NOT_OFFERED)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return TlsRefused(str(endpoint), *_untrusted(cause, endpoint.tls))
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return TlsRefused(str(endpoint), f"the handshake fails ({cause.reason or cause})", _NO_HANDSHAKE)
+    return None
+
+
+_NOT_OFFERED: Final = (
+    "Give the server a certificate (ssl_cert, ssl_key), or leave `security` out of its login: what is sent can then be "
+    "read on the way."
+)
+_NO_HANDSHAKE: Final = "Let the server speak TLS 1.2 or 1.3 (tls_version); an ssl-cert has to be one that it accepts."
+_NOT_SIGNED: Final = (
+    "Give as ssl-ca the certificate of the CA that signed the server's. MySQL keeps that of the certificates that it "
+    "makes itself as ca.pem in its data directory. MariaDB makes a new one at each start if it has none: give it one "
+    "(ssl_cert, ssl_key)."
+)
+_DATES: Final = "Renew the server's certificate, or set the clock of the machine that is wrong."
+_NOT_YET_VALID, _EXPIRED = 9, 10
+"""OpenSSL's X509_V_ERR_…; most of the others say in another way that a chain does not end at a known CA."""
+
+
+def _untrusted(error: ssl.SSLCertVerificationError, tls: Tls | None) -> tuple[str, str]:
+    ca = tls.ca if tls else None
+    if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
+        return f"its certificate is not valid now ({error.verify_message})", _DATES
+    return f"its certificate is not signed by the CA in {ca} ({error.verify_message})", _NOT_SIGNED
+
+
+class _HostCheckingContext(ssl.SSLContext):
+    """A client's context that verifies the chain, and the host's name where the certificate has one."""
+
+    server: str
+
+    @classmethod
+    def of(cls, tls: Tls, server: str) -> _HostCheckingContext:
+        """Raises OSError for files that cannot be used."""
+        context = cls(ssl.PROTOCOL_TLS_CLIENT)
+        context.server = server
+        context.check_hostname = False  # asks for a name even where there is none
+        context.verify_mode = ssl.CERT_NONE if tls.ca is None else ssl.CERT_REQUIRED
+        # Python 3.13 asks for extensions that the certificates which MySQL makes do not have.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if tls.ca is not None:
+            context.load_verify_locations(tls.ca)
+        if tls.cert is not None:
+            context.load_cert_chain(tls.cert, tls.key)
+        return context
+
+    def wrap_socket(self, sock: socket.socket, *arguments: Any, **options: Any) -> ssl.SSLSocket:
+        """Raises TlsRefused, and OSError as its base does."""
+        wrapped = super().wrap_socket(sock, *arguments, **options)
+        host, names = options.get("server_hostname") or "", named_hosts(wrapped.getpeercert() or {})
+        if names and not any(is_host(name, host) for name in names):
+            wrapped.close()
+            reason = f"its certificate is for {', '.join(names)}, not for {host}"
+            way_out = "Connect by a name that the certificate has, or give the server one that names this host."
+            raise TlsRefused(self.server, reason, way_out)
+        return wrapped
+
+
+_HOST_NAME: Final = re.compile(r"(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*", re.IGNORECASE)
+
+
+def named_hosts(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the hosts that a verified certificate is for: its alternative names, without any its common name.
+
+    >>> named_hosts({"subject": ((("commonName", "db.example.org"),),)})
+    ('db.example.org',)
+    >>> named_hosts({"subject": ((("commonName", "MySQL_Server_9.7.4_Auto_Generated_Server_Certificate"),),)})
+    ()
+    """
+    alternative = tuple(str(name) for kind, name in certificate.get("subjectAltName", ()) if kind in _HOST_KINDS)
+    return alternative or tuple(name for name in _common_names(certificate) if _HOST_NAME.fullmatch(name))
+
+
+_HOST_KINDS: Final = ("DNS", "IP Address")
+
+
+def _common_names(certificate: Mapping[str, Any]) -> Iterable[str]:
+    for part in certificate.get("subject", ()):
+        yield from (str(value) for key, value in part if key == "commonName")
+
+
+def is_host(name: str, host: str) -> bool:
+    """Whether a certificate's name means this host. `*` stands for one label, at the beginning.
+
+    >>> is_host("*.example.org", "DB.example.org"), is_host("*.example.org", "a.db.example.org")
+    (True, False)
+    """
+    address, named = _address(host), _address(name)
+    if address is not None or named is not None:
+        return address == named
+    name, host = _ascii(name), _ascii(host)
+    first, _, domain = host.partition(".")
+    return name == host or (bool(first) and "." in domain and name == f"*.{domain}")
+
+
+def _ascii(name: str) -> str:
+    try:
+        return name.encode("idna").decode("ascii").lower().rstrip(".")
+    except UnicodeError:
+        return name.lower().rstrip(".")
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text.strip())
+    except ValueError:
+        return None

@@ -1,0 +1,328 @@
+"""Where an incremental task begins: `meta` of its source, proven before anything of it counts.
+
+A task that copies has its start from the copy. This one is told where to begin, and may be told wrong. So nothing is
+committed until a transaction is seen to begin there, in the log that the sync will read; and as long as nothing is
+applied, a corrected `meta` takes the place of the one before. Without `meta` nobody knows what the target holds.
+
+Rows are decoded by the schema of *today*; DDL between the start and today would stop the task (docs/limits.md). The
+target's rows may be newer than the start, as when somebody has copied them: catch-up until where the log ends today.
+
+The sources of one run begin together, before the first of them applies anything: in a merged table each has to know of
+the others (merge/joining.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
+from airflow_provider_dm.engine.config.job import JobSpec, SourceSpec
+from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.rules.block_allow import select
+from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.sync.place import RELAY_LOOK_SECONDS, in_relay
+from airflow_provider_dm.engine.sync.plan import compiled_rules
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.tail import Tail
+from airflow_provider_dm.engine.target.copy_progress import load_chunks
+from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
+from airflow_provider_dm.engine.target.generation import check_generation
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class StartMissing(DmError):
+    """Neither a checkpoint nor `meta` says where the target stands."""
+
+    task: str
+    source: str
+    end: str
+
+    code: ClassVar[str] = "DM-6047"
+    what: ClassVar[str] = (
+        "task {task}, source {source}: task-mode incremental needs to know from where on the log is missing in the "
+        "target, and there is neither a checkpoint nor `meta`. The source's binlog ends at {end} now."
+    )
+    hint: ClassVar[str] = (
+        "Write it into the task file, below the source's mysql-instances entry: `meta: {binlog-name: FILE, binlog-pos: "
+        "POSITION}`, with the place that belongs to the target's rows (what SHOW MASTER STATUS or the dump said)."
+    )
+
+
+@dataclass(eq=False)
+class StartNotThere(DmError):
+    """`meta` names a place that is none in the source's log."""
+
+    task: str
+    source: str
+    start: str
+    reason: str
+
+    code: ClassVar[str] = "DM-6048"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "task {task}, source {source}: the log cannot be read from {start} (`meta`): {reason}."
+    hint: ClassVar[str] = "Nothing was begun. Correct binlog-name and binlog-pos in the task file and run it again."
+
+
+@dataclass(eq=False)
+class StartNotSeen(DmError):
+    """The sync was asked to stop while it waited for the log to come to its start."""
+
+    task: str
+    source: str
+    start: str
+
+    code: ClassVar[str] = "DM-6049"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "task {task}, source {source}: nothing was begun, as the log has not come to {start} yet."
+    hint: ClassVar[str] = "Run it again; if it still waits, look at the relay of the source (`dmctl query-status`)."
+
+
+@dataclass(frozen=True)
+class SyncTarget:
+    """One subtask in the target: where, and under which generation."""
+
+    endpoint: Endpoint
+    meta_schema: str
+    task: str
+    source: str
+    generation: int
+
+
+@dataclass(frozen=True)
+class Announcer:
+    """Says to the metadata DB what a subtask needs of its source's log, before it is taken: a purge asks there.
+
+    Only as the one whom the target lets write: a run that was replaced has nothing to say any more.
+    """
+
+    target: SyncTarget
+    store: MetaStore
+
+    def say(self, needed: Location | None, *, again: bool = False) -> None:
+        """Say that the log is needed from there on; None: maybe all of it, until more is known.
+
+        `again`: it was said before, if maybe to another metadata DB, and one that does not answer stops nobody.
+        Raises Fenced, and what the store raises.
+        """
+        target = self.target
+
+        def write() -> None:
+            try:
+                self.store.put_subtask(
+                    target.task, target.source, unit=Unit.SYNC, stage=Stage.RUNNING, needed=needed, applied=needed
+                )
+            except DmError as error:
+                if not again:
+                    raise
+                log.warning("the metadata DB does not know that %s is needed: %s", needed, error)
+
+        self._as_holder(write)
+
+    def take_back(self) -> None:
+        """Say that nothing is needed after all. Raises Fenced, and what the store raises."""
+        self._as_holder(lambda: self.store.forget_subtask(self.target.task, self.target.source))
+
+    def _as_holder(self, write: Callable[[], None]) -> None:
+        target = self.target
+
+        def body(connection: Connection) -> None:
+            check_generation(connection, target.meta_schema, target.task, target.source, target.generation)
+            write()
+
+        run_transaction(target.endpoint, body)
+
+
+def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence[Stand], *, copied: bool) -> bool:
+    """Tell whether `meta` counts: nothing was begun, or nothing is applied and `meta` is another one since.
+
+    `copied`: the task has had a full load, whose start counts.
+    """
+    if subtask is None or subtask.start is None:
+        return True
+    start, wanted = subtask.start, config.start
+    if copied or wanted is None or (wanted.file, wanted.position) == (start.file, start.position):
+        return False
+    return bool(stands) and set(extent(stands)) == {start.sort_key}
+
+
+def begin_incremental(
+    spec: JobSpec, generations: Mapping[str, int], *, store: MetaStore, stop: threading.Event
+) -> None:
+    """Set the starts of those sources, of an incremental task, that have none yet or a corrected one.
+
+    `generations`: by source, what was claimed. Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady,
+    PastNotOurs, Fenced, and what reading the log and the schemas raises; sources that it raises for, and those behind
+    them, are in the target what they were.
+    """
+    waiting = [one for source, generation in generations.items() for one in _to_begin(spec, source, generation, store)]
+    for one in waiting:
+        one.announcer.say(None)
+    try:
+        found = [one.look() for one in waiting]
+        proven = [(one, one.proven(stop)) for one in found]
+        for number, (here, start) in enumerate(proven):
+            others = proven[:number] + proven[number + 1 :]
+            here.begin(start, [newcomer for other, there in others for newcomer in other.newcomers(there)])
+            waiting.remove(here.beginning)
+    except DmError:
+        for one in waiting:
+            one.withdraw()
+        raise
+
+
+def _to_begin(spec: JobSpec, source_id: str, generation: int, store: MetaStore) -> list[_Beginning]:
+    config = spec.task.subtask(source_id)
+    if config.mode is not TaskMode.INCREMENTAL:
+        return []
+    target = SyncTarget(spec.target.resolve(), config.meta_schema, config.task, source_id, generation)
+    connection, where = target_connection(target.endpoint), (config.meta_schema, config.task, source_id)
+    subtask, stands = read_subtask(connection, *where), read_all_stands(connection, *where)
+    if not is_to_begin(config, subtask, stands, copied=bool(load_chunks(connection, *where))):
+        return []
+    if config.start is None:
+        with connected(spec.source(source_id).endpoint.resolve()) as upstream:
+            raise StartMissing(config.task, source_id, str(current_location(upstream)))
+    before = subtask.start if subtask is not None else None
+    return [_Beginning(spec, config, config.start, target, before, Announcer(target, store))]
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """A source that is about to begin. `before`: the start that it had, of which nothing is applied."""
+
+    spec: JobSpec
+    config: SubtaskConfig
+    configured: Location
+    target: SyncTarget
+    before: Location | None
+    announcer: Announcer
+
+    @property
+    def source(self) -> SourceSpec:
+        return self.spec.source(self.target.source)
+
+    def look(self) -> _Found:
+        """Ask the source for its tables and its log, and the target for the tables that can be merged."""
+        rules, router = compiled_rules(self.config)
+        with connected(self.source.endpoint.resolve()) as connection:
+            today = in_relay(current_location(connection), connection, self.source)
+            binlogs = list_binlogs(connection)
+            tables = read_tables(connection, select(list_tables(connection), rules))
+        schemas = tuple(TableSchema(table, router.route(name)) for name, table in tables.items())
+        keyed = frozenset() if self.config.overwrites else _keyed(self.target.endpoint, {one.target for one in schemas})
+        return _Found(self, today, tuple(binlogs), schemas, keyed)
+
+    def withdraw(self) -> None:
+        """Say what is needed of the log if this is not begun. Raises Fenced, and what the store raises."""
+        if self.before is None:
+            self.announcer.take_back()
+        else:
+            self.announcer.say(self.before)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What there is where a source is about to begin. `keyed`: of its target tables, those that can be merged."""
+
+    beginning: _Beginning
+    today: Location
+    binlogs: tuple[BinlogSize, ...]
+    schemas: tuple[TableSchema, ...]
+    keyed: frozenset[TableName]
+
+    def proven(self, stop: threading.Event) -> Location:
+        """Return the configured place with its GTID set. Waits until the log has come so far."""
+        one = self.beginning
+        claimed = replace(one.configured, suffix=self.today.suffix, server_uuid=self.today.server_uuid)
+        start = _Start(one.config, claimed, RelayReader(Path(one.source.relay_dir)))
+        with closing(Tail.of(one.spec, one.target.source, one.announcer.store, SyncProgress())) as tail:
+            return start.proven(self.binlogs, tail, stop)
+
+    def newcomers(self, start: Location) -> tuple[Newcomer, ...]:
+        """Return the source tables that can share a target with others."""
+        past = start.sort_key != self.today.sort_key
+        return tuple(Newcomer(one.table.name, one.target, past) for one in self.schemas if one.target in self.keyed)
+
+    def begin(self, start: Location, fellows: Sequence[Newcomer]) -> None:
+        """Commit it. `fellows`: tables of other sources that begin in the same run."""
+        target = self.beginning.target
+        where = (target.meta_schema, target.task, target.source)
+
+        def body(connection: Connection) -> None:
+            begin_subtask(
+                connection, *where, generation=target.generation, unit=UNIT_SYNC, start=start, catch_up_until=self.today
+            )
+            enter_tables(connection, *where, self.schemas, self.newcomers(start), fellows, loading=False)
+
+        run_transaction(target.endpoint, body)
+
+
+def _keyed(target: Endpoint, names: set[TableName]) -> frozenset[TableName]:
+    """Return those of the target tables that are there and have a key."""
+    connection = target_connection(target)
+    found = read_tables(connection, names & set(list_tables(connection)))
+    return frozenset(name for name, table in found.items() if table.identity is not None)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What `meta` claims to be a place between two transactions."""
+
+    config: SubtaskConfig
+    claimed: Location
+    relay_log: RelayReader
+
+    def proven(self, binlogs: Sequence[BinlogSize], tail: Tail, stop: threading.Event) -> Location:
+        """Return the place with its GTID set. Waits until the log has come so far."""
+        self._check_size(binlogs)
+        began = time.monotonic()
+        try:
+            while (gtid_set := tail.gtid_set_at(self.claimed)) is None:
+                tail.idle(self.claimed, time.monotonic() - began)
+                if stop.wait(RELAY_LOOK_SECONDS):
+                    raise StartNotSeen(self.config.task, self.config.source_id, str(self.claimed))
+        except LocationNotInLog as error:
+            raise self._refused(error.reason) from error
+        return replace(self.claimed, gtid_set=gtid_set)
+
+    def _check_size(self, binlogs: Sequence[BinlogSize]) -> None:
+        """Refuse a place that neither the source nor the relay log can have. Raises StartNotThere."""
+        sizes = {binlog.name: binlog.size for binlog in binlogs}
+        size = sizes.get(self.claimed.file)
+        if size is not None and size < self.claimed.position:
+            raise self._refused(f"that file ends at {size}")
+        if size is None and not self._is_held():
+            there = f"{binlogs[0].name} to {binlogs[-1].name}" if binlogs else "no binlog"
+            raise self._refused(f"the source has {there}, and the relay log does not hold that file either")
+
+    def _is_held(self) -> bool:
+        try:
+            return bool(self.relay_log.files(self.claimed))
+        except DmError:
+            return False
+
+    def _refused(self, reason: str) -> StartNotThere:
+        return StartNotThere(self.config.task, self.config.source_id, str(self.claimed), reason)

@@ -1,0 +1,87 @@
+"""What the sync of one source does about target tables that it shares with others, beside applying its log.
+
+It looks for rows that wait for their places (merge/contests.py), removes records that nobody needs any more
+(merge/records.py), and notices when another source begins to feed a table that was its own until then. Where nothing is
+shared, that last question is all that is asked, and only if the task has more than one source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.merge.contests import Contests
+from airflow_provider_dm.engine.merge.records import Records
+from airflow_provider_dm.engine.merge.servers import Servers
+from airflow_provider_dm.engine.merge.settling import Fence
+from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.sync.plan import SyncPlan, merged_parts
+
+
+@dataclass
+class Sharing:
+    """For the thread of one source's sync. `plan`: as it is now."""
+
+    plan: SyncPlan
+    contests: Contests
+    records: Records
+    servers: Servers
+    several: bool
+    """The task has other sources, which may begin at any time."""
+    lawful: bool
+    """Rows of others are let alone; False: they overwrite each other, as the user wishes."""
+
+    @classmethod
+    def of(cls, spec: JobSpec, source_id: str, target: Endpoint, plan: SyncPlan, generation: int) -> Sharing:
+        config = spec.task.subtask(source_id)
+        fence = Fence(config.meta_schema, config.task, source_id, generation)
+        sources = {one.config.source_id: one.endpoint.resolve() for one in spec.sources}
+        servers = Servers(target, config.meta_schema, config.task, sources)
+        return cls(
+            plan,
+            Contests(fence, servers, MOST_WHILE_SYNCING),
+            Records(fence, servers, plan.adopts),
+            servers,
+            several=len(spec.task.source_ids) > 1,
+            lawful=not config.overwrites,
+        )
+
+    @property
+    def rows(self) -> int:
+        """Rows of this source that waited for their places at the last look."""
+        return self.contests.rows
+
+    @property
+    def recording(self) -> bool:
+        """Merged tables are not exact yet, whatever the log is."""
+        return self.plan.adopts and self.records.recording and any(map(self.plan.owner, range(len(self.plan.sources))))
+
+    def look(self, *, now: bool = False, between: bool = True) -> None:
+        """Look after rows that wait (`now`: into all of them) and, `between` two epochs, after records.
+
+        Records decide how an epoch is written, so they do not end while one is half written. Raises as `Contests.look`.
+        """
+        self.notice()
+        if self.plan.merged:
+            self.contests.look(now=now)
+            if between:
+                self.records.look()
+
+    def notice(self) -> bool:
+        """Whether tables are shared now that were not before; `plan` says which."""
+        if not self.several or not self.lawful:
+            return False
+        mine = self.contests.fence.source
+        elsewhere = {feeder.target for feeder in self.servers.feeders() if feeder.source != mine}
+        merged = self.plan.merged | merged_parts(self.plan.sources, self.plan.targets, elsewhere)
+        news = merged != self.plan.merged
+        if news:
+            self.plan = replace(self.plan, merged=merged)
+        return news
+
+    def finish(self, wait: Callable[[float], bool]) -> None:
+        """At the goal: give rows that wait a little time. Raises as `Contests.finish` does."""
+        if self.rows:
+            self.contests.finish(wait)

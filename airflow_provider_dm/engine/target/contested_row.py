@@ -1,0 +1,191 @@
+"""dm_contested_row: rows of merged tables that could not go to their place, since another row holds it.
+
+A row of a source table is in the target or here, never in both. It is put here in the transaction that would have
+written it, and changed and removed here by its own log; once the place is free it is moved into the target
+(`merge/settling.py`). Rows come and go while others are at work, so who needs to know that a row is here reads the keys
+first and then locks those that it is about: nobody but the owner's own transactions adds any.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.target.meta_tables import meta_table
+from airflow_provider_dm.engine.target.row_key import decode_row, encode_row
+from airflow_provider_dm.engine.target.row_owner import RowOwner
+
+_OWNER: Final = "task = %s AND source = %s AND table_schema = %s AND table_name = %s"
+
+
+@dataclass(frozen=True)
+class ContestedRow:
+    """One row that waits. `row` is in the column order of the source table."""
+
+    id: int
+    source: str
+    table: TableName
+    target: TableName
+    key: bytes
+    row: Row
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How many rows of one source table wait for places in one target table."""
+
+    source: str
+    table: TableName
+    target: TableName
+    rows: int
+
+
+def contested_keys(
+    connection: Connection, meta_schema: str, task: str, source: str, target: TableName
+) -> dict[TableName, set[bytes]]:
+    """By source table: the keys of all rows of this source that wait for a place in `target`. Locks nothing."""
+    found: defaultdict[TableName, set[bytes]] = defaultdict(set)
+    for schema, table, key in query(
+        connection,
+        f"SELECT table_schema, table_name, row_key FROM {_table(meta_schema)} "
+        "WHERE task = %s AND source = %s AND target_schema = %s AND target_name = %s",
+        (task, source, *target),
+    ):
+        found[TableName(text(schema), text(table))].add(bytes(key))
+    return dict(found)
+
+
+def lock_contested(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> set[bytes]:
+    """Those of `keys` whose rows wait, locked until the transaction ends."""
+    if not keys:
+        return set()
+    rows = query(
+        connection,
+        f"SELECT row_key FROM {_table(owner.meta_schema)} WHERE {_OWNER} AND row_key IN ({_marks(keys)}) FOR UPDATE",
+        (*_names(owner), *keys),
+    )
+    return {bytes(key) for (key,) in rows}
+
+
+def contest(connection: Connection, owner: RowOwner, target: TableName, rows: Iterable[tuple[bytes, Row]]) -> None:
+    """These rows, by key, wait from now on."""
+    for key, row in rows:
+        query(
+            connection,
+            f"INSERT INTO {_table(owner.meta_schema)} (task, source, table_schema, table_name, target_schema, "
+            "target_name, row_key, image, since) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
+            (*_names(owner), *target, key, encode_row(row)),
+        )
+
+
+def change_contested(connection: Connection, owner: RowOwner, rows: Iterable[tuple[bytes, Row]]) -> None:
+    """Rows that wait have another image now. They wait since when they did: what changes often is looked at, too."""
+    for key, row in rows:
+        query(
+            connection,
+            f"UPDATE {_table(owner.meta_schema)} SET image = %s WHERE {_OWNER} AND row_key = %s",
+            (encode_row(row), *_names(owner), key),
+        )
+
+
+def withdraw(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> None:
+    """Rows that wait are gone."""
+    if keys:
+        query(
+            connection,
+            f"DELETE FROM {_table(owner.meta_schema)} WHERE {_OWNER} AND row_key IN ({_marks(keys)})",
+            (*_names(owner), *keys),
+        )
+
+
+def withdraw_all(
+    connection: Connection, meta_schema: str, task: str, source: str, tables: Collection[TableName] | None = None
+) -> None:
+    """No row of these source tables (None: of any) waits any more."""
+    where = "task = %s AND source = %s"
+    for table in [None] if tables is None else tables:
+        named = " AND table_schema = %s AND table_name = %s" if table else ""
+        query(connection, f"DELETE FROM {_table(meta_schema)} WHERE {where}{named}", (task, source, *(table or ())))
+
+
+def lock_rows(connection: Connection, meta_schema: str, ids: Sequence[int]) -> list[ContestedRow]:
+    """Those of the rows that still wait, locked until the transaction ends, the oldest first."""
+    rows = query(
+        connection,
+        f"SELECT {_COLUMNS} FROM {_table(meta_schema)} WHERE id IN ({_marks(ids)}) ORDER BY id FOR UPDATE",
+        tuple(ids),
+    )
+    return [_row(row) for row in rows]
+
+
+def remove_rows(connection: Connection, meta_schema: str, ids: Sequence[int]) -> None:
+    """These are in the target now."""
+    query(connection, f"DELETE FROM {_table(meta_schema)} WHERE id IN ({_marks(ids)})", tuple(ids))
+
+
+def ids_behind(connection: Connection, meta_schema: str, task: str, behind: int, most: int) -> list[int]:
+    """The next rows of a task that wait, of all its sources, by id. Locks nothing."""
+    rows = query(
+        connection,
+        f"SELECT id FROM {_table(meta_schema)} WHERE task = %s AND id > %s ORDER BY id LIMIT %s",
+        (task, behind, most),
+    )
+    return [int(number) for (number,) in rows]
+
+
+def oldest_rows(
+    connection: Connection, meta_schema: str, task: str, source: str, *, seconds: float, behind: int, most: int
+) -> list[ContestedRow]:
+    """The next rows of a source, by id, that have waited for so long by the target's clock. Locks nothing."""
+    rows = query(
+        connection,
+        f"SELECT {_COLUMNS} FROM {_table(meta_schema)} WHERE task = %s AND source = %s AND id > %s "
+        "AND since <= UTC_TIMESTAMP(6) - INTERVAL %s SECOND ORDER BY id LIMIT %s",
+        (task, source, behind, seconds, most),
+    )
+    return [_row(row) for row in rows]
+
+
+def waiting(connection: Connection, meta_schema: str, task: str) -> list[Waiting]:
+    """What waits, of all sources of the task."""
+    rows = query(
+        connection,
+        "SELECT source, table_schema, table_name, target_schema, target_name, COUNT(*) "
+        f"FROM {_table(meta_schema)} WHERE task = %s GROUP BY 1, 2, 3, 4, 5",
+        (task,),
+    )
+    return [
+        Waiting(text(source), _name(schema, table), _name(to_schema, to_table), int(count))
+        for source, schema, table, to_schema, to_table, count in rows
+    ]
+
+
+_COLUMNS: Final = "id, source, table_schema, table_name, target_schema, target_name, row_key, image"
+
+
+def _row(row: tuple[Any, ...]) -> ContestedRow:
+    number, source, schema, table, to_schema, to_table, key, image = row
+    return ContestedRow(
+        int(number), text(source), _name(schema, table), _name(to_schema, to_table), bytes(key), decode_row(image)
+    )
+
+
+def _name(schema: object, table: object) -> TableName:
+    return TableName(text(schema), text(table))
+
+
+def _names(owner: RowOwner) -> tuple[str, ...]:
+    return (owner.task, owner.source, *owner.table)
+
+
+def _table(meta_schema: str) -> str:
+    return meta_table(meta_schema, "dm_contested_row")
+
+
+def _marks(values: Collection[object]) -> str:
+    return ",".join(["%s"] * len(values))

@@ -1,0 +1,143 @@
+"""How the target's own tables came to be what they are: numbered steps, each of which every target goes through once.
+
+A step is additive: the statements of older releases must go on working until those are fenced (`meta_tables`), so
+nothing is renamed or dropped. A step is idempotent: DDL commits by itself, so a run that dies in the middle leaves a
+part of the step, and the next run does the whole of it again. Better a new table than a new column: accounts that were
+granted what the precheck asks for may CREATE and not ALTER, MySQL has no ADD COLUMN IF NOT EXISTS, and TiDB adds no
+AUTO_INCREMENT. A step that was released is never edited; what comes later is another step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.identifiers import quote
+
+_OPTIONS: Final = "ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+_POSITION: Final = "varchar(48) CHARACTER SET ascii COLLATE ascii_bin NOT NULL"
+
+Step = Callable[[Connection, str], None]
+"""What is done on a connection to the target, in this meta-schema."""
+
+FIRST_TABLES: Final[dict[str, str]] = {
+    "dm_subtask": """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        generation bigint NOT NULL COMMENT 'fencing token: writers with another one are refused',
+        claim varchar(36) CHARACTER SET ascii NOT NULL COMMENT 'which claim set the generation',
+        unit varchar(16) NOT NULL,
+        buckets int NOT NULL,
+        hash_version int NOT NULL,
+        plan varchar(64) CHARACTER SET ascii NOT NULL DEFAULT '' COMMENT 'fingerprint of tables and keys in use',
+        start_location text NULL COMMENT 'JSON: where reading the log began, taken before the first chunk',
+        catch_up_until text NULL COMMENT 'JSON: rows may differ from the log before here (chunks overlap it)',
+        location text NULL COMMENT 'JSON: everything before is applied; exact only with dm_frontier',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source)""",
+    "dm_frontier": f"""
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        bucket int NOT NULL,
+        position {_POSITION} COMMENT 'all changes of this bucket up to here are applied',
+        released {_POSITION} DEFAULT '' COMMENT 'the epoch ending here has done its wave 1 in this bucket',
+        generation bigint NOT NULL,
+        PRIMARY KEY (task, source, bucket)""",
+    "dm_copy_chunk": """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        chunk bigint NOT NULL,
+        source_schema varchar(64) NOT NULL,
+        source_table varchar(64) NOT NULL,
+        low mediumblob NULL,
+        high mediumblob NULL,
+        last_key mediumblob NULL,
+        done tinyint NOT NULL DEFAULT 0,
+        rows_copied bigint NOT NULL DEFAULT 0,
+        generation bigint NOT NULL,
+        PRIMARY KEY (task, source, chunk)""",
+    "dm_table_schema": f"""
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        table_schema varchar(64) NOT NULL,
+        table_name varchar(64) NOT NULL,
+        target_schema varchar(64) NOT NULL COMMENT 'where its rows went from the first one on',
+        target_name varchar(64) NOT NULL,
+        skip_until {_POSITION} DEFAULT '' COMMENT 'changes up to here are in the copied rows already',
+        definition mediumtext NOT NULL COMMENT 'JSON of schema.model.Table',
+        PRIMARY KEY (task, source, table_schema, table_name)""",
+}
+"""The tables of releases that kept no version; a target that has all of them and no dm_version is at version 1."""
+
+
+def first_tables(connection: Connection, meta_schema: str) -> None:
+    """Version 1."""
+    for name, columns in FIRST_TABLES.items():
+        _create_table(connection, meta_schema, name, columns)
+
+
+def versions_and_owners(connection: Connection, meta_schema: str) -> None:
+    """Version 2: which version it is; whose the rows of merged tables are, and which of them wait for their places."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_version",
+        """
+        one tinyint NOT NULL PRIMARY KEY COMMENT 'there is one row',
+        version int NOT NULL,
+        last_owner bigint NOT NULL DEFAULT 0 COMMENT 'the highest dm_owner.number that was ever given',
+        updated_at datetime(6) NOT NULL""",
+    )
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_owner",
+        """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        table_schema varchar(64) NOT NULL,
+        table_name varchar(64) NOT NULL,
+        number bigint NOT NULL COMMENT 'in dm_row_owner; below zero: only old records are left',
+        PRIMARY KEY (task, source, table_schema, table_name)""",
+    )
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_row_owner",
+        """
+        owner bigint NOT NULL COMMENT 'dm_owner.number',
+        row_key varbinary(65) NOT NULL COMMENT 'target/row_key.py',
+        PRIMARY KEY (owner, row_key)""",
+    )
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_contested_row",
+        """
+        id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        table_schema varchar(64) NOT NULL,
+        table_name varchar(64) NOT NULL,
+        target_schema varchar(64) NOT NULL,
+        target_name varchar(64) NOT NULL,
+        row_key varbinary(65) NOT NULL,
+        image longblob NOT NULL COMMENT 'the row in the column order of its source table',
+        since datetime(6) NOT NULL,
+        UNIQUE KEY row_of_owner (task, source, table_schema, table_name, row_key)""",
+    )
+
+
+STEPS: Final[Sequence[Step]] = (first_tables, versions_and_owners)
+"""Step number n, counted from 1, makes version n of version n - 1."""
+
+
+def _create_table(connection: Connection, meta_schema: str, name: str, columns: str) -> None:
+    found = query(
+        connection,
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+        (meta_schema, name),
+    )
+    if not found:  # "IF NOT EXISTS" alone would leave a warning
+        query(connection, f"CREATE TABLE IF NOT EXISTS {quote(meta_schema)}.{quote(name)} ({columns}) {_OPTIONS}")

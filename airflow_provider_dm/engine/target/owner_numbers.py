@@ -1,0 +1,77 @@
+"""dm_owner: the numbers under which the rows of source tables are recorded in dm_row_owner.
+
+A source table has a number while its rows are recorded. When nobody needs that any more, the number is turned below
+zero, so that nothing more is recorded, and removed with the last record. Numbers are given by dm_version and never
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target.meta_tables import meta_table
+
+_TABLE = "task = %s AND source = %s AND table_schema = %s AND table_name = %s"
+
+
+def lock_owner_numbers(connection: Connection, meta_schema: str) -> int:
+    """The last number that was given. Until the transaction ends nobody else begins a subtask in this schema: of two
+    that begin at once, the second sees the tables of the first."""
+    ((last,),) = query(connection, f"SELECT last_owner FROM {meta_table(meta_schema, 'dm_version')} FOR UPDATE")
+    return int(last)
+
+
+def save_owner_numbers(
+    connection: Connection, meta_schema: str, task: str, source: str, numbers: Mapping[TableName, int]
+) -> None:
+    """After `lock_owner_numbers`: replace those of this subtask. The highest one is the last that was given now."""
+    name = meta_table(meta_schema, "dm_owner")
+    query(connection, f"DELETE FROM {name} WHERE task = %s AND source = %s", (task, source))
+    if numbers:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                f"INSERT INTO {name} (task, source, table_schema, table_name, number) VALUES (%s, %s, %s, %s, %s)",
+                [(task, source, *table, number) for table, number in numbers.items()],
+            )
+        last = max(numbers.values())
+        query(connection, f"UPDATE {meta_table(meta_schema, 'dm_version')} SET last_owner = %s", (last,))
+
+
+def lock_owner(connection: Connection, meta_schema: str, task: str, source: str, table: TableName) -> int:
+    """The table's number if its rows are recorded now, else 0. That stays so until the transaction ends."""
+    rows = query(
+        connection,
+        f"SELECT number FROM {meta_table(meta_schema, 'dm_owner')} WHERE {_TABLE} FOR UPDATE",
+        (task, source, *table),
+    )
+    return max(0, int(rows[0][0])) if rows else 0
+
+
+def give_up_owner(connection: Connection, meta_schema: str, task: str, source: str, table: TableName) -> None:
+    """From here on the table's rows are not recorded."""
+    query(
+        connection,
+        f"UPDATE {meta_table(meta_schema, 'dm_owner')} SET number = -number WHERE {_TABLE} AND number > 0",
+        (task, source, *table),
+    )
+
+
+def remove_owner(connection: Connection, meta_schema: str, task: str, source: str, table: TableName) -> None:
+    """After its records: the number."""
+    query(connection, f"DELETE FROM {meta_table(meta_schema, 'dm_owner')} WHERE {_TABLE}", (task, source, *table))
+
+
+def forget_owners(
+    connection: Connection, meta_schema: str, task: str, source: str, tables: Iterable[TableName]
+) -> None:
+    """Remove numbers and records of source tables that leave the task."""
+    for table in tables:
+        query(
+            connection,
+            f"DELETE FROM {meta_table(meta_schema, 'dm_row_owner')} WHERE owner IN "
+            f"(SELECT ABS(number) FROM {meta_table(meta_schema, 'dm_owner')} WHERE {_TABLE})",
+            (task, source, *table),
+        )
+        remove_owner(connection, meta_schema, task, source, table)

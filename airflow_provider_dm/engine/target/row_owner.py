@@ -1,0 +1,100 @@
+"""dm_row_owner: which rows a source table has put into a merged table.
+
+It is kept while that cannot be told by the log: a full load overlaps the log, so what the log says a row was before
+need not be what this source table has in the target. Each source table has a number, and records under it; nobody's
+records are another one's business, so sources do not wait for each other here. When every source table of the target
+table has passed its catch-up, records are removed and the number is given up (`owner_numbers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target.meta_tables import meta_table
+
+KEYS: Final = 1_000
+"""Of one statement."""
+
+
+@dataclass(frozen=True)
+class RowOwner:
+    """A source table of one subtask. `number` 0: which rows are its is not recorded."""
+
+    meta_schema: str
+    task: str
+    source: str
+    table: TableName
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.table}"
+
+    @property
+    def _table(self) -> str:
+        return meta_table(self.meta_schema, "dm_row_owner")
+
+    def recorded(self, connection: Connection, keys: Collection[bytes]) -> set[bytes]:
+        """Those of `keys` whose rows this owner has put into the target."""
+        return _recorded(connection, self._table, [self.number], keys)
+
+    def recorded_for_others(self, connection: Connection, target: TableName, keys: Collection[bytes]) -> set[bytes]:
+        """Those of `keys` whose rows another owner of the same target table has put there."""
+        found = query(
+            connection,
+            f"SELECT number FROM {meta_table(self.meta_schema, 'dm_owner')} "
+            f"JOIN {meta_table(self.meta_schema, 'dm_table_schema')} USING (task, source, table_schema, table_name) "
+            "WHERE task = %s AND target_schema = %s AND target_name = %s AND number > 0",
+            (self.task, *target),
+        )
+        others = [int(number) for (number,) in found if int(number) != self.number]
+        return _recorded(connection, self._table, others, keys)
+
+    def record(self, connection: Connection, keys: Sequence[bytes]) -> None:
+        """The target has these rows now, and they are this owner's."""
+        for some in _pieces(keys):
+            rows = ",".join([f"({self.number},x'{key.hex()}')" for key in some])
+            query(connection, f"REPLACE INTO {self._table} (owner, row_key) VALUES {rows}")
+
+    def forget(self, connection: Connection, keys: Collection[bytes]) -> None:
+        """The target has these rows no more."""
+        for some in _pieces(keys):
+            query(connection, f"DELETE FROM {self._table} WHERE owner = {self.number} AND row_key IN ({_listed(some)})")
+
+
+def forget_some(connection: Connection, meta_schema: str, owner: int, most: int) -> int:
+    """Remove up to `most` records of an owner, whichever; gives how many there were."""
+    with connection.cursor() as cursor:
+        return int(
+            cursor.execute(
+                f"DELETE FROM {meta_table(meta_schema, 'dm_row_owner')} WHERE owner = %s LIMIT %s", (owner, most)
+            )
+        )
+
+
+def _recorded(connection: Connection, table: str, owners: Collection[int], keys: Collection[bytes]) -> set[bytes]:
+    if not owners:
+        return set()
+    numbers = ",".join(map(str, owners))
+    return {
+        bytes(key)
+        for some in _pieces(keys)
+        for (key,) in query(
+            connection,
+            f"SELECT row_key FROM {table} WHERE owner IN ({numbers}) AND row_key IN ({_listed(some)})",
+        )
+    }
+
+
+def _pieces(keys: Collection[bytes]) -> Iterator[list[bytes]]:
+    left = iter(keys)
+    while some := list(islice(left, KEYS)):
+        yield some
+
+
+def _listed(keys: Collection[bytes]) -> str:
+    return ",".join([f"x'{key.hex()}'" for key in keys])

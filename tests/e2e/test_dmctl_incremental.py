@@ -1,0 +1,65 @@
+"""`dmctl run` of an incremental task: told wrong where to begin, told right, and run again when its start is gone."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
+from tests.integration.sync.conftest import rows_of
+
+from .dmctl import Dmctl, Files, write_files
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def incremental(files: Files, meta: str) -> Files:
+    """The same task, which copies nothing and begins at `meta`."""
+    text = files.task.read_text().replace("task-mode: all", "task-mode: incremental")
+    files.task.write_text(text.replace("block-allow-list: ours", f"block-allow-list: ours\n    meta: {meta}", 1))
+    return files
+
+
+def purge_to(server: Server, file: str) -> None:
+    """MariaDB does it once it has written a checkpoint."""
+    deadline = time.monotonic() + 60
+    while server.sql("SHOW BINARY LOGS")[0][0] != file:
+        assert time.monotonic() < deadline
+        server.sql(f"PURGE BINARY LOGS TO '{file}'")
+
+
+def test_from_a_wrong_start_to_a_checkpoint_that_outlives_it(
+    mysql_target: Server, start_own: StartServers, fresh_schema: FreshSchema, tmp_path: Path
+) -> None:
+    (source,) = start_own(ServerSpec("own", "mariadb"))
+    schema = fresh_schema(source, mysql_target)
+    for server in (source, mysql_target):
+        server.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
+    file, position = source.sql("SHOW MASTER STATUS")[0][:2]
+    source.sql("INSERT INTO t VALUES (1, 1); FLUSH BINARY LOGS; INSERT INTO t VALUES (2, 2)", database=schema)
+    (tmp_path / "wrong").mkdir()
+    sources = {"maria-01": source}
+    wrong, right = (
+        incremental(
+            write_files(folder, target=mysql_target, sources=sources, schemas=[schema], name=schema),
+            f"{{binlog-name: {file}, binlog-pos: {start}}}",
+        )
+        for folder, start in ((tmp_path / "wrong", position + 1), (tmp_path, position))
+    )
+    dmctl = Dmctl(tmp_path / "work")
+
+    refused = dmctl("run", *wrong.arguments)
+    done = dmctl("run", *right.arguments)
+
+    assert "DM-6048" in refused.err, refused
+    assert refused.code == 1
+    assert done.code == 0, done.err[-4000:]
+
+    source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
+    purge_to(source, source.sql("SHOW MASTER STATUS")[0][0])
+    (tmp_path / "work" / "meta.db").unlink()
+    again = dmctl("run", *right.arguments)
+
+    assert again.code == 0, again.err[-4000:]
+    assert rows_of(mysql_target, schema, "t") == rows_of(source, schema, "t") == [(1, 1), (2, 2), (3, 3)]

@@ -1,0 +1,243 @@
+"""A driver that was frozen before its first claim, while another run did its work: thawed, it ends and writes nothing.
+
+Whole runs, with spark-submit and JVM. What the frozen driver did in the target is told by the target itself: it logs in
+as a user of its own, and the general log has every statement of that user.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.config.job import HolderSpec, SecretRef
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.launch.job import App, Upstream, build_job, last_generations, source_spec
+from airflow_provider_dm.launch.processes import python_drivers, session_members
+from airflow_provider_dm.launch.secrets import SecretEnvironment
+from airflow_provider_dm.launch.spark_command import app_script
+from airflow_provider_dm.launch.submit import Finished, SparkApp, TaskTakenOver
+from testbed import Server
+from tests.chaos.proxy import Proxy
+from tests.conftest import FreshSchema
+from tests.integration.sync.conftest import rows_of
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
+
+SOURCE, TASK = "one", "frozen"
+META_VARIABLE = "DM_TEST_FROZEN_META"
+SECONDS = 120
+SLOW_SECONDS = 0.7
+"""An answer takes so long to the run that will be frozen: it cannot have claimed anything when it is."""
+WRITES = r"^[[:space:]]*(INSERT|REPLACE|UPDATE|DELETE|CREATE|ALTER|DROP|TRUNCATE|LOAD|RENAME)"
+
+
+@dataclass
+class World:
+    """One task on two servers, and the runs of it."""
+
+    source: Server
+    target: Server
+    schema: str
+    folder: Path
+    store: MetaStore
+    url: str
+    meta: dict[str, object] | None = None
+    apps: list[SparkApp] = field(default_factory=list)
+
+    @property
+    def task(self) -> TaskConfig:
+        instance = {"source-id": SOURCE, "block-allow-list": "ours", **({"meta": self.meta} if self.meta else {})}
+        return TaskConfig.model_validate(
+            {
+                "name": TASK,
+                "task-mode": "incremental" if self.meta else "full",
+                "meta-schema": f"{self.schema}_meta",
+                "block-allow-list": {"ours": {"do-dbs": [self.schema]}},
+                "mysql-instances": [instance],
+            }
+        )
+
+    @property
+    def upstream(self) -> Upstream:
+        endpoint = Endpoint(SOURCE, self.source.host, self.source.port, self.source.user)
+        return Upstream(SourceConfig.model_validate({"source-id": SOURCE}), endpoint, self.folder / "relay")
+
+    def start(self, app: App, user: str, attempt: int, *, identity: str = "dag/run/task", port: int = 0) -> SparkApp:
+        """A run, launched now. `user` is who it is for the target."""
+        job = build_job(
+            app=app,
+            task=self.task,
+            upstreams=[self.upstream],
+            target=Endpoint("target", self.target.host, port or self.target.port, user, Secret("secret")),
+            meta_url=Secret(self.url),
+            launched_behind=last_generations(self.store, TASK, [self.upstream]),
+            holder=HolderSpec(identity=identity, attempt=str(attempt), host="here"),
+            until="forever" if app == "incremental_sync" else "caught-up",
+        )
+        run_dir = self.folder / user
+        run_dir.mkdir()
+        self.apps.append(SparkApp.start(job, run_dir=run_dir))
+        return self.apps[-1]
+
+    def has_begun(self, app: SparkApp) -> bool:
+        assert app.poll() is None, app.log_path.read_text()[-4000:]
+        return self.store.get_run(app.job.spec.run_id) is not None
+
+    def written_by(self, user: str) -> Sequence[object]:
+        """Every statement of this user that writes, as the target has logged it."""
+        said = "SELECT argument FROM mysql.general_log WHERE user_host LIKE %s"
+        return self.target.sql(f"{said} AND CONVERT(argument USING utf8mb4) REGEXP %s", [f"{user}[%", WRITES])
+
+    def rows(self) -> list[tuple[object, ...]]:
+        return rows_of(self.target, self.schema, "t")
+
+
+def wait_for(condition: Callable[[], object], *, every: float = 0.05) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(every)
+
+
+@pytest.fixture
+def world(
+    mariadb_source: Server,
+    mysql_target: Server,
+    fresh_schema: FreshSchema,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[World]:
+    schema, url = fresh_schema(mariadb_source), f"sqlite:///{tmp_path}/meta.db"
+    mariadb_source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", database=schema)
+    migrate(url)
+    monkeypatch.setenv(META_VARIABLE, url)
+    with ExitStack() as stack:
+        stack.enter_context(logged(mysql_target))
+        for user in ("first", "second"):
+            mysql_target.create_user(user, "secret", privileges="ALL PRIVILEGES")
+            stack.callback(mysql_target.sql, f"DROP USER '{user}'@'%'")
+        made = World(mariadb_source, mysql_target, schema, tmp_path, stack.enter_context(MetaStore.open(url)), url)
+        yield made
+        for app in made.apps:
+            resume(session_members(app.pid))
+            app.stop(0)
+
+
+@contextmanager
+def logged(server: Server) -> Iterator[None]:
+    """The general log, as a table."""
+    ((output, enabled),) = server.sql("SELECT @@GLOBAL.log_output, @@GLOBAL.general_log")
+    server.sql("TRUNCATE TABLE mysql.general_log; SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON")
+    try:
+        yield
+    finally:
+        server.sql(f"SET GLOBAL general_log = {int(enabled)}; SET GLOBAL log_output = '{output}'")
+
+
+@pytest.fixture
+def slow(world: World) -> Iterator[int]:
+    """The port of a slow way to the target."""
+    with Proxy(world.target.host, world.target.port, random.Random(0), delay_seconds=SLOW_SECONDS) as proxy:
+        yield proxy.port
+
+
+@pytest.fixture
+def relay(world: World) -> Iterator[None]:
+    """The log that an incremental task reads; it begins now."""
+    world.target.sql(f"CREATE DATABASE `{world.schema}`; CREATE TABLE `{world.schema}`.t (id INT PRIMARY KEY)")
+    file, position = world.source.sql("SHOW MASTER STATUS")[0][:2]
+    world.meta = {"binlog-name": file, "binlog-pos": position}
+    spec = RelaySpec(
+        source=source_spec(world.upstream, SecretEnvironment()),
+        meta_url=SecretRef(env=META_VARIABLE),
+        launcher_pid=os.getpid(),
+    )
+    process = RelayProcess.start(spec, os.environ, world.folder / "relay.log")
+    yield
+    process.kill()
+
+
+def freeze(world: World, app: SparkApp, *, whole: bool) -> list[int]:
+    """SIGSTOP, as soon as the run exists and before it has claimed anything: to the driver, or to its JVM as well."""
+    wait_for(lambda: world.has_begun(app), every=0.01)
+    script = app_script(app.job.spec.app)
+    pids = session_members(app.pid) if whole else python_drivers(app.pid, script)
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    assert world.store.last_generation(TASK, SOURCE) == 0
+    assert not world.written_by("first")
+    return pids
+
+
+def resume(pids: Sequence[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def ends_overtaken(world: World, app: SparkApp) -> None:
+    assert app.wait(SECONDS) is not None, "it does not end by itself"
+    with pytest.raises(TaskTakenOver):
+        app.outcome(world.store)
+    run = world.store.get_run(app.job.spec.run_id)
+    assert run is not None
+    assert (run.stage, (run.error or {}).get("ErrCode")) == (Stage.PAUSED, "DM-8013")
+    assert not world.written_by("first")
+
+
+def test_a_copy_that_another_attempt_has_finished(world: World, slow: int) -> None:
+    first = world.start("full_migration", "first", 1, port=slow)
+    frozen = freeze(world, first, whole=True)
+    second = world.start("full_migration", "second", 2)
+    assert isinstance(second.outcome(world.store), Finished)
+    assert world.rows() == [(1,), (2,)]
+    assert world.written_by("second")
+    world.target.sql(f"DELETE FROM `{world.schema}`.t WHERE id = 2")  # cut over: the target is the truth now
+    resume(frozen)
+    ends_overtaken(world, first)
+    assert world.rows() == [(1,)]
+
+
+@pytest.mark.usefixtures("relay")
+def test_a_sync_that_another_attempt_goes_on_with(world: World, slow: int) -> None:
+    first = world.start("incremental_sync", "first", 1, port=slow)
+    frozen = freeze(world, first, whole=False)
+    second = world.start("incremental_sync", "second", 2)
+    world.source.sql("INSERT INTO t VALUES (3)", database=world.schema)
+    wait_for(lambda: world.rows() == [(3,)])
+    resume(frozen)
+    ends_overtaken(world, first)
+    world.source.sql("INSERT INTO t VALUES (4)", database=world.schema)
+    wait_for(lambda: world.rows() == [(3,), (4,)])
+    assert second.poll() is None
+
+
+@pytest.mark.usefixtures("relay")
+def test_a_sync_that_somebody_else_has_begun(world: World, slow: int) -> None:
+    """It waits for the lease of a holder that may have died, which this one renews."""
+    first = world.start("incremental_sync", "first", 1, port=slow)
+    frozen = freeze(world, first, whole=True)
+    second = world.start("incremental_sync", "second", 1, identity="dag/another run/task")
+    world.source.sql("INSERT INTO t VALUES (3)", database=world.schema)
+    wait_for(lambda: world.rows() == [(3,)])
+    resume(frozen)
+    assert first.wait(SECONDS) == 2, "it does not end by itself"
+    run = world.store.get_run(first.job.spec.run_id)
+    assert run is not None
+    assert (run.error or {})["ErrCode"] == "DM-8005"
+    assert not world.written_by("first")
+    assert second.poll() is None

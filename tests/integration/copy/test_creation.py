@@ -1,0 +1,148 @@
+"""What the target lacks is created: schemas with the source's default collation, keyless tables without a key."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.copy.creation import KeyDemanded
+from airflow_provider_dm.engine.precheck.result import State
+from airflow_provider_dm.engine.precheck.run import run_precheck
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences, endpoint
+
+CREATES = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP"
+
+
+@contextmanager
+def globals_of(server: Server, values: Mapping[str, int]) -> Iterator[None]:
+    """Set for others; sessions of ours that are open already keep theirs."""
+    for name, value in values.items():
+        server.sql(f"SET GLOBAL {name} = {value}")
+    try:
+        yield
+    finally:
+        for name, value in values.items():
+            server.sql(f"SET GLOBAL {name} = {1 - value}")
+
+
+def keyless(source: Server, fresh_schema: FreshSchema) -> str:
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE t (v INT); INSERT INTO t VALUES (3), (3), (NULL)", database=schema)
+    return schema
+
+
+DEMANDS = ({"sql_require_primary_key": 1}, {"sql_generate_invisible_primary_key": 1})
+
+
+@pytest.mark.parametrize("demands", DEMANDS, ids=lambda demands: next(iter(demands)))
+def test_a_table_without_a_key_stays_without_one(
+    source: Server, mysql_target: Server, fresh_schema: FreshSchema, demands: Mapping[str, int]
+) -> None:
+    schema = keyless(source, fresh_schema)
+    with globals_of(mysql_target, demands):
+        Migration(mysql_target, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+    assert differences(mysql_target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal
+    keys = "SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = %s"
+    assert mysql_target.sql(keys, [schema]) == [(0,)]
+
+
+@pytest.mark.parametrize("demands", DEMANDS, ids=lambda demands: next(iter(demands)))
+def test_an_account_that_may_not_do_so_is_told_which_setting(
+    source: Server, mysql_target: Server, fresh_schema: FreshSchema, demands: Mapping[str, int]
+) -> None:
+    schema = keyless(source, fresh_schema)
+    mysql_target.create_user("dm_plain", "", privileges=CREATES)
+    there = replace(mysql_target, user="dm_plain")
+    migration = Migration(there, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    (setting,) = demands
+    with globals_of(mysql_target, demands):
+        config = SourceConfig.model_validate({"source-id": "one"})
+        report = run_precheck(migration.spec.task, [(config, endpoint("one", source))], endpoint("target", there))
+        with pytest.raises(KeyDemanded, match=f"whose {setting} is on.*{schema}.t") as caught:
+            migration.finish()
+    assert "SESSION_VARIABLES_ADMIN" in caught.value.hint
+    assert [one.name for one in report.failures if setting in one.message] == ["table_creation"]
+    assert all(one.state is not State.FAIL or setting in one.message for one in report.results)
+    assert mysql_target.sql("SHOW DATABASES LIKE %s", [schema]) == []
+
+    migration.finish()  # once the setting is off
+
+
+def test_mariadb_may_demand_keys_too(source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> None:
+    schema = keyless(source, fresh_schema)
+    migration = Migration(mariadb_target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    with (
+        globals_of(mariadb_target, {"innodb_force_primary_key": 1}),
+        pytest.raises(KeyDemanded, match="innodb_force_primary_key"),
+    ):
+        migration.finish()
+
+
+# Schemas
+
+
+def default_of(server: Server, schema: str) -> str:
+    ((collation,),) = server.sql(
+        "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = %s", [schema]
+    )
+    return str(collation)
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize(
+    ("collation", "becomes"),
+    [
+        ("latin1_swedish_ci", None),
+        ("utf8mb4_bin", None),
+        ("utf8mb4_unicode_520_ci", None),
+        ("utf8mb4_0900_as_cs", "utf8mb4_uca1400_nopad_as_cs"),
+        ("utf8mb4_nopad_bin", "utf8mb4_0900_bin"),
+    ],
+)
+def test_a_schema_keeps_its_default(
+    source: Server, target: Server, fresh_schema: FreshSchema, collation: str, becomes: str | None
+) -> None:
+    if becomes is not None and ("0900" in collation) is (source.flavour == "mariadb"):
+        return  # a collation of the other flavour
+    schema = fresh_schema(source)
+    source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+    result = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+    if becomes is None or source.flavour == target.flavour:
+        assert default_of(target, schema) == collation
+        assert result["notes"] == []
+    else:
+        assert default_of(target, schema) == becomes
+        assert f"{schema}: collation {collation} becomes {becomes}" in result["notes"]
+
+
+def test_a_default_that_the_target_does_not_have_is_told(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    for suffix, collation in (("_a", "gb18030_bin"), ("_b", "utf8mb4_ja_0900_as_cs_ks")):
+        schema = fresh_schema(mysql_source, suffix=suffix)
+        mysql_source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
+        mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY) COLLATE latin1_bin", database=schema)
+        result = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta").finish()
+        assert result["notes"] == [f"{schema}: there is no {collation}; its default is the target's own"]
+
+
+def test_schemas_that_differ_and_merge_are_told(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    schemas = []
+    for suffix, collation in (("_0", "latin1_bin"), ("_1", "utf8mb4_bin")):
+        schemas.append(fresh_schema(source, suffix=suffix))
+        source.sql(f"ALTER DATABASE `{schemas[-1]}` COLLATE {collation}")
+        source.sql(f"CREATE TABLE t{suffix} (id INT PRIMARY KEY, c CHAR(3))", database=schemas[-1])
+    prefix = schemas[0][:-2]
+    task = {"routes": {"all": {"schema-pattern": f"{prefix}_*", "target-schema": f"{prefix}_all"}}}
+    migration = Migration(target, {"one": source}, {"one": schemas}, f"{prefix}_meta", task, {"route-rules": ["all"]})
+    result = migration.finish()
+    assert default_of(target, f"{prefix}_all") == "latin1_bin"
+    (note,) = [note for note in result["notes"] if note.startswith(f"{prefix}_all: ")]
+    assert "utf8mb4_bin is left out" in note
+    types = "SELECT character_set_name FROM information_schema.columns WHERE table_schema = %s AND column_name = 'c'"
+    assert {charset for (charset,) in target.sql(types, [f"{prefix}_all"])} == {"latin1", "utf8mb4"}

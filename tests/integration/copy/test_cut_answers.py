@@ -1,0 +1,118 @@
+"""Somebody between us and the server (a proxy, a setting nobody knows) cuts answers short: no row is missing unseen."""
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.copy import page, whole_table
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, connected, query
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.text_rows import Batch, packed_rows, rows
+from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.target.copy_progress import load_chunks
+from airflow_provider_dm.engine.target.frontier import Step, read_frontier
+from airflow_provider_dm.engine.target.table_schema import load_table_schemas
+from airflow_provider_dm.engine.verify import piece
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.integration.verify.test_verification import verified
+
+MOST = 3
+
+
+def cut_rows(connection: Connection, sql: bytes) -> Generator[Batch, None, None]:
+    """The answer's first rows, and its end."""
+    found = [row for batch in rows(connection, sql) for row in batch.rows][:MOST]
+    if found:
+        yield Batch(found, 100)
+
+
+def cut_packets(connection: Connection, sql: bytes) -> Generator[tuple[int, list[bytes]], None, None]:
+    found = [(width, packet) for width, packets in packed_rows(connection, sql) for packet in packets][:MOST]
+    if found:
+        yield found[0][0], [packet for _, packet in found]
+
+
+@pytest.fixture
+def schema(source: Server, fresh_schema: FreshSchema) -> str:
+    name = fresh_schema(source)
+    pairs = ", ".join(f"({a}, {b})" for a in range(9) for b in range(5))
+    source.sql(
+        "CREATE TABLE keyed (id INT PRIMARY KEY, v INT); CREATE TABLE pairs (a INT, b INT, PRIMARY KEY (a, b));"
+        f"INSERT INTO pairs VALUES {pairs}; INSERT INTO keyed SELECT a * 10 + b, a FROM pairs;"
+        "CREATE TABLE keyless (v INT); INSERT INTO keyless SELECT a FROM pairs",
+        database=name,
+    )
+    return name
+
+
+def copied(source: Server, target: Server, schema: str, *tables: str) -> Migration:
+    lists = {"one": {"do-dbs": [schema], "do-tables": [{"db-name": schema, "tbl-name": name} for name in tables]}}
+    task = {"block-allow-list": lists}
+    return Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", task)
+
+
+def test_pages_go_on_until_nothing_is_left(
+    source: Server, target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "rows", cut_rows)
+    monkeypatch.setattr(page, "FIRST_ROWS", 7)
+    result = copied(source, target, schema, "keyed", "pairs").finish()
+    assert result["rows"] == 2 * 45
+    tables = {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in ("keyed", "pairs")}
+    assert differences(target, tables).equal
+
+
+def test_a_table_without_a_key_is_counted(
+    source: Server, target: Server, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = copied(source, target, schema, "keyless")
+    with monkeypatch.context() as cutting:
+        cutting.setattr(whole_table, "rows", cut_rows)
+        with pytest.raises(AnswerCut, match="3 rows came of 45"):
+            migration.go()
+    assert target.sql(f"SELECT COUNT(*) FROM {schema}.keyless") == [(0,)]
+    assert migration.finish()["rows"] == 45
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize("table", ["keyed", "keyless"])
+def test_a_comparison_counts_what_it_compares(
+    source: Server, target: Server, schema: str, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migration = copied(source, target, schema, table)
+    migration.finish()
+    with monkeypatch.context() as cutting:
+        cutting.setattr(piece, "packed_rows", cut_packets)
+        with pytest.raises(AnswerCut, match="3 rows came of 45"):
+            verified(migration)
+    assert verified(migration)["verified"]
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_catalogue_plan_and_frontier_are_whole_or_an_error(
+    source: Server, target: Server, schema: str, limit: int
+) -> None:
+    migration = copied(source, target, schema, "keyed", "pairs", "keyless")
+    migration.finish()
+    meta = migration.meta_schema
+    where = (meta, "test", "one")
+    step = Step(*where, generation=1, lo="", hi="")
+    names = [TableName(schema, table) for table in ("keyed", "pairs")]
+    questions: list[tuple[Server, Callable[[Connection], Any]]] = [
+        (source, list_tables),
+        (source, lambda connection: read_tables(connection, names)),
+        (target, lambda connection: load_chunks(connection, *where)),
+        (target, lambda connection: load_table_schemas(connection, *where)),
+        (target, lambda connection: read_frontier(connection, step, range(5))),
+    ]
+    for server, ask in questions:
+        with connected(endpoint("one", server)) as connection:
+            assert ask(connection)
+            query(connection, f"SET SESSION sql_select_limit = {limit}")
+            with pytest.raises((AnswerCut, InvariantBroken)):
+                ask(connection)

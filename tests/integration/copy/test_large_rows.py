@@ -1,0 +1,71 @@
+"""A target that takes small statements only: rows are split by their bytes, one that is too large is named at once."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.guarded import PacketTooLarge
+from airflow_provider_dm.engine.target.errors import RowTooLarge
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences
+
+LIMIT = 256 << 10
+USER = "dm_small"
+
+
+@pytest.fixture
+def small(target: Server) -> Iterator[Server]:
+    """The target, with an account of its own: sessions keep the limit that they began with."""
+    target.create_user(USER, "")
+    ((usual,),) = target.sql("SELECT @@GLOBAL.max_allowed_packet")
+    target.sql(f"SET GLOBAL max_allowed_packet = {LIMIT}")
+    yield replace(target, user=USER)
+    target.sql(f"SET GLOBAL max_allowed_packet = {usual}; DROP USER {USER}")
+
+
+def test_rows_are_split_below_what_the_target_takes(source: Server, small: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source)
+    rows = ", ".join(f"({n}, REPEAT('{n % 10}', {n * 4000 % 120_000}), REPEAT('é', 5))" for n in range(60))
+    source.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, b LONGBLOB, e VARCHAR(9), UNIQUE KEY (id, e));"
+        f"CREATE TABLE keyless (id INT, b LONGTEXT, e VARCHAR(9));"
+        f"INSERT INTO t VALUES {rows}; INSERT INTO keyless VALUES {rows}",
+        database=schema,
+    )
+    result = Migration(small, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+    assert result["rows"] == 120
+    assert differences(small, {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in ("t", "keyless")}).equal
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize("key", ["PRIMARY KEY", "NULL"])
+def test_one_row_that_is_too_large_is_named_at_once(
+    source: Server, small: Server, fresh_schema: FreshSchema, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = fresh_schema(source)
+    source.sql(
+        f"CREATE TABLE t (id INT {key}, b LONGTEXT); INSERT INTO t VALUES (1, 'a'), (2, REPEAT('x', {LIMIT}))",
+        database=schema,
+    )
+    migration = Migration(small, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    with caplog.at_level(logging.WARNING), pytest.raises(RowTooLarge) as caught:
+        migration.go()
+    assert caught.value.table == f"{schema}.t"
+    assert LIMIT < caught.value.bytes < LIMIT + 500
+    assert f"less than {LIMIT} at a time (its max_allowed_packet)" in str(caught.value)
+    assert "tried again" not in caplog.text
+    assert small.sql(f"SELECT COUNT(*) FROM {schema}.t") == [(0,)]
+
+
+def test_a_row_of_ours_that_is_too_large_is_named(source: Server, small: Server, fresh_schema: FreshSchema) -> None:
+    """A table so wide that its description does not fit."""
+    schema = fresh_schema(source)
+    columns = ", ".join(f"c{'olumn' * 4}_{n} INT" for n in range(980))
+    source.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})", database=schema)
+    migration = Migration(small, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    with pytest.raises(PacketTooLarge, match=rf"INSERT INTO `{schema}_meta`.`dm_table_schema` …") as caught:
+        migration.go()
+    assert caught.value.limit == LIMIT

@@ -1,0 +1,75 @@
+"""What the target's session is while rows are written: the user's own settings, and warnings that are all seen."""
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.pinned import SessionConflict
+from airflow_provider_dm.engine.target.errors import TargetRefused, WarningsHidden
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences
+
+DM_SAMPLE = {"sql_mode": "ANSI_QUOTES,NO_ZERO_IN_DATE,NO_ZERO_DATE"}
+
+
+def test_dms_own_sample_of_a_session_is_exact(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source)
+    source.sql(
+        'CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, `a"b` VARCHAR(9), u INT UNIQUE);'
+        "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO';"
+        "INSERT INTO t VALUES (0, '\"', 1), (-1, '\\\\', 2), (5, 'it''s', NULL)",
+        database=schema,
+    )
+    migration = Migration(
+        target, {"one": source}, {"one": [schema]}, f"{schema}_meta", session=DM_SAMPLE | {"long_query_time": "5"}
+    )
+    migration.finish()
+    assert differences(target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal
+    assert target.sql("SELECT id FROM t ORDER BY id", database=schema) == [(-1,), (0,), (5,)]
+
+
+def test_a_mode_that_refuses_more_refuses(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    """NO_ZERO_DATE is the user's own wish: such a row stops the copy instead of arriving as something else."""
+    schema = fresh_schema(source)
+    source.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, d DATE); SET sql_mode = ''; INSERT INTO t VALUES (1, '0000-00-00')",
+        database=schema,
+    )
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", session=DM_SAMPLE)
+    with pytest.raises(TargetRefused, match="1292"):
+        migration.go()
+    replace(migration, session={}).finish()
+    assert differences(target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal
+
+
+def test_a_setting_that_takes_away_is_named_before_anything_is_written(
+    source: Server, target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+    session = {"time_zone": "+08:00"}
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", session=session)
+    with pytest.raises(SessionConflict, match=r"target \(root@.*time_zone to '\+08:00'.*another moment"):
+        migration.go()
+    assert target.sql("SHOW DATABASES LIKE %s", [f"{schema}%"]) == []
+
+
+def test_warnings_that_are_not_shown_stop(source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:
+    """An account that may raise max_error_count sees them all; for any other one, what is hidden may be a change."""
+    schema = fresh_schema(source)
+    source.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a')); SET sql_mode = ''; INSERT INTO t VALUES (1, 0), (2, 'a')",
+        database=schema,
+    )
+    mysql_target.create_user("dm_plain", "", privileges="SELECT, INSERT, UPDATE, DELETE, CREATE")
+    there = replace(mysql_target, user="dm_plain")
+    migration = Migration(there, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    mysql_target.sql("SET GLOBAL max_error_count = 0")
+    try:
+        with pytest.raises(WarningsHidden, match="shows 0 of them"):
+            migration.go()
+        replace(migration, target=mysql_target).finish()
+    finally:
+        mysql_target.sql("SET GLOBAL max_error_count = 1024")
+    assert differences(mysql_target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal

@@ -1,0 +1,267 @@
+"""A task of two sources into one target, driven by hand: one source at a time where a test wants that."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
+from airflow_provider_dm.engine.copy.migration import Finished, Outcome
+from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.sync.begin import begin_incremental
+from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.target.session import close_target
+from testbed import Server
+from testbed.equality import Report
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import Migration, differences, endpoint
+
+META_VARIABLE = "DM_TEST_MERGE_META"
+EACH_TRANSACTION = EpochSize(limit=1, one_task=1 << 20, smallest=1)
+"""An epoch ends with its first transaction."""
+
+
+@dataclass
+class Shops:
+    """Sources `a` and `b` (or `a` alone) whose tables `o_…` go into the target's table `o`."""
+
+    target: Server
+    sources: Mapping[str, Server]
+    schema: str
+    folder: Path
+    store: MetaStore
+    task: dict[str, Any] = field(default_factory=dict)
+    relays: dict[str, RelayProcess] = field(default_factory=dict)
+
+    @property
+    def meta(self) -> str:
+        return f"{self.schema}_meta"
+
+    def migration(self, names: Sequence[str] | None = None, instances: Sequence[Any] | None = None) -> Migration:
+        """Of all sources, or of a run that has only some of them."""
+        route = {
+            "schema-pattern": self.schema,
+            "table-pattern": "o_*",
+            "target-schema": self.schema,
+            "target-table": "o",
+        }
+        migration = Migration(
+            self.target,
+            self.sources,
+            {name: [self.schema] for name in self.sources},
+            self.meta,
+            task={"task-mode": "all", "routes": {"merge": route}, **self.task},
+            instance={"route-rules": ["merge"]},
+            relay_dir=str(self.folder / "relay"),
+        )
+        if instances:
+            migration.task = {**migration.task, "mysql-instances": instances}
+        return migration if names is None else _Partly(**vars(migration), names=names)
+
+    def create(self, columns: str, *tables: str, rows: str = "") -> None:
+        """Tables `o_…` on their sources; `a:o_0` is one."""
+        for name in tables:
+            source, _, table = name.partition(":")
+            self.sources[source].sql(
+                f"CREATE TABLE `{table}` ({columns}) COLLATE utf8mb4_bin {rows}", database=self.schema
+            )
+
+    def write(self, source: str, *transactions: str) -> None:
+        """Each text is a transaction, its statements apart by semicolons."""
+        for transaction in transactions:
+            with self.sources[source].connect(database=self.schema, autocommit=False) as connection:
+                with connection.cursor() as cursor:
+                    for statement in transaction.split("; "):
+                        cursor.execute(statement)
+                connection.commit()
+
+    def relay(self) -> None:
+        """Relays of all sources, until the test ends."""
+        for spec in self.migration().spec.sources:
+            name = spec.config.source_id
+            if name not in self.relays:
+                relay = RelaySpec(source=spec, meta_url=SecretRef(env=META_VARIABLE), launcher_pid=os.getpid())
+                self.relays[name] = RelayProcess.start(relay, dict(os.environ), self.folder / f"relay-{name}.log")
+
+    def load(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        begun: Callable[[], None] | None = None,
+        copied: Callable[[], None] | None = None,
+    ) -> dict[str, Any]:
+        """A copy to its end. `begun`: done when every source has a start location; `copied`: after the last page."""
+        self.relay()
+        migration = self.migration(names)
+        announced: Counter[str] = Counter()
+        run = migration.run
+
+        def lanes(work: Any, items: Any) -> Any:
+            found = run(work, items)
+            if copied is not None and all(result.progress.done for results in found for result in results):
+                copied()
+            return found
+
+        def seen(source: str, _start: Location) -> None:
+            """First comes the newest file of the relay log, then the start location."""
+            announced[source] += 1
+            if begun is not None and all(announced[name] == 2 for name in names or self.sources):
+                begun()
+
+        migration.run = lanes
+        outcome: Outcome = migration.go(begun=seen)
+        assert isinstance(outcome, Finished), outcome
+        return outcome.result
+
+    def sync(
+        self, *names: str, size: EpochSize | None = None, only: bool = False, spec: JobSpec | None = None
+    ) -> list[SyncResult]:
+        """One source after the other until it is caught up. `only`: by a run that has no other source."""
+        self.relay()
+        return [
+            self.sync_one(name, size=size, spec=spec or self.migration([name] if only else None).spec)
+            for name in names or self.sources
+        ]
+
+    def sync_one(
+        self,
+        name: str,
+        *,
+        spec: JobSpec,
+        size: EpochSize | None = None,
+        stop: threading.Event | None = None,
+        progress: SyncProgress | None = None,
+    ) -> SyncResult:
+        generation = self.migration([name]).claim()[name]
+        return run_sync(
+            spec,
+            name,
+            LocalRunner(2),
+            self.store,
+            stop or threading.Event(),
+            generation=generation,
+            size=size,
+            progress=progress,
+        )
+
+    def begin(self, instances: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None) -> JobSpec:
+        """Of an incremental task: what the app does first."""
+        self.task = {"task-mode": "incremental"}
+        migration = self.migration(names, instances)
+        self.relay()
+        begin_incremental(migration.spec, migration.claim(), store=self.store, stop=threading.Event())
+        return migration.spec
+
+    def place(self, source: str) -> Location:
+        with connected(endpoint(source, self.sources[source])) as connection:
+            return current_location(connection)
+
+    def compared(self) -> Report:
+        found = [
+            (server, f"{self.schema}.{table}")
+            for server in self.sources.values()
+            for (table,) in server.sql(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_name LIKE 'o\\_%%'",
+                [self.schema],
+            )
+        ]
+        return differences(self.target, {f"{self.schema}.o": found})
+
+    def meta_rows(self, table: str) -> int:
+        ((number,),) = self.target.sql(f"SELECT COUNT(*) FROM {table}", database=self.meta)
+        return int(number)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return sorted(self.target.sql("SELECT * FROM o", database=self.schema))
+
+
+@dataclass
+class _Partly(Migration):
+    """A run of a part of the task's sources."""
+
+    names: Sequence[str] = ()
+
+    @property
+    def spec(self) -> JobSpec:
+        whole = super().spec
+        return whole.model_copy(
+            update={"sources": tuple(one for one in whole.sources if one.config.source_id in self.names)}
+        )
+
+    def claim(self) -> dict[str, int]:
+        whole = Migration(**{name: value for name, value in vars(self).items() if name != "names"})
+        return replace(whole, sources={name: self.sources[name] for name in self.names}).claim()
+
+
+@pytest.fixture
+def shops_of(
+    fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Shops]]:
+    """`shops_of(target, a=server, b=server)`."""
+    url = f"sqlite:///{tmp_path}/meta.db"
+    migrate_meta(url)
+    monkeypatch.setenv(META_VARIABLE, url)
+    made: list[Shops] = []
+    with MetaStore.open(url) as store:
+
+        def make(target: Server, **sources: Server) -> Shops:
+            shops = Shops(target, sources, fresh_schema(*sources.values()), tmp_path, store)
+            made.append(shops)
+            return shops
+
+        yield make
+        for shops in made:
+            for relay in shops.relays.values():
+                if relay.alive():
+                    relay.kill()
+            close_target(endpoint("target", shops.target))
+
+
+@pytest.fixture
+def shops(
+    source: Server, target: Server, mariadb_source: Server, mysql_source: Server, shops_of: Callable[..., Shops]
+) -> Shops:
+    """For all pairs of flavours: `a` is of the source's flavour, `b` of the other one."""
+    return shops_of(target, a=source, b=mysql_source if source.flavour == "mariadb" else mariadb_source)
+
+
+@pytest.fixture
+def first(source: Server, target: Server) -> str:
+    """Which source is synced first: another one for every other pair of flavours."""
+    return "a" if source.flavour == target.flavour else "b"
+
+
+@pytest.fixture
+def shards(source: Server, target: Server, shops_of: Callable[..., Shops]) -> Shops:
+    """For all pairs of flavours: one source."""
+    return shops_of(target, a=source)
+
+
+@pytest.fixture
+def one_pair(
+    mariadb_source: Server, mysql_source: Server, mysql_target: Server, shops_of: Callable[..., Shops]
+) -> Shops:
+    """For what does not depend on the flavour."""
+    return shops_of(mysql_target, a=mariadb_source, b=mysql_source)
+
+
+@pytest.fixture
+def one_source(mariadb_source: Server, mysql_target: Server, shops_of: Callable[..., Shops]) -> Shops:
+    """The same, of one source."""
+    return shops_of(mysql_target, a=mariadb_source)

@@ -1,0 +1,203 @@
+"""Rows that wait for their places: shown, moved when they can be, and an error when they never can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.copy.migration import load_progress
+from airflow_provider_dm.engine.merge import contests
+from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted, WrittenToMeanwhile
+from airflow_provider_dm.engine.sync import sharing
+from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from tests.integration.copy.migrations import endpoint
+from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
+
+PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
+UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
+
+
+def exact(shops: Shops, columns: str = PLAIN) -> None:
+    shops.create(columns, "a:o_0", "b:o_1")
+    shops.load()
+    shops.sync()
+
+
+def test_two_sources_that_have_a_key_for_good_stop_and_name_both(shops: Shops) -> None:
+    exact(shops, UNIQUE)
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 7, 'first')")
+    shops.write("b", "INSERT INTO o_1 VALUES (2, 7, 'second')")
+    shops.sync("a")
+
+    with pytest.raises(RowsCollide) as collided:
+        shops.sync("b")
+
+    found = collided.value
+    assert (found.source, found.table) == ("b", f"{shops.schema}.o_1")
+    assert (found.other_source, found.other_table) == ("a", f"{shops.schema}.o_0")
+    assert (found.target, found.key, found.values) == (f"{shops.schema}.o", "u", ("(7)",))
+    assert "second" not in str(found)
+    assert shops.rows() == [(1, 7, "first")]
+
+    shops.write("a", "DELETE FROM o_0 WHERE id = 1")  # as the error says
+    shops.sync("a", "b")
+    assert shops.compared().equal, shops.compared()
+    assert shops.rows() == [(2, 7, "second")]
+
+
+def test_a_row_that_waits_is_shown_and_changed_by_its_log(one_pair: Shops) -> None:
+    exact(one_pair)
+    one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a')")
+    one_pair.sync()
+    one_pair.write("a", "DELETE FROM o_0 WHERE id IN (1, 2)")
+    one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b'), (2, 'b')")
+
+    (result,) = one_pair.sync("b")
+    assert result.contested_rows == one_pair.meta_rows("dm_contested_row") == 2
+    task = one_pair.migration().spec.task
+    assert load_progress(endpoint("target", one_pair.target), task, "b")["contested_rows"] == 2
+
+    one_pair.write("b", "UPDATE o_1 SET v = 'changed' WHERE id = 1", "DELETE FROM o_1 WHERE id = 2")
+    one_pair.sync("b", size=EACH_TRANSACTION)
+    assert one_pair.meta_rows("dm_contested_row") == 1
+
+    one_pair.sync("a")  # whoever gives the place free moves the row
+    assert one_pair.meta_rows("dm_contested_row") == 0
+    assert one_pair.rows() == [(1, "changed")]
+
+
+def test_a_row_that_waits_keeps_what_the_target_computes(one_pair: Shops) -> None:
+    columns = "id int NOT NULL PRIMARY KEY, v varchar(20), g varchar(40) AS (CONCAT(v, '!')) STORED"
+    one_pair.target.sql(f"CREATE DATABASE {one_pair.schema}")
+    one_pair.target.sql(f"CREATE TABLE o ({columns}) COLLATE utf8mb4_bin", database=one_pair.schema)
+    exact(one_pair, columns)
+    one_pair.write("a", "INSERT INTO o_0 (id, v) VALUES (1, 'a'), (2, 'a')")
+    one_pair.sync()
+    one_pair.write("a", "DELETE FROM o_0")
+    one_pair.write("b", "INSERT INTO o_1 (id, v) VALUES (1, 'b'), (2, 'b'), (3, 'b')")
+
+    one_pair.sync("b")
+    assert one_pair.meta_rows("dm_contested_row") == 2
+    one_pair.sync("a")
+
+    assert one_pair.compared().equal, one_pair.compared()
+    assert one_pair.rows() == [(1, "b", "b!"), (2, "b", "b!"), (3, "b", "b!")]
+
+
+def test_a_stranger_in_a_merged_table_is_told(one_pair: Shops) -> None:
+    """Nobody's log will ever delete that row."""
+    exact(one_pair)
+    one_pair.target.sql("INSERT INTO o VALUES (7, 'not ours')", database=one_pair.schema)
+    one_pair.write("b", "INSERT INTO o_1 VALUES (7, 'a secret')")
+
+    with pytest.raises(DuplicateInTarget) as stopped:
+        one_pair.sync("a", "b")
+
+    assert "secret" not in str(stopped.value)
+    assert one_pair.rows() == [(7, "not ours")]
+
+
+def test_a_run_without_the_other_source_says_that_it_wants_it(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contests, "FINISH_SECONDS", 1.0)
+    exact(one_pair)
+    one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a')")
+    one_pair.sync("a")
+    one_pair.write("a", "DELETE FROM o_0 WHERE id = 1")
+    one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
+
+    with pytest.raises(OtherSourcesWanted):
+        one_pair.sync("b", only=True)
+
+    one_pair.sync()
+    assert one_pair.compared().equal
+
+
+def test_many_rows_that_wait_are_looked_into_at_once(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "MOST_WHILE_SYNCING", 10)
+    exact(one_pair)
+    one_pair.write("a", *(f"INSERT INTO o_0 VALUES ({number}, 'a')" for number in range(30)))
+    one_pair.write("b", *(f"INSERT INTO o_1 VALUES ({number}, 'b')" for number in range(30)))
+    one_pair.sync("a")
+
+    with pytest.raises(RowsCollide) as collided:
+        one_pair.sync("b")
+
+    assert len(collided.value.values) == 30
+
+
+def test_rows_that_wait_are_not_forgotten_with_the_table_they_wait_for(one_source: Shops) -> None:
+    """o_0 is left out of the task, so that o_1 alone feeds the target; its row still waits, and gets its place."""
+    one_source.create(PLAIN, "a:o_0", "a:o_1")
+    one_source.load()
+    one_source.sync()
+    one_source.write("a", "INSERT INTO o_0 VALUES (1, 'first')", "INSERT INTO o_1 VALUES (1, 'second')")
+    with pytest.raises(RowsCollide):
+        one_source.sync()
+    one_source.task = {
+        "block-allow-list": {"a": {"do-tables": [{"db-name": one_source.schema, "tbl-name": "o_1"}]}},
+    }
+    one_source.target.sql("DELETE FROM o", database=one_source.schema)
+
+    one_source.sync()
+
+    assert one_source.rows() == [(1, "second")]
+    assert one_source.meta_rows("dm_contested_row") == 0
+
+
+def test_task_mode_full_has_no_log_to_wait_for(one_pair: Shops) -> None:
+    one_pair.task = {"task-mode": "full"}
+    one_pair.create(PLAIN, "a:o_0", "b:o_1")
+    one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a')")
+    one_pair.write("b", "INSERT INTO o_1 VALUES (0, 'b'), (3, 'b')")
+    migration = one_pair.migration()
+    lanes: list[Any] = []
+    real = migration.run
+
+    def one_source_after_the_other(work: Any, items: Any) -> Any:
+        """The row moves when `a` is copied and `b` is not."""
+        found = []
+        for lane in sorted(items, key=lambda lane: lane.jobs[0].owner.source):
+            if lanes and lane.jobs[0].owner.source == "b":
+                one_pair.write("a", "DELETE FROM o_0 WHERE id = 1")
+                one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
+            lanes.append(lane)
+            found += real(work, [lane])
+        return found
+
+    migration.run = one_source_after_the_other
+
+    with pytest.raises(WrittenToMeanwhile):
+        migration.go()
+
+
+def test_shards_that_may_overwrite_each_other_go_on_as_before(one_pair: Shops) -> None:
+    one_pair.create(PLAIN, "a:o_0", "b:o_1")
+    for name in one_pair.sources:
+        one_pair.write(name, f"INSERT INTO o_{int(name == 'b')} VALUES (1, '{name}')")
+    migration = one_pair.migration()
+    migration.instance = {**migration.instance, "loader": {"on-duplicate-logical": "replace"}}
+    one_pair.relay()
+    migration.finish()
+
+    assert len(one_pair.rows()) == 1
+    assert one_pair.meta_rows("dm_owner") == 0
+
+
+def test_epochs_of_several_tasks_write_a_merged_table(one_pair: Shops) -> None:
+    """Large epochs: fold, exchange, both waves by groups of buckets."""
+    exact(one_pair, UNIQUE)
+    for number in range(300):
+        one_pair.write("a", f"INSERT INTO o_0 VALUES ({number}, {number}, 'a')")
+    one_pair.sync("a")
+    one_pair.write("a", "DELETE FROM o_0 WHERE id % 2 = 0")
+    one_pair.write("a", "UPDATE o_0 SET u = u + 1000 WHERE id % 3 = 0")
+    for number in range(0, 300, 2):
+        one_pair.write("b", f"INSERT INTO o_1 VALUES ({number}, {number}, 'b')")
+    large = EpochSize(limit=1 << 20, one_task=1, smallest=1)
+    for name in ("b", "a", "b"):
+        one_pair.sync(name, size=large)
+
+    assert one_pair.compared().equal, one_pair.compared()

@@ -1,0 +1,305 @@
+"""Rows that move between sources and shards of one merged table, in every order, are in the target in the end."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pymysql
+import pytest
+
+from airflow_provider_dm.engine.copy import page
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from testbed import Server
+from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
+
+PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
+UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
+
+
+def test_a_row_moves_from_one_source_to_another_during_the_copy(shops: Shops, first: str) -> None:
+    """Issue 9, item 1: `a: DELETE id=2`, then `b: INSERT id=2`; b syncs first, then a deletes b's row."""
+    shops.create(PLAIN, "a:o_0", "b:o_1")
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a'), (3, 'a'), (4, 'a')")
+    shops.write("b", "INSERT INTO o_1 VALUES (11, 'b')")
+
+    def move(number: int) -> None:
+        shops.write("a", f"DELETE FROM o_0 WHERE id = {number}")
+        shops.write("b", f"INSERT INTO o_1 VALUES ({number}, 'b')")
+
+    shops.load(begun=lambda: move(2), copied=lambda: move(3))
+    shops.sync(*(("a", "b") if first == "a" else ("b", "a")))
+    shops.sync()
+
+    assert shops.compared().equal, shops.compared()
+    assert {(2, "b"), (3, "b")} <= set(shops.rows())
+    assert shops.meta_rows("dm_contested_row") == 0
+
+
+def test_a_unique_value_is_handed_over_during_the_copy(shops: Shops, first: str) -> None:
+    """Issue 9, item 1: a changes its row with u=2 and deletes it in another epoch, b inserts (22, u=2)."""
+    shops.create(UNIQUE, "a:o_0", "b:o_1")
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 1, 'a'), (2, 2, 'a')")
+    shops.write("b", "INSERT INTO o_1 VALUES (21, 21, 'b')")
+
+    def hand_over() -> None:
+        shops.write("a", "UPDATE o_0 SET v = 'changed' WHERE id = 2", "DELETE FROM o_0 WHERE id = 2")
+        shops.write("b", "INSERT INTO o_1 VALUES (22, 2, 'b')")
+
+    shops.load(copied=hand_over)
+    for name in ("a", "b") if first == "a" else ("b", "a"):
+        shops.sync(name, size=EACH_TRANSACTION)
+
+    assert shops.compared().equal, shops.compared()
+    assert (22, 2, "b") in shops.rows()
+
+
+MOVES = [
+    "{insert}; {delete}",
+    "{delete}; {insert}",
+]
+TWO_TRANSACTIONS = [["{insert}", "{delete}"], ["{delete}", "{insert}"]]
+
+
+def moves(first_id: int) -> Iterator[list[str]]:
+    """Each order, in one transaction and in two, as it was and with another value; of rows from `first_id` on."""
+    number = first_id
+    for transactions in [*([one] for one in MOVES), *TWO_TRANSACTIONS]:
+        for value in ("v", "'changed'"):
+            # The row itself may be gone, so what it was is written out.
+            insert = f"INSERT INTO o_1 VALUES ({number}, {number}, {value if value != 'v' else repr('was')})"
+            delete = f"DELETE FROM o_0 WHERE id = {number}"
+            yield [one.format(insert=insert, delete=delete) for one in transactions]
+            number += 1
+
+
+def test_rows_move_between_shards_of_one_source(shards: Shops, first: str) -> None:
+    """Issue 9, item 2: the row vanished in catch-up, and in exact mode the log was called broken (DM-6020)."""
+    size = EACH_TRANSACTION if first == "a" else None
+    shards.create(UNIQUE, "a:o_0", "a:o_1")
+    shards.write("a", *(f"INSERT INTO o_0 VALUES ({number}, {number}, 'was')" for number in range(40)))
+
+    def during_the_copy() -> None:
+        shards.write("a", "INSERT INTO o_1 SELECT * FROM o_0 WHERE id = 2; DELETE FROM o_0 WHERE id = 2")
+        for transactions in moves(10):
+            shards.write("a", *transactions)
+
+    shards.load(begun=during_the_copy)
+    shards.sync(size=size)
+    assert shards.compared().equal, shards.compared()
+
+    shards.write("a", "INSERT INTO o_1 SELECT id, u, 'changed' FROM o_0 WHERE id = 3; DELETE FROM o_0 WHERE id = 3")
+    for transactions in moves(20):
+        shards.write("a", *transactions)
+    shards.sync(size=size)
+
+    assert shards.compared().equal, shards.compared()
+    assert (3, 3, "changed") in shards.rows()
+    assert len(shards.rows()) == 40
+
+
+def test_rows_move_between_sources_that_are_exact(shops: Shops, first: str) -> None:
+    shops.create(UNIQUE, "a:o_0", "b:o_1")
+    shops.write("a", *(f"INSERT INTO o_0 VALUES ({number}, {number}, 'was')" for number in range(20)))
+    shops.load()
+    shops.sync()
+
+    for number in range(8):
+        delete, insert = f"DELETE FROM o_0 WHERE id = {number}", f"INSERT INTO o_1 VALUES ({number}, {number}, 'is')"
+        for source, statement in (("a", delete), ("b", insert))[:: -1 if number % 2 else 1]:
+            shops.write(source, statement)
+    shops.write("a", "UPDATE o_0 SET u = 1000 WHERE id = 10")
+    shops.write("b", "INSERT INTO o_1 VALUES (110, 10, 'took it')")
+    for name in ("a", "b") if first == "a" else ("b", "a"):
+        shops.sync(name, size=EACH_TRANSACTION)
+
+    assert shops.compared().equal, shops.compared()
+    assert shops.meta_rows("dm_contested_row") == 0
+
+
+def test_all_records_go_when_all_sources_are_exact(one_pair: Shops) -> None:
+    one_pair.create(PLAIN, "a:o_0", "b:o_1")
+    one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a')")
+    one_pair.load(copied=lambda: one_pair.write("b", "INSERT INTO o_1 VALUES (9, 'b')"))
+    assert one_pair.meta_rows("dm_row_owner") == 2
+
+    one_pair.sync("a")
+    assert one_pair.meta_rows("dm_row_owner") == 2, "b may not have come so far"
+    one_pair.sync("b", "a")
+
+    assert one_pair.meta_rows("dm_row_owner") == one_pair.meta_rows("dm_owner") == 0
+    assert one_pair.compared().equal
+
+
+def test_a_value_that_is_handed_on_within_one_source_while_it_is_copied_is_no_collision(
+    one_source: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every row takes the value of the one before it between two pages: far more than may wait."""
+    monkeypatch.setattr(page, "FIRST_ROWS", 500)
+    monkeypatch.setattr(page, "MOST_ROWS", 500)
+    one_source.create(UNIQUE, "a:o_0", "a:o_1")
+    rows = ", ".join(f"({number}, {number}, 'x')" for number in range(6000))
+    one_source.write("a", f"INSERT INTO o_0 VALUES {rows}", "INSERT INTO o_1 VALUES (9000, 9000, 'y')")
+    waited: list[int] = []
+
+    def shift() -> None:
+        one_source.write("a", "UPDATE o_0 SET u = u - 3000 ORDER BY u LIMIT 6000")
+        waited.append(one_source.meta_rows("dm_contested_row"))
+
+    pages = iter(range(100))
+    real = page.PageReader.page
+
+    def shifted(self: page.PageReader, *arguments: object) -> page.Page:
+        if self.table.name.table == "o_0" and next(pages) == 6:
+            shift()
+        return real(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(page.PageReader, "page", shifted)
+    one_source.load()
+    waited.append(one_source.meta_rows("dm_contested_row"))
+    one_source.sync()
+
+    assert one_source.compared().equal, one_source.compared()
+    assert max(waited) == 0
+
+
+KINDS = {
+    "unique": UNIQUE,
+    "pair": "a int NOT NULL, b varchar(200) COLLATE utf8mb4_bin NOT NULL, v varchar(20), PRIMARY KEY (a, b)",
+    "collation": "c varchar(20) COLLATE utf8mb4_general_ci NOT NULL PRIMARY KEY, v varchar(20)",
+    "binary": "k binary(6) NOT NULL PRIMARY KEY, v varchar(20)",
+    "decimal": "k decimal(10,2) NOT NULL PRIMARY KEY, v varchar(20)",
+    "time": "k datetime(3) NOT NULL PRIMARY KEY, v varchar(20)",
+    "unsigned": "k bigint unsigned NOT NULL PRIMARY KEY, v varchar(20)",
+    "only unique": "u varbinary(100) NOT NULL, v varchar(20), UNIQUE KEY u (u)",
+    "enum": "e enum('x','y','z') NOT NULL, n smallint NOT NULL, v varchar(20), PRIMARY KEY (e, n)",
+}
+
+
+def key_of(kind: str, number: int) -> str:
+    """The key columns of row `number` as SQL."""
+    match kind:
+        case "unique":
+            return f"{number}, {number}"
+        case "pair":
+            return f"{number % 3}, CONCAT('{number}', REPEAT('long', 40))"
+        case "collation":
+            return f"'Key {number}'"
+        case "binary":
+            return f"CONCAT('k{number:02d}', REPEAT(CHAR(0), 3))"
+        case "decimal":
+            return f"{number}.50"
+        case "time":
+            return f"'2020-01-01 00:00:00.{number:03d}'"
+        case "unsigned":
+            return f"{2**64 - 1 - number}"
+        case "only unique":
+            return f"REPEAT('{number}', 30)"
+        case _:
+            return f"'{'xyz'[number % 3]}', {number}"
+
+
+def where(kind: str, number: int) -> str:
+    columns = {"pair": "(a, b)", "collation": "c", "only unique": "u", "enum": "(e, n)", "unique": "id"}
+    key = key_of(kind, number) if kind != "unique" else f"{number}"
+    return f"{columns.get(kind, 'k')} = ({key})"
+
+
+@contextmanager
+def moving(shops: Shops, kind: str, seed: int) -> Iterator[None]:
+    """Rows are moved between all tables, in both orders, until the block ends; then none is on the way."""
+    ended, chance = threading.Event(), random.Random(seed)
+    places = [("a", "o_0"), ("a", "o_1"), ("b", "o_2")]
+    held = {number: chance.choice(places) for number in range(30)}
+
+    def execute(source: str, *statements: str) -> None:
+        for _ in range(20):
+            try:
+                shops.write(source, "; ".join(statements))
+            except pymysql.err.OperationalError:  # a deadlock with the copy's snapshots
+                time.sleep(0.05)
+            else:
+                return
+
+    def run() -> None:
+        while not ended.is_set():
+            number = chance.randrange(30)
+            (source, table), (to, into) = held[number], chance.choice(places)
+            delete = f"DELETE FROM {table} WHERE {where(kind, number)}"
+            insert = f"INSERT INTO {into} VALUES ({key_of(kind, number)}, 'v{chance.randrange(9)}')"
+            if (source, table) == (to, into):
+                execute(source, f"UPDATE {table} SET v = 'v{chance.randrange(9)}' WHERE {where(kind, number)}")
+            elif source == to and chance.random() < 0.5:
+                execute(source, *((insert, delete) if chance.random() < 0.5 else (delete, insert)))
+            else:
+                for where_to, statement in ((to, insert), (source, delete))[:: chance.choice([1, -1])]:
+                    execute(where_to, statement)
+            held[number] = (to, into)
+            time.sleep(0.002)
+
+    for number, (source, table) in held.items():
+        shops.write(source, f"INSERT INTO {table} VALUES ({key_of(kind, number)}, 'first')")
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_key_is_told_apart(one_pair: Shops, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy and log must see the same key, whatever its type."""
+    monkeypatch.setattr(page, "FIRST_ROWS", 3)
+    monkeypatch.setattr(page, "MOST_ROWS", 3)
+    one_pair.create(KINDS[kind], "a:o_0", "a:o_1", "b:o_2")
+    with moving(one_pair, kind, seed=7):
+        one_pair.load()
+        one_pair.sync()
+        time.sleep(0.3)
+    for _ in range(2):
+        one_pair.sync()
+
+    assert one_pair.compared().equal, one_pair.compared()
+    assert one_pair.meta_rows("dm_contested_row") == 0
+
+
+def test_two_syncs_at_once_while_rows_move(one_pair: Shops) -> None:
+    one_pair.create(UNIQUE, "a:o_0", "a:o_1", "b:o_2")
+    one_pair.load()
+    stop, shown = threading.Event(), {name: SyncProgress() for name in one_pair.sources}
+    forever = one_pair.migration().spec.model_copy(update={"until": "forever"})
+    errors: list[BaseException] = []
+
+    def sync(name: str) -> None:
+        try:
+            one_pair.sync_one(name, spec=forever, stop=stop, progress=shown[name])
+        except BaseException as error:  # noqa: BLE001 (shown below)
+            errors.append(error)
+
+    threads = [threading.Thread(target=sync, args=(name,)) for name in one_pair.sources]
+    with moving(one_pair, "unique", seed=11):
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 120
+        while min(progress.changes for progress in shown.values()) < 20 and not errors:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+    for _ in range(2):
+        one_pair.sync()
+
+    assert one_pair.compared().equal, one_pair.compared()
+
+
+def test_the_servers_are_as_they_are_said_to_be(shops: Shops, source: Server, target: Server) -> None:
+    assert {server.flavour for server in shops.sources.values()} == {"mariadb", "mysql"}
+    assert shops.sources["a"] is source
+    assert shops.target is target

@@ -1,0 +1,169 @@
+"""TLS with real servers: what is trusted, and what is said of what is not. No password is sent to whom is not."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from airflow_provider_dm.engine.errors import Reaction
+from airflow_provider_dm.engine.mysql.connection import (
+    ServerUnreachable,
+    connected,
+    query,
+)
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
+from airflow_provider_dm.engine.mysql.tls import TlsRefused
+from testbed import Server, ServerSpec
+from tests.conftest import StartServers
+
+NOW = dt.datetime.now(dt.UTC)
+A_DAY = dt.timedelta(days=1)
+
+
+def endpoint(server: Server, ca: Path | str | None, host: str = "127.0.0.1") -> Endpoint:
+    return Endpoint("one", host, server.port, "root", Secret(""), Tls(ca=str(ca) if ca else None))
+
+
+def cipher(target: Endpoint) -> str:
+    with connected(target) as connection:
+        ((_, name),) = query(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+        return str(name.decode())
+
+
+def refused(target: Endpoint) -> TlsRefused:
+    with pytest.raises(TlsRefused) as caught, connected(target):
+        pass
+    assert caught.value.reaction is Reaction.STOP
+    assert "port" not in caught.value.message()
+    return caught.value
+
+
+class Authority:
+    """A CA that signs certificates for tests, and what else a server needs of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "An authority")])
+        self.ca = folder / "ca.pem"
+        certificate = self._builder(self.name, self.key.public_key()).add_extension(
+            x509.BasicConstraints(ca=True, path_length=None), critical=True
+        )
+        self.ca.write_bytes(_pem(certificate.sign(self.key, hashes.SHA256())))
+
+    def options(self, common_name: str, *names: str, expired: bool = False) -> tuple[str, ...]:
+        """Options of a server with a certificate for these names."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+        builder = self._builder(subject, key.public_key(), expired=expired)
+        if names:
+            found = [_general(name) for name in names]
+            builder = builder.add_extension(x509.SubjectAlternativeName(found), critical=False)
+        certificate, private = self.folder / "server.pem", self.folder / "server-key.pem"
+        certificate.write_bytes(_pem(builder.sign(self.key, hashes.SHA256())))
+        private.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        return (f"--ssl-ca={self.ca}", f"--ssl-cert={certificate}", f"--ssl-key={private}")
+
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, *, expired: bool = False
+    ) -> x509.CertificateBuilder:
+        end = NOW - A_DAY if expired else NOW + A_DAY
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(end - 9 * A_DAY)
+            .not_valid_after(end)
+        )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def test_the_certificates_that_mysql_makes_itself_are_trusted_by_their_ca(mysql_source: Server) -> None:
+    """They name no host; DM and MySQL's own client (VERIFY_CA) take them likewise."""
+    for host in ("127.0.0.1", "localhost"):
+        assert cipher(endpoint(mysql_source, mysql_source.datadir / "ca.pem", host))
+
+
+def test_a_certificate_of_another_ca_is_not(mysql_source: Server, authority: Authority) -> None:
+    error = refused(endpoint(mysql_source, authority.ca))
+
+    assert "not signed by the CA in" in error.reason
+    assert str(authority.ca) in error.reason
+    assert "ca.pem in its data directory" in error.workaround()
+
+
+def test_a_certificate_that_mariadb_makes_itself_is_signed_by_nobody(
+    mariadb11_source: Server, authority: Authority
+) -> None:
+    error = refused(endpoint(mariadb11_source, authority.ca))
+
+    assert "not signed by the CA in" in error.reason
+    assert "MariaDB makes a new one at each start" in error.workaround()
+
+
+def test_a_server_that_offers_no_tls(mariadb_source: Server, authority: Authority) -> None:
+    error = refused(endpoint(mariadb_source, authority.ca))
+
+    assert error.reason == "the server offers none"
+    assert "ssl_cert" in error.workaround()
+
+
+@pytest.mark.parametrize("flavour", ["mariadb", "mysql"])
+def test_a_name_in_a_certificate_counts(flavour: str, authority: Authority, start_own: StartServers) -> None:
+    (server,) = start_own(ServerSpec("own", flavour, authority.options("x y", "localhost", "db.example.org")))  # type: ignore[arg-type]
+
+    assert cipher(endpoint(server, authority.ca, "localhost"))
+    error = refused(endpoint(server, authority.ca, "127.0.0.1"))
+    assert error.reason == "its certificate is for localhost, db.example.org, not for 127.0.0.1"
+    assert "Connect by a name that the certificate has" in error.workaround()
+
+
+def test_so_does_a_common_name_that_is_a_host(authority: Authority, start_own: StartServers) -> None:
+    (server,) = start_own(ServerSpec("own", "mariadb", authority.options("localhost")))
+
+    assert cipher(endpoint(server, authority.ca, "localhost"))
+    assert "is for localhost, not for 127.0.0.1" in refused(endpoint(server, authority.ca, "127.0.0.1")).reason
+
+
+def test_an_expired_certificate(authority: Authority, start_own: StartServers) -> None:
+    (server,) = start_own(ServerSpec("own", "mariadb", authority.options("x y", "127.0.0.1", expired=True)))
+
+    error = refused(endpoint(server, authority.ca))
+    assert "not valid now" in error.reason
+    assert "Renew" in error.workaround()
+
+
+def test_a_server_that_is_not_there_is_still_that(mysql_source: Server) -> None:
+    there = endpoint(mysql_source, mysql_source.datadir / "ca.pem")
+    nowhere = Endpoint("one", there.host, 1, there.user, there.password, there.tls)
+
+    with pytest.raises(ServerUnreachable, match="Check host, port"), connected(nowhere):
+        pass

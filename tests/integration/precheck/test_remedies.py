@@ -1,0 +1,224 @@
+"""Remedies lead out: what a check says to do is done, to the letter, and the check passes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.precheck.result import PrecheckFailed, PrecheckReport, State
+from airflow_provider_dm.engine.precheck.run import run_precheck
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
+from tests.integration.copy.migrations import Migration, endpoint
+from tests.integration.sync.conftest import SOURCE_ID, SyncKit, kit, one_kit  # noqa: F401 (fixtures)
+
+from .test_precheck import check, result
+
+STATEMENT = re.compile(r"(?:GRANT|ALTER TABLE|SET GLOBAL) .+?(?=;|$|, also in)")
+
+
+def follow(remedy: str, server: Server) -> None:
+    """Run the statements that a remedy has, as a person who reads it would."""
+    found = STATEMENT.findall(remedy)
+    assert found, remedy
+    for statement in found:
+        server.sql(statement.rstrip("."))
+
+
+def test_grants_are_given_as_they_are_written(
+    source: Server, target: Server, fresh_schema: FreshSchema, request: pytest.FixtureRequest
+) -> None:
+    """Also to an account that is not of every host."""
+    schema = fresh_schema(source, target)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE keyless (a INT)", database=schema)
+    target.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+    for server in (source, target):
+        server.sql("CREATE USER 'it''s poor'@'127.0.0.%' IDENTIFIED BY ''")
+        request.addfinalizer(partial(server.sql, "DROP USER IF EXISTS 'it''s poor'@'127.0.0.%'"))
+    account = ("it's poor", "")
+    source.sql(f"GRANT SELECT (a) ON `{schema}`.keyless TO 'it''s poor'@'127.0.0.%'")  # else it sees none of them
+    source.sql(f"GRANT INSERT ON `{schema}`.t TO 'it''s poor'@'127.0.0.%'")
+    steps = 0
+    while not (report := check(source, target, [schema], account=account)).passed:
+        for failure in report.failures:
+            if "then check again" not in failure.remedy and "the precheck lists" not in failure.remedy:
+                follow(failure.remedy, target if failure.where == "target" else source)
+        steps += 1
+        assert steps < 3, report
+    assert steps
+
+
+def test_a_column_that_is_added_as_it_is_written_takes_every_value(
+    source: Server, target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(source, target)
+    source.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20) CHARACTER SET latin1 NOT NULL, b TIMESTAMP NULL, "
+        "c DECIMAL(10,3), d ENUM('a','it''s') NOT NULL, e VARBINARY(9), f DATETIME(6) NOT NULL, g BIGINT UNSIGNED, "
+        "h TEXT, i BIT(9))",
+        database=schema,
+    )
+    target.sql("CREATE TABLE t (id INT PRIMARY KEY) CHARACTER SET ascii", database=schema)
+
+    before = check(source, target, [schema])
+    follow(result(before, "table_columns", "target", State.FAIL).remedy, target)
+    after = check(source, target, [schema])
+
+    assert not before.passed
+    assert after.passed, after
+    moment = "2020-01-01 00:00:00.123456"
+    target.sql(
+        f"INSERT INTO t VALUES (1, '\u00e9', NULL, 1.125, 'it''s', x'00ff', '{moment}', ~0, '\u00e9', b'1')",
+        database=schema,
+    )
+    assert target.sql("SELECT a, b FROM t", database=schema) == [("\u00e9", None)]
+
+
+@pytest.mark.parametrize("option", ["--binlog-format=STATEMENT", "--binlog-row-image=MINIMAL"])
+def test_a_binlog_setting_is_set(option: str, mariadb_target: Server, start_own: StartServers) -> None:
+    (own,) = start_own(ServerSpec("own", "mariadb", options=(option,)))
+    own.sql("CREATE DATABASE s; CREATE TABLE s.t (id INT PRIMARY KEY)")
+
+    (failure,) = check(own, mariadb_target, ["s"]).failures
+    follow(failure.remedy, own)
+
+    assert check(own, mariadb_target, ["s"]).passed
+
+
+def test_the_error_of_a_failed_precheck_has_the_remedies(
+    mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(mariadb_source, mariadb_target)
+    mariadb_source.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
+    mariadb_target.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+
+    with pytest.raises(PrecheckFailed) as failed:
+        check(mariadb_source, mariadb_target, [schema]).require_passed()
+
+    assert f"ALTER TABLE `{schema}`.`t` ADD COLUMN `v` int(11) NULL" in failed.value.workaround()
+    assert ".." not in failed.value.message()
+
+
+# Of a task that has begun, the tables are what it has begun with
+
+
+def precheck(made: SyncKit, **changes: Any) -> PrecheckReport:
+    """Of the kit's task; `changes` are keys of its file."""
+    task = made.spec().task
+    changed = TaskConfig.model_validate(task.model_dump(by_alias=True) | changes) if changes else task
+    source = (SourceConfig.model_validate({"source-id": SOURCE_ID}), made.endpoint(made.source, SOURCE_ID).resolve())
+    return run_precheck(changed, [source], made.endpoint(made.target, "target").resolve())
+
+
+def stands(report: PrecheckReport, name: str, state: State) -> list[str]:
+    return [one.message for one in report.results if one.name == name and one.state is state]
+
+
+def test_after_a_ddl_the_precheck_warns_and_what_it_advises_leads_out(kit: SyncKit) -> None:  # noqa: F811
+    kit.create("plain", "uniq")
+    kit.begin()
+    kit.write("INSERT INTO plain VALUES (1, 'a')", "INSERT INTO uniq VALUES (1, 1, 'a')")
+    kit.source.sql(f"ALTER TABLE `{kit.schema}`.plain ADD c INT")
+    kit.write("INSERT INTO uniq VALUES (2, 2, 'b')")
+
+    report = precheck(kit)
+    assert report.passed, report
+    (warning,) = [one for one in report.warnings if one.name == "table_changes"]
+    assert f"{kit.schema}.plain was changed since the task began" in warning.message
+    with pytest.raises(DdlNotSupported) as stopped:
+        kit.sync()
+    assert stopped.value.workaround() == warning.remedy
+
+    ignored = [{"db-name": kit.schema, "tbl-name": "plain"}]
+    rules = {"block-allow-list": {"ours": {"do-dbs": [kit.schema], "ignore-tables": ignored}}}
+    report = precheck(kit, **rules)
+    assert report.passed, report
+    assert not stands(report, "table_changes", State.WARN)
+    spec = kit.spec()
+    changed = TaskConfig.model_validate(spec.task.model_dump(by_alias=True) | rules)
+    kit.run(spec.model_copy(update={"task": changed}))
+    kit.tables = ("uniq",)
+    assert kit.differences() == []
+
+
+def test_a_target_that_was_altered_after_the_source_does_not_fit_any_more(one_kit: SyncKit) -> None:  # noqa: F811
+    """What the sync would refuse, the precheck does: and it does not advise to have the table created anew."""
+    one_kit.create("plain")
+    one_kit.begin()
+    for server in (one_kit.source, one_kit.target):
+        server.sql(f"ALTER TABLE `{one_kit.schema}`.plain ADD c INT")
+
+    (failure,) = precheck(one_kit).failures
+
+    assert "only there: c int" in failure.message
+    assert "created anew" not in failure.remedy
+    one_kit.target.sql(f"ALTER TABLE `{one_kit.schema}`.plain DROP COLUMN c")
+    assert precheck(one_kit).passed
+
+
+def test_a_target_table_that_is_gone_is_not_promised_again(one_kit: SyncKit) -> None:  # noqa: F811
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.target.sql(f"DROP TABLE `{one_kit.schema}`.plain")
+
+    (failure,) = precheck(one_kit).failures
+
+    assert "is gone" in failure.message
+    assert "another task" in failure.remedy
+
+
+def test_a_table_that_has_come_since_is_no_part_of_the_task(one_kit: SyncKit) -> None:  # noqa: F811
+    one_kit.create("plain")
+    one_kit.begin()
+    one_kit.source.sql(f"CREATE TABLE `{one_kit.schema}`.late (id INT PRIMARY KEY)")
+
+    report = precheck(one_kit)
+
+    assert report.passed, report
+    assert ["late" in message for message in stands(report, "table_changes", State.WARN)] == [True]
+    assert stands(report, "table_creation", State.OK) == ["0 target tables will be created"]
+
+
+def test_routes_are_what_they_were(one_kit: SyncKit) -> None:  # noqa: F811
+    one_kit.create("plain")
+    one_kit.begin()
+    route = {"schema-pattern": one_kit.schema, "target-schema": f"{one_kit.schema}_b"}
+    instance = one_kit.spec().task.model_dump(by_alias=True)["mysql-instances"][0] | {"route-rules": ["r"]}
+
+    (failure,) = precheck(one_kit, **{"routes": {"r": route}, "mysql-instances": [instance]}).failures
+
+    assert failure.name == "table_changes"
+    assert "Change the routes back" in failure.remedy
+
+
+def test_a_copy_that_has_begun_needs_its_tables_as_they_were(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = fresh_schema(mysql_source)
+    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)", database=schema)
+    migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+    died: Callable[[Any, Sequence[Any]], Any] = partial(_dies)
+    with pytest.raises(ZeroDivisionError):
+        replace(migration, run=died).finish()
+    mysql_source.sql("ALTER TABLE t ADD c INT", database=schema)
+    source = (SourceConfig.model_validate({"source-id": "one"}), endpoint("one", mysql_source))
+
+    report = run_precheck(migration.spec.task, [source], endpoint("target", mariadb_target))
+
+    (failure,) = report.failures
+    assert failure.remedy == SchemaChangedDuringCopy.hint
+    with pytest.raises(SchemaChangedDuringCopy):
+        migration.finish()
+
+
+def _dies(_task: object, _items: object) -> object:
+    raise ZeroDivisionError

@@ -1,0 +1,111 @@
+"""An app as a process, as a launcher starts it; a test may kill it or a part of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.meta.model import Run
+from airflow_provider_dm.engine.meta.store import MetaStore
+
+APPS = Path(__file__).parents[3] / "spark_apps"
+START_SECONDS = 90
+
+
+class AppProcess:
+    """One run of the spec's app in a session of its own, so that nothing of it is left."""
+
+    def __init__(self, folder: Path, store: MetaStore, spec: JobSpec) -> None:
+        self.store, self.spec = store, spec
+        path = folder / f"{spec.run_id}.json"
+        spec.write(path)
+        self.log = folder / f"{spec.run_id}.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(APPS / f"{spec.app}.py"), str(path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                start_new_session=True,
+            )
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def ends(self, seconds: float = START_SECONDS) -> int:
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running:\n{self.text()[-4000:]}") from None
+
+    def kill(self) -> None:
+        """Driver, JVM and workers at once."""
+        for pid in [*descendants(self.process.pid), self.process.pid]:
+            kill(pid)
+        self.process.wait()
+
+    def kill_a_worker(self) -> None:
+        """A Python worker. Not the daemon that they are forked from: its orphans would go on working."""
+        until(lambda: bool(self.workers()), self)
+        for worker in self.workers()[:1]:
+            kill(worker)
+
+    def workers(self) -> list[int]:
+        daemons = [pid for pid in descendants(self.process.pid) if "pyspark.daemon" in command(pid)]
+        return [worker for daemon in daemons for worker in descendants(daemon)]
+
+    def run(self) -> Run:
+        run = self.store.get_run(self.spec.run_id)
+        assert run is not None, self.text()[-4000:]
+        return run
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def applied(self) -> int:
+        """Changes, of all sources."""
+        run = self.store.get_run(self.spec.run_id)
+        return sum(int(one.get("changes_applied", 0)) for one in run.progress.values()) if run else 0
+
+
+def kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def descendants(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue
+        children.setdefault(int(text.rsplit(")", 1)[1].split()[1]), []).append(int(stat.parent.name))
+    found, todo = [], [pid]
+    while todo:
+        todo += (mine := children.get(todo.pop(), []))
+        found += mine
+    return found
+
+
+def until(condition: Callable[[], bool], app: AppProcess, seconds: float = START_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, app.text()[-4000:]
+        assert app.process.poll() is None, app.text()[-4000:]
+        time.sleep(0.1)

@@ -1,0 +1,141 @@
+"""Where an incremental task begins: told by `meta`, proven before anything counts, and corrected while nothing does."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.purge import Inactive
+from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
+from airflow_provider_dm.engine.sync import begin
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from tests.integration.sync.conftest import SOURCE_ID, SyncKit, rows_of
+from tests.integration.sync.tail_kit import wait_for
+
+
+def row(number: int) -> str:
+    return f"INSERT INTO plain VALUES ({number}, 'v')"
+
+
+def numbers(kit: SyncKit) -> list[object]:
+    return [number for number, _ in rows_of(kit.target, kit.schema, "plain")]
+
+
+def refused(kit: SyncKit, start: Location | None) -> DmError:
+    """The error of a sync from there, which leaves nothing in the target or the metadata DB."""
+    kit.pull()
+    with pytest.raises(DmError) as raised:
+        kit.run(kit.spec("caught-up", start))
+    (begun,) = kit.target.sql(f"SELECT start_location FROM `{kit.meta_schema}`.dm_subtask")
+    assert begun == (None,)
+    assert kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.dm_frontier") == []
+    assert kit.store.list_subtasks(task="test") == []
+    return raised.value
+
+
+def nowhere(kit: SyncKit) -> dict[str, tuple[Location, str]]:
+    """Places that are none, each with what is said of it."""
+    here = kit.upstream()
+    before = replace(here, gtid_set="")
+    kit.write(row(1))
+    end = kit.upstream()
+    return {
+        "inside an event": (before.at(here.position + 1), "no transaction begins there"),
+        "inside a transaction": (before.at(first_behind(kit, here)), f"the next one behind it at {end.position}"),
+        "behind the end": (end.at(end.position + 1000), f"that file ends at {end.position}"),
+        "a file to come": (replace(before, file="mysql-bin.999999"), f"to {end.file}"),
+        "another name": (replace(before, file=f"other.{here.file.rpartition('.')[2]}"), f"to {end.file}"),
+    }
+
+
+def first_behind(kit: SyncKit, here: Location) -> int:
+    """Where the second event behind a place begins: inside the transaction that begins there."""
+    events = kit.source.sql(f"SHOW BINLOG EVENTS IN '{here.file}' FROM {here.position} LIMIT 1")
+    return int(events[0][4])
+
+
+def test_a_place_that_is_none_is_refused_and_a_corrected_one_is_taken(kit: SyncKit) -> None:
+    kit.create("plain")
+    good = kit.upstream()
+    for what, (start, why) in nowhere(kit).items():
+        error = refused(kit, start)
+        assert (what, error.code) == (what, "DM-6048")
+        assert str(start) in error.message()
+        assert why in error.message(), what
+    kit.sync(start=good)
+    assert kit.differences() == []
+    assert numbers(kit) == [1]
+
+
+def test_nobody_guesses_where_to_begin(kit: SyncKit) -> None:
+    kit.create("plain")
+    error = refused(kit, None)
+    assert error.code == "DM-6047"
+    assert str(kit.upstream()) in error.message()
+    assert "binlog-name" in error.message()
+
+
+def test_another_place_is_taken_until_something_is_applied(kit: SyncKit) -> None:
+    kit.create("plain")
+    early = kit.upstream()
+    kit.write(row(1))
+    late = kit.upstream()
+    kit.write(row(2))
+    kit.begin(late)
+    kit.begin(early)
+    kit.sync(start=early)
+    assert numbers(kit) == [1, 2]
+    kit.target.sql(f"DELETE FROM `{kit.schema}`.plain")
+    kit.write(row(3))
+    kit.sync(start=early)
+    assert numbers(kit) == [3], "the checkpoint counts, whatever the file says"
+
+
+def test_a_refused_correction_leaves_the_first_start(kit: SyncKit) -> None:
+    kit.create("plain")
+    first = kit.upstream()
+    kit.write(row(1))
+    kit.begin(first)
+    with pytest.raises(DmError, match="DM-6048"):
+        kit.run(kit.spec("caught-up", first.at(first.position + 1)))
+    (needed,) = kit.store.list_subtasks(task="test")
+    assert str(needed.needed) == str(first)
+    kit.sync(start=first)
+    assert numbers(kit) == [1]
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize("moment", ["current_location", "read_tables", "begin_subtask"])
+def test_a_purge_does_not_take_the_file_that_it_begins_in(
+    kit: SyncKit, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The source goes on in new files meanwhile, and a purge removes all that nobody needs."""
+    kit.create("plain")
+    kit.pull()
+    start = kit.upstream()
+    kit.write(row(1))
+    wait_for(lambda: (kit.folder / "relay").is_dir() and list((kit.folder / "relay").glob(f"*/{start.file}")))
+
+    def purge_after(step: Callable[..., Any]) -> Callable[..., Any]:
+        def slowly(*arguments: Any, **options: Any) -> Any:
+            found = step(*arguments, **options)
+            root = kit.folder / "relay"
+            kit.source.sql("FLUSH BINARY LOGS; FLUSH BINARY LOGS")
+            newest = kit.source.sql("SHOW BINARY LOGS")[-1][0]
+            wait_for(lambda: list(root.glob(f"*/{newest}")))
+            try:
+                purge_by_hand(kit.store, plan_by_hand(kit.store, SOURCE_ID, root, Inactive()))
+            except DmError as error:
+                assert error.code == "DM-4052"  # noqa: PT017 - a purge that does not know who needs what is refused
+            return found
+
+        return slowly
+
+    monkeypatch.setattr(begin, moment, purge_after(getattr(begin, moment)))
+    assert kit.run(kit.spec("caught-up", start), LocalRunner(), threading.Event()).finished
+    assert numbers(kit) == [1]
+    assert kit.differences() == []

@@ -1,0 +1,93 @@
+"""Columns that the target computes by itself: what the log says of them holds, or the sync stops and names them."""
+
+import pytest
+
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.target.errors import ComputedDiffers
+from testbed import Server
+from tests.integration.sync.conftest import SyncKit, rows_of
+from tests.integration.sync.test_sync import SMALL
+
+COLUMNS = "id INT {}, a INT, s VARCHAR(20), g VARCHAR(60) AS (CONCAT(a / 7, '')) {}, b TINYINT AS (a) STORED"
+
+
+def create(kit: SyncKit, columns: str) -> None:
+    _ = kit.first_file
+    for server in (kit.source, kit.target):
+        server.sql(f"CREATE TABLE t ({columns})", database=kit.schema)
+    kit.tables = ("t",)
+    kit.begin()
+
+
+def precisely(kit: SyncKit, statement: str) -> None:
+    """Written by a client with another div_precision_increment, the first one to open the table."""
+    kit.source.sql(f"FLUSH TABLES; SET SESSION div_precision_increment = 10; {statement}", database=kit.schema)
+    kit.source.sql("FLUSH TABLES")
+
+
+def rows(server: Server, kit: SyncKit) -> list[tuple[object, ...]]:
+    return rows_of(server, kit.schema, "t")
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize("kind", ["STORED", "VIRTUAL"])
+@pytest.mark.parametrize("change", ["INSERT INTO t (id, a) VALUES (3, 5)", "UPDATE t SET a = 6 WHERE id = 1"])
+def test_what_comes_to_something_else_stops(kit: SyncKit, kind: str, change: str) -> None:
+    create(kit, COLUMNS.format("PRIMARY KEY", kind))
+    kit.write("INSERT INTO t (id, a) VALUES (1, 7), (2, NULL)")
+    kit.sync()
+    before = rows(kit.target, kit)
+    precisely(kit, change)
+    for _ in range(2):  # and again, as nothing was passed over
+        with pytest.raises(ComputedDiffers, match=f"other values for g of {kit.schema}.t than"):
+            kit.sync()
+    assert rows(kit.target, kit) == before
+    kit.target.sql("ALTER TABLE t DROP COLUMN g, ADD COLUMN g VARCHAR(60) AFTER s", database=kit.schema)
+    kit.target.sql(f"UPDATE {kit.schema}.t SET g = '1.0000' WHERE id = 1")
+    kit.sync()
+    if kind == "STORED":
+        assert rows(kit.target, kit) == rows(kit.source, kit)
+
+
+def test_what_comes_to_the_same_arrives_also_in_large_epochs(kit: SyncKit) -> None:
+    create(kit, COLUMNS.format("PRIMARY KEY", "STORED"))
+    for start in range(0, 400, 100):
+        values = ", ".join(f"({n}, {n % 100}, 's{n}')" for n in range(start, start + 100))
+        kit.write(f"INSERT INTO t (id, a, s) VALUES {values}")
+    kit.write("UPDATE t SET a = a + 1 WHERE id % 3 = 0 AND a < 99", "DELETE FROM t WHERE id % 5 = 0")
+    kit.write("UPDATE t SET id = id + 1000 WHERE id % 7 = 0")
+    kit.sync(LocalRunner(2), size=SMALL)
+    assert kit.differences() == []
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize("key", ["PRIMARY KEY", "UNIQUE", "NULL"])
+def test_what_was_clipped_at_the_source_is_clipped(kit: SyncKit, key: str) -> None:
+    create(kit, COLUMNS.format(key, "VIRTUAL"))
+    values = ", ".join(f"({n}, {n * 37 % 2000 - 1000}, 's{n}')" for n in range(90))
+    kit.write("SET SESSION sql_mode = ''", f"INSERT IGNORE INTO t (id, a, s) VALUES {values}")
+    kit.sync()
+    assert kit.differences() == []
+    assert (1,) in kit.target.sql(f"SELECT COUNT(*) > 0 FROM {kit.schema}.t WHERE a > 200 AND b = 127")
+    kit.write(
+        "SET SESSION sql_mode = ''",
+        "UPDATE IGNORE t SET a = a * 2 WHERE id % 3 = 0",
+        "DELETE FROM t WHERE id % 4 = 0",
+        "UPDATE IGNORE t SET s = 'moved', a = 12345 WHERE id % 5 = 0",
+    )
+    kit.sync()
+    assert kit.differences() == []
+
+
+def test_what_mariadb_11_says_of_an_insert_is_held_against_it(mariadb11_kit: SyncKit) -> None:
+    """Of updates it says nothing."""
+    kit = mariadb11_kit
+    create(kit, "id INT PRIMARY KEY, a INT, g VARCHAR(60) AS (CONCAT(a / 7, '')) STORED")
+    kit.write("INSERT INTO t (id, a) VALUES (1, 7), (2, NULL)")
+    kit.sync()
+    kit.write("UPDATE t SET a = 3 WHERE id = 2", "UPDATE t SET a = NULL WHERE id = 1")
+    kit.sync()
+    assert kit.target.sql(f"SELECT id, a, g FROM {kit.schema}.t ORDER BY id") == [(1, None, None), (2, 3, "0.4286")]
+    precisely(kit, "INSERT INTO t (id, a) VALUES (3, 5)")
+    with pytest.raises(ComputedDiffers):
+        kit.sync()

@@ -1,0 +1,158 @@
+"""Whose log is it? A private log was removed, as behind every finished run, and the source's address may have moved.
+
+Positions of one server mean nothing on another, so what is known of a log must not be lost: not while a relay connects
+over a slow network, not to another task of the source, not with the metadata DB.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.directory import RelayDirectory
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from airflow_provider_dm.engine.relay.start import UpstreamSwitched
+from testbed import Server, ServerSpec
+from tests.conftest import FreshSchema, StartServers
+from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, TABLES, kit_for, rows_of
+from tests.integration.sync.tail_kit import MIB, TailKit, wait_for
+
+OURS = [(1, b"ours")]
+
+
+@dataclass
+class MovedKit(TailKit):
+    """A private log, which begins where the task needs it."""
+
+    gtid: bool = False
+    other: Server = field(init=False)
+
+    def source_spec(self) -> SourceSpec:
+        plain = super().source_spec()
+        config = plain.config.model_copy(update={"enable_gtid": self.gtid, "relay_binlog_name": ""})
+        return plain.model_copy(update={"config": config})
+
+    def pull_for(self, task: str, relay_dir: Path) -> RelayProcess:
+        """The private relay of another task."""
+        spec = RelaySpec(
+            source=self.source_spec().model_copy(update={"relay_dir": str(relay_dir)}),
+            spool=SpoolSpec(task=task, limit_bytes=MIB),
+            meta_url=SecretRef(env=META_VARIABLE),
+            launcher_pid=os.getpid(),
+        )
+        self.relays.append(RelayProcess.start(spec, os.environ, self.folder / "another-relay.log"))
+        return self.relays[-1]
+
+    def end_run(self) -> None:
+        """The relay ends, and its log is removed."""
+        for relay in self.relays:
+            relay.stop()
+        self.relays.clear()
+        shutil.rmtree(self.relay_dir)
+
+    def relay_has_caught_up(self) -> bool:
+        status = self.store.relay_status(SOURCE_ID)
+        return status is not None and status.pid is not None and status.caught_up
+
+    def relay_error(self) -> str | None:
+        error = self.relays[-1].error()
+        return None if error is None else str(error["ErrCode"])
+
+    def rows(self) -> list[tuple[object, ...]]:
+        return rows_of(self.target, self.schema, "plain")
+
+
+@pytest.fixture
+def kit(
+    source: Server,
+    mariadb_target: Server,
+    start_own: StartServers,
+    fresh_schema: FreshSchema,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[MovedKit]:
+    """A server of its own at the source's address; `kit.other` has written more, in files of the same names."""
+    own, other = start_own(ServerSpec("own", source.flavour), ServerSpec("other", source.flavour))
+    for plain in kit_for(own, mariadb_target, fresh_schema, tmp_path, monkeypatch):
+        other.sql(f"CREATE DATABASE `{plain.schema}`; FLUSH BINARY LOGS")
+        other.sql(f"CREATE TABLE `{plain.schema}`.`plain` ({TABLES['plain']})")
+        with other.connect(database=plain.schema) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO plain VALUES (1, 'ours')"
+            )  # so that a transaction begins where one of ours does
+            for number in range(100, 200):
+                cursor.execute(f"INSERT INTO plain VALUES ({number}, 'another server wrote this')")
+        made = MovedKit(plain.source, plain.target, plain.schema, plain.folder, plain.store, plain.meta_url)
+        made.relays, made.other = plain.relays, other
+        yield made
+
+
+def run_once(kit: MovedKit) -> None:
+    """A run that syncs a row and ends, with the directory of its log gone behind it."""
+    kit.create("plain")
+    kit.begin()
+    kit.write("INSERT INTO plain VALUES (1, 'ours')")
+    assert kit.sync().finished
+    assert kit.rows() == OURS
+    kit.end_run()
+
+
+@pytest.mark.usefixtures("far_away")
+def test_another_server_at_the_address_is_refused(kit: MovedKit) -> None:
+    run_once(kit)
+    kit.elsewhere = kit.other
+    kit.pull()
+    with kit.syncing():
+        wait_for(lambda: not kit.relays[-1].alive() or kit.rows() != OURS)
+    assert kit.relay_error() == UpstreamSwitched.code
+    assert kit.rows() == OURS
+
+
+def test_what_another_task_reports_changes_nothing(kit: MovedKit) -> None:
+    """Its private log is of the server that answers now, and the source has one row for all of them."""
+    run_once(kit)
+    kit.elsewhere = kit.other
+    other_task = kit.pull_for("another task", kit.folder / "of-another-task")
+    wait_for(kit.relay_has_caught_up)
+    other_task.stop()
+    kit.pull()
+    with kit.syncing():
+        wait_for(lambda: not kit.relays[-1].alive() or kit.rows() != OURS)
+    assert kit.relay_error() == UpstreamSwitched.code
+    assert kit.rows() == OURS
+
+
+def test_a_lost_metadata_db_changes_nothing(kit: MovedKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target knows whose log it was."""
+    run_once(kit)
+    kit.elsewhere = kit.other
+    kit.meta_url = f"sqlite:///{kit.folder}/new-meta.db"
+    migrate(kit.meta_url)
+    monkeypatch.setenv(META_VARIABLE, kit.meta_url)
+    with MetaStore.open(kit.meta_url) as kit.store:
+        kit.pull()
+        wait_for(kit.relay_has_caught_up)
+        with pytest.raises(DmError) as raised:
+            kit.sync()
+    assert raised.value.code == "DM-4049"
+    assert kit.rows() == OURS
+
+
+@pytest.mark.usefixtures("far_away")
+def test_by_gtid_the_same_server_is_no_failover(kit: MovedKit) -> None:
+    kit.gtid = True
+    run_once(kit)
+    kit.write("INSERT INTO plain VALUES (2, 'ours')")
+    assert kit.sync().finished
+    assert kit.rows() == [(1, b"ours"), (2, b"ours")]
+    assert [one.suffix for one in RelayDirectory(kit.relay_dir).sub_dirs()] == [1]

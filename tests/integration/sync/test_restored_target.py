@@ -1,0 +1,126 @@
+"""A target that was restored to an older state, or lost commits: it is told as such, and people say how to go on."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from spark_apps.app import App
+from testbed import Server
+from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions
+from tests.integration.sync.tail_kit import wait_for
+
+META = ("dm_subtask", "dm_frontier", "dm_table_schema")
+
+
+@dataclass
+class Backup:
+    """All that the target has now, in a schema beside it."""
+
+    server: Server
+    tables: list[str]
+    schema: str
+
+    @classmethod
+    def of(cls, kit: SyncKit) -> "Backup":
+        tables = [f"`{kit.schema}`.`{one}`" for one in kit.tables]
+        tables += [f"`{kit.meta_schema}`.`{one}`" for one in META]
+        backup = cls(kit.target, tables, f"{kit.schema}_backup")
+        kit.target.sql(f"CREATE DATABASE `{backup.schema}`")
+        for number, table in enumerate(tables):
+            kit.target.sql(f"CREATE TABLE `{backup.schema}`.t{number} AS SELECT * FROM {table}")
+        return backup
+
+    def restore(self, only: Callable[[str], bool] = lambda _table: True) -> None:
+        """In one transaction."""
+        with self.server.connect(autocommit=False) as connection, connection.cursor() as cursor:
+            for number, table in enumerate(self.tables):
+                if only(table):
+                    cursor.execute(f"DELETE FROM {table}")
+                    cursor.execute(f"INSERT INTO {table} SELECT * FROM `{self.schema}`.t{number}")
+            connection.commit()
+
+
+def claim(kit: SyncKit) -> int:
+    """As the app claims a source."""
+    spec = kit.spec()
+    return App(spec, kit.store, threading.Event(), threading.Event(), spec.target.resolve()).claim(SOURCE_ID)
+
+
+def synced_backed_up_and_synced_on(kit: SyncKit) -> Backup:
+    kit.create("plain", "keyless")
+    kit.begin()
+    random_transactions(kit, seed=1, transactions=20)
+    kit.sync()
+    backup = Backup.of(kit)
+    random_transactions(kit, seed=2, transactions=20)
+    kit.sync()
+    assert kit.differences() == []
+    return backup
+
+
+def test_before_the_next_run_it_is_told_and_a_person_decides(kit: SyncKit) -> None:
+    backup = synced_backed_up_and_synced_on(kit)
+    backup.restore()
+    rows = [kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.{one}") for one in META]
+
+    with pytest.raises(DmError) as raised:
+        claim(kit)
+
+    assert raised.value.code == "DM-6015"
+    assert "went back to an older state" in raised.value.message()
+    assert "stop-task" in raised.value.message()
+    assert rows == [kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.{one}") for one in META], "nothing is claimed"
+
+    kit.store.forget_subtask("test", SOURCE_ID)  # as `dmctl stop-task` does
+    claim(kit)
+    kit.sync()
+    assert kit.differences() == []
+
+
+def test_a_target_that_was_emptied_is_no_restored_one(kit: SyncKit) -> None:
+    synced_backed_up_and_synced_on(kit)
+    kit.target.sql(f"DROP DATABASE `{kit.meta_schema}`")
+    assert claim(kit) > 0
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize("what", ["all of it", "its frontier", "its frontier is gone"])
+def test_while_a_sync_is_running_it_is_told(kit: SyncKit, what: str) -> None:
+    """All of it with an older generation; the frontier alone, or even nothing of it, under the present one."""
+    kit.create("plain")
+    kit.begin()
+    kit.write("INSERT INTO plain VALUES (1, 'a')")
+    kit.sync()
+    backup = Backup.of(kit)
+    stop, failed = threading.Event(), list[DmError]()
+
+    def work() -> None:
+        try:
+            kit.run(kit.spec("forever"), LocalRunner(), stop)
+        except DmError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        kit.write("INSERT INTO plain VALUES (2, 'b')")
+        wait_for(lambda: kit.differences() == [])
+        frontier = f"`{kit.meta_schema}`.`dm_frontier`"
+        if what == "all of it":
+            backup.restore()
+        elif what == "its frontier":
+            ((generation,),) = kit.target.sql(f"SELECT DISTINCT generation FROM {frontier}")
+            kit.target.sql(f"UPDATE `{backup.schema}`.t{backup.tables.index(frontier)} SET generation = {generation}")
+            backup.restore(lambda table: table == frontier)
+        else:
+            kit.target.sql(f"DELETE FROM {frontier}")
+        kit.write("INSERT INTO plain VALUES (3, 'c')")
+        wait_for(lambda: failed)
+    finally:
+        stop.set()
+        thread.join()
+    assert [error.code for error in failed] == ["DM-6015"]

@@ -1,0 +1,194 @@
+"""A target for the model: SQLite that speaks as much MySQL as the engine's statements need, with accidents.
+
+Transactions are atomic and run one at a time, which is what a server does with transactions that lock the same rows. At
+any transaction the process may die: before it, at any statement in it, before COMMIT, after COMMIT.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, TypeVar
+
+from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.statements import Dialect, Statement, Verb
+from tests.unit.sync.histories import TARGETS, Rows
+
+T = TypeVar("T")
+
+META = "dm_meta"
+META_TABLES = {
+    "dm_version": "one PRIMARY KEY, version, last_owner",
+    "dm_subtask": """task, source, generation, claim, unit, buckets, hash_version, plan DEFAULT '', start_location,
+        catch_up_until, location, updated_at, PRIMARY KEY (task, source)""",
+    "dm_frontier": """task, source, bucket, position, released DEFAULT '', generation,
+        PRIMARY KEY (task, source, bucket)""",
+    "dm_copy_chunk": """task, source, chunk, source_schema, source_table, low, high, last_key, done DEFAULT 0,
+        rows_copied DEFAULT 0, generation, PRIMARY KEY (task, source, chunk)""",
+    "dm_table_schema": """task, source, table_schema, table_name, target_schema, target_name, skip_until DEFAULT '',
+        definition, PRIMARY KEY (task, source, table_schema, table_name)""",
+    "dm_owner": "task, source, table_schema, table_name, number, PRIMARY KEY (task, source, table_schema, table_name)",
+    "dm_row_owner": "owner, row_key, PRIMARY KEY (owner, row_key)",
+    "dm_contested_row": """id INTEGER PRIMARY KEY, task, source, table_schema, table_name, target_schema, target_name,
+        row_key, image, since, UNIQUE (task, source, table_schema, table_name, row_key)""",
+}
+"""As in target/meta_steps.py; SQLite needs no types."""
+
+
+class Moment(Enum):
+    """Where a transaction may be struck."""
+
+    BEFORE = "before"
+    BETWEEN = "between two statements"
+    BEFORE_COMMIT = "before commit"
+    AFTER_COMMIT = "after commit"
+
+
+class Died(BaseException):
+    """A process was killed."""
+
+
+class Database:
+    """The target's tables and the engine's own."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.sqlite = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self.refusals: Counter[str] = Counter()
+        self.commits_early = False
+        self.sqlite.create_function("UTC_TIMESTAMP", 1, lambda _digits: clock())
+        for name in ("shop", META):
+            self.sqlite.execute(f"ATTACH ':memory:' AS {name}")
+        for one in TARGETS:
+            keys = "".join(
+                f", {'PRIMARY KEY' if key.primary else 'UNIQUE'} ({', '.join(key.columns)})" for key in one.unique_keys
+            )
+            columns = ", ".join(f"{column.name} INT" for column in one.columns)
+            self.sqlite.execute(f'CREATE TABLE shop."{one.name.table}" ({columns}{keys})')
+        for table, columns in META_TABLES.items():
+            self.sqlite.execute(f"CREATE TABLE {META}.{table} ({columns})")
+        self.sqlite.execute(f"INSERT INTO {META}.dm_version VALUES (1, 0, 0)")
+
+    def connection(self) -> Any:
+        return Connection(self)
+
+    def access(self) -> Access:
+        return Access(Dialect(), self.execute, self.count, self.select)
+
+    def rows(self, one: Table) -> Rows:
+        found = self.sqlite.execute(f'SELECT * FROM shop."{one.name.table}"').fetchall()
+        return Counter(tuple(None if value is None else b"%d" % value for value in row) for row in found)
+
+    def contested(self) -> int:
+        ((number,),) = self.sqlite.execute(f"SELECT COUNT(*) FROM {META}.dm_contested_row").fetchall()
+        return int(number)
+
+    def transaction(self, body: Callable[[Any], T], moment: Moment | None, statements: int = 1) -> T:
+        """`statements`: how many a process does that dies between two."""
+        if moment is Moment.BEFORE:
+            raise Died
+        self.sqlite.execute("BEGIN")
+        try:
+            result = body(Connection(self, statements if moment is Moment.BETWEEN else None))
+            if moment is Moment.BEFORE_COMMIT:
+                raise Died
+        except BaseException:
+            if self.sqlite.in_transaction:
+                self.sqlite.execute("ROLLBACK")
+            raise
+        if self.sqlite.in_transaction:
+            self.sqlite.execute("COMMIT")
+        if moment is Moment.AFTER_COMMIT:
+            raise Died
+        return result
+
+    def execute(self, connection: Any, statement: Statement) -> int:
+        connection.strike()
+        sql = statement.sql.decode()
+        if statement.verb is Verb.UPSERT:
+            return self._upsert(sql, statement)
+        if statement.verb is Verb.DELETE and " LIMIT " in sql:
+            head, condition, limit = re.fullmatch(r"DELETE FROM (.*?) WHERE (.*) LIMIT (\d+)", sql).groups()  # type: ignore[union-attr]
+            condition = condition.replace("<=>", "IS")
+            sql = f"DELETE FROM {head} WHERE rowid IN (SELECT rowid FROM {head} WHERE {condition} LIMIT {limit})"
+        return self._run(sql, statement)
+
+    def count(self, connection: Any, statement: Statement) -> int:
+        ((number,),) = self.sqlite.execute(statement.sql.decode().replace(" FOR UPDATE", "")).fetchall()
+        return int(number)
+
+    def select(self, connection: Any, sql: bytes) -> list[tuple[bytes | None, ...]]:
+        """Cells as a server sends them."""
+        found = self.sqlite.execute(sql.decode().replace(" FOR UPDATE", "")).fetchall()
+        return [tuple(None if value is None else b"%d" % value for value in row) for row in found]
+
+    def _upsert(self, sql: str, statement: Statement) -> int:
+        name = statement.table.quoted()
+        before = self._size(name)
+        head = sql.split(" ON DUPLICATE KEY UPDATE ", maxsplit=1)[0]
+        columns = re.search(r"\((.*?)\) VALUES", head)[1].split(", ")  # type: ignore[index]
+        self._run(f"{head} ON CONFLICT DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in columns)}", statement)
+        new = self._size(name) - before
+        return new + 2 * (statement.rows - new)
+
+    def _size(self, name: str) -> int:
+        return int(self.sqlite.execute(f"SELECT COUNT(*) FROM {name}").fetchone()[0])
+
+    def _run(self, sql: str, statement: Statement) -> int:
+        try:
+            return self.sqlite.execute(sql).rowcount
+        except sqlite3.IntegrityError as error:
+            raise DuplicateInTarget(str(statement.table), str(error)) from None
+
+
+_DELETE_SOME = re.compile(r"DELETE FROM (\S+) WHERE owner = \? LIMIT \?")
+
+
+class Connection:
+    """A cursor and its connection in one. `left`: statements until the process dies; None: it does not."""
+
+    def __init__(self, database: Database, left: int | None = None) -> None:
+        self.database = database
+        self.left = left
+        self._found: list[tuple[Any, ...]] = []
+
+    def strike(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Died
+
+    def cursor(self) -> Connection:
+        return self
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def execute(self, sql: str, arguments: Sequence[object] | None = None) -> int:
+        self.strike()
+        sql = sql.replace("%s", "?").replace(" FOR UPDATE", "").replace("INTERVAL ? SECOND", "?")
+        sql = _DELETE_SOME.sub(r"DELETE FROM \1 WHERE rowid IN (SELECT rowid FROM \1 WHERE owner = ? LIMIT ?)", sql)
+        done = self.database.sqlite.execute(sql, tuple(arguments or ()))
+        self._found = done.fetchall()
+        if (
+            self.database.commits_early
+            and sql.startswith("UPDATE")
+            and "dm_frontier" in sql
+            and self.database.sqlite.in_transaction
+        ):
+            self.database.sqlite.execute("COMMIT")
+        return done.rowcount
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        for row in rows:
+            self.execute(sql, row)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._found

@@ -1,0 +1,138 @@
+"""What a driver makes of rows that wait, look by look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.merge import contests
+from airflow_provider_dm.engine.merge.collision import Holder, RowsCollide, Values
+from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests
+from airflow_provider_dm.engine.merge.settling import Fence
+from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.contested_row import ContestedRow, contest
+from airflow_provider_dm.engine.target.row_key import row_key
+from airflow_provider_dm.engine.target.row_owner import RowOwner
+from airflow_provider_dm.engine.target.table_schema import Feeder
+from tests.unit.sync.histories import TARGETS, Layout, Place
+from tests.unit.sync.sqlite_target import META, Database
+
+TARGET = TARGETS[0]
+LAYOUT = Layout(sources=2)
+MINE, OTHER = (LAYOUT.tables[Place(source, 0)] for source in range(2))
+
+
+@dataclass
+class Around:
+    """A target whose rows all belong to source_1, and the keys that each source has now."""
+
+    time: float = 0.0
+    here: dict[str, set[bytes]] = field(default_factory=lambda: {"source_0": set(), "source_1": set()})
+    database: Database = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.database = Database(lambda: self.time)
+        self.database.sqlite.execute(
+            f"INSERT INTO {META}.dm_subtask (task, source, generation) VALUES ('task', 'source_0', 1)"
+        )
+
+    def wait(self, keys: set[bytes]) -> None:
+        """Rows of source_0 wait for these places, which source_1's rows hold."""
+        for source in self.here.values():
+            source |= keys
+        owner = RowOwner(META, "task", "source_0", MINE.name)
+        contest(self.database.connection(), owner, TARGET.name, [(row_key([key]), (key, b"0")) for key in sorted(keys)])
+        self.database.sqlite.executemany("INSERT INTO shop.plain VALUES (?, 1)", [(int(key),) for key in keys])
+
+    def free(self, key: bytes) -> None:
+        self.database.sqlite.execute("DELETE FROM shop.plain WHERE k = ?", (int(key),))
+        self.here["source_1"].discard(key)
+
+    def transactions(self, body: Any) -> Any:
+        return self.database.transaction(body, None)
+
+    @property
+    def answers(self) -> Around:
+        return self
+
+    def access(self) -> Access:
+        return self.database.access()
+
+    def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
+        return TableMapping(MINE, TARGET)
+
+    def feeders(self) -> list[Feeder]:
+        return [Feeder("source_0", MINE.name, TARGET.name, 0), Feeder("source_1", OTHER.name, TARGET.name, 0)]
+
+    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
+        return [Holder(TARGET.unique_keys[0], {"k": row.row[0]}, {"k": row.row[0]})]
+
+    def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool:
+        return values["k"] in self.here[source]
+
+    def ends(self, sources: object) -> None:
+        return None
+
+    def applied(self, source: str) -> Location | None:
+        return None
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> bool:
+        self.time += seconds
+        assert self.time < 100, "it waits for ever"
+        return False
+
+
+@pytest.fixture
+def around() -> Around:
+    return Around()
+
+
+@pytest.fixture
+def looks(around: Around) -> Contests:
+    return Contests(Fence(META, "task", "source_0", 1), around, most=1000)
+
+
+def test_a_row_that_has_found_its_place_keeps_nobody_waiting_for_an_answer(around: Around, looks: Contests) -> None:
+    around.wait({b"1", b"2"})
+    around.here["source_1"].discard(b"2")  # its log will say so
+    looks.look(now=True)
+
+    around.free(b"1")
+
+    assert looks.confirm(around.sleep) == 1
+    assert around.time == 0
+
+
+def test_a_collision_is_told_when_it_was_seen_twice_without_a_break(around: Around, looks: Contests) -> None:
+    around.wait({b"1", b"2"})
+    around.here["source_1"].discard(b"2")
+    looks.look(now=True)
+    around.sleep(CONFIRM_SECONDS)
+    around.here["source_1"] = {b"2"}
+    assert looks.look(now=True) == 2
+
+    with pytest.raises(RowsCollide) as collided:
+        looks.confirm(around.sleep)
+
+    assert collided.value.values == ("(2)",)
+
+
+def test_all_rows_are_looked_into_in_turn(around: Around, looks: Contests, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contests, "ROWS_LOOKED_INTO_NOW", 2)
+    around.wait({b"%d" % number for number in range(4)})
+    around.here["source_1"].clear()
+    looks.look(now=True)
+    looks.look(now=True)
+    around.here["source_1"] = {b"0", b"1", b"2", b"3"}
+
+    with pytest.raises(RowsCollide):
+        looks.confirm(around.sleep)  # behind the last one there are none: from the first one on
