@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from testbed import Server
 from testbed.airflow import Airflow
@@ -42,11 +43,24 @@ def write(source: Server) -> None:
     source.sql(f"INSERT INTO {SCHEMA}.t (n) VALUES (1), (2), (3)")
 
 
-def begun(target: Server) -> bool:
-    """Whether the sync has taken its start location: an incremental task without `meta` begins at the source's end."""
-    known = target.sql(f"SHOW DATABASES LIKE '{SCHEMA}_meta'")
-    tables = target.sql(f"SHOW TABLES FROM {SCHEMA}_meta LIKE 'dm_frontier'") if known else []
-    return bool(tables and target.sql(f"SELECT 1 FROM {SCHEMA}_meta.dm_frontier LIMIT 1"))
+def task_file(airflow: Airflow, source: Server) -> str:
+    """The task, from the end of the source's log on: the tables are as empty as the target's."""
+    file, position = source.sql("SHOW BINARY LOG STATUS")[0][:2]
+    instance = {
+        "source-id": "sync_source",
+        "block-allow-list": "ours",
+        "meta": {"binlog-name": file, "binlog-pos": position},
+    }
+    task = {
+        "name": "scheduled_sync",
+        "task-mode": "incremental",
+        "meta-schema": f"{SCHEMA}_meta",
+        "mysql-instances": [instance],
+        "block-allow-list": {"ours": {"do-dbs": [SCHEMA]}},
+    }
+    path = airflow.home / "scheduled_sync.yaml"
+    path.write_text(yaml.safe_dump(task))
+    return str(path)
 
 
 def equal(pair: tuple[Server, Server]) -> bool:
@@ -64,10 +78,9 @@ def test_the_driver_dies_with_its_task_and_the_retry_takes_over(airflow: Airflow
     counter = threading.Thread(target=count)
     counter.start()
     try:
-        run = airflow.api.trigger(DAG_ID)
-        wait_for(lambda: begun(pair[1]), seconds=120)
+        run = airflow.api.trigger(DAG_ID, {"task": task_file(airflow, pair[0])})
         write(pair[0])
-        wait_for(lambda: equal(pair), seconds=60)
+        wait_for(lambda: equal(pair), seconds=120)
 
         # kill -9 to the task's process: nobody is left to clean up, and yet the driver goes.
         (first,) = drivers(airflow)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import pymysql
-from pymysql.constants import ER
+from pymysql.constants import CR, ER
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.mysql.pinned import Setting, Version, settings
 _OF_THE_CLIENT: Final = frozenset(
     {"autocommit", "character_set_client", "character_set_connection", "character_set_results", "collation_connection"}
 )
+_WHAT_CANNOT_BE_SET: Final = "SELECT @@max_allowed_packet, @@GLOBAL.init_connect"
 _DENIED: Final = frozenset({1227, 1229, 1238, 1621})
 
 
@@ -62,11 +63,21 @@ def pin(connection: GuardedConnection, endpoint: Endpoint, *, isolation: str) ->
     except SessionRefused:  # in a transaction, which init_connect may have begun, not everything can be set
         _begin_anew(connection)
         set_all(connection, wanted, server=str(endpoint))
-    ((most_bytes, init_connect),) = _ask(connection, "SELECT @@max_allowed_packet, @@GLOBAL.init_connect")
+    most_bytes, init_connect = _what_cannot_be_set(connection)
     if init_connect:
         _begin_anew(connection)
         set_all(connection, wanted, server=str(endpoint))
-    connection.most_bytes = int(most_bytes)
+    connection.most_bytes = most_bytes
+
+
+def _what_cannot_be_set(connection: Any) -> tuple[int, Any]:
+    """Return the longest packet in bytes, and init_connect. Raises pymysql's errors, also for what is no answer."""
+    try:
+        ((most_bytes, init_connect),) = _ask(connection, _WHAT_CANNOT_BE_SET)
+        return int(most_bytes), init_connect  # proxies answer with text, which int takes as well
+    except (TypeError, ValueError) as error:
+        reason = f"it does not answer {_WHAT_CANNOT_BE_SET}"
+        raise pymysql.err.OperationalError(CR.CR_MALFORMED_PACKET, reason) from error
 
 
 def _begin_anew(connection: GuardedConnection) -> None:

@@ -97,7 +97,8 @@ def run_sync(
             stop=stop,
             progress=shown,
             tail=tail,
-            plan=runner.share(opened.first_plan),
+            plan=opened.first_plan,
+            shared_plan=runner.share(opened.first_plan),
             worker_count=config.syncer.worker_count,
             ship=spec.ship_ranges,
             sharded=config.shard_mode is ShardMode.PESSIMISTIC,
@@ -130,7 +131,9 @@ class _Loop:
     stop: threading.Event
     progress: SyncProgress
     tail: Tail
-    plan: Shared[SyncPlan]
+    plan: SyncPlan
+    """By which epochs are applied now."""
+    shared_plan: Shared[SyncPlan]
     worker_count: int
     ship: bool
     sharded: bool
@@ -249,7 +252,7 @@ class _Loop:
         target = self.opened.target
         tasks = 1 if self._is_one_task(epoch) else self.runner.slots
         job = EpochJob(
-            self.plan,
+            self.shared_plan,
             target.endpoint,
             self._step(epoch.hi),
             self._catching_up(),
@@ -275,19 +278,19 @@ class _Loop:
 
     def _has_become_shared(self, error: DmError) -> bool:
         """Whether a new row has met that of a source which has begun to feed the same table meanwhile."""
-        if self.plan.value is self.opened.first_plan is not self.opened.plan:
+        if self.plan is self.opened.first_plan is not self.opened.plan:
             return False  # half of it is written by a release that folds otherwise
         if not isinstance(error, DuplicateInTarget):
             return False
         self.sharing.notice()
-        news = self.plan.value is not self.sharing.plan  # it may have been noticed before, while half an epoch was left
+        news = self.plan is not self.sharing.plan  # it may have been noticed before, while half an epoch was left
         self._follow_plan()
         return news
 
     def _follow_plan(self) -> None:
         """Epochs are applied by the plan as it is now: after the first one, and when tables have become shared."""
-        if self.plan.value is not self.sharing.plan:
-            self.plan = self.runner.share(self.sharing.plan)
+        if self.plan is not self.sharing.plan:
+            self.plan, self.shared_plan = self.sharing.plan, self.runner.share(self.sharing.plan)
 
     def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
         """`between`: no epoch is being written; nor is one half written, where `edge` says so."""

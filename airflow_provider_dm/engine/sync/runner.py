@@ -57,7 +57,7 @@ class TaskBug(DmError):
 
 
 class Shared(Protocol[T_co]):
-    """A value that every task may read; shipped once."""
+    """A value that every task may read; shipped once. What is read may be a copy, also where it was shared."""
 
     @property
     def value(self) -> T_co: ...

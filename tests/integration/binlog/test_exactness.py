@@ -94,11 +94,14 @@ def test_rows_do_not_depend_on_what_metadata_the_map_carries(source: Server, fre
 def test_a_generated_primary_key_is_a_column_also_where_it_is_hidden(
     mysql_source: Server, fresh_schema: FreshSchema
 ) -> None:
-    connection = session(mysql_source)
     name = TableName(fresh_schema(mysql_source), "keyless")
+    mysql_source.sql("SET GLOBAL show_gipk_in_create_table_and_information_schema = OFF")
+    try:
+        connection = session(mysql_source)
+    finally:
+        mysql_source.sql("SET GLOBAL show_gipk_in_create_table_and_information_schema = ON")
     query(connection, "SET SESSION sql_generate_invisible_primary_key = ON")
     query(connection, f"CREATE TABLE {name.quoted()} (a INT)")
-    query(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = OFF")
 
     table = definition(connection, name)
     lo = here(connection)

@@ -238,7 +238,7 @@ def moving(shops: Shops, kind: str, seed: int) -> Iterator[None]:
                 for where_to, statement in ((to, insert), (source, delete))[:: chance.choice([1, -1])]:
                     execute(where_to, statement)
             held[number] = (to, into)
-            time.sleep(0.002)
+            time.sleep(0.02)
 
     for number, (source, table) in held.items():
         shops.write(source, f"INSERT INTO {table} VALUES ({key_of(kind, number)}, 'first')")

@@ -166,6 +166,8 @@ class Rogue:
                 return
         if "VERSION()" in sql:
             session.rows([("8.0.40",)])
+        elif "@@max_allowed_packet" in sql:
+            session.rows([("67108864", "")])
         elif "@@server_uuid" in sql:
             session.rows([("7", self.uuid)])
         elif "SHOW BINARY LOGS" in sql:

@@ -15,11 +15,12 @@ import pytest
 from airflow_provider_dm.engine.config.job import EndpointSpec
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.connection import ServerUnreachable, connect
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from testbed import Server
 from tests.crash.upstream import made_up, servers
 from tests.integration.relay.conftest import RelayKit
-from tests.integration.relay.rogue import Rogue, Session, local_infile
+from tests.integration.relay.rogue import OK, Rogue, Session, local_infile
 
 UPSTREAM = servers(Flavour.MYSQL)[0]
 FIRST = UPSTREAM.files[0]
@@ -195,7 +196,7 @@ def test_tls_was_asked_for_and_is_not_offered(kit: RelayKit) -> None:
     """Not one byte of a login goes out in clear."""
     rogue = Rogue(after_start())
     error = refusal(kit, rogue, {"use_tls": True})
-    assert error["ErrCode"] in ("DM-2001", "DM-2002", "DM-2003", "DM-2004")
+    assert error["ErrCode"] == "DM-2005"
     assert rogue.received == b""
 
 
@@ -267,6 +268,13 @@ def test_a_rotate_to_another_position_of_the_same_file(kit: RelayKit, position: 
     """Said by a made-up rotate, after which the stream goes on as if nothing were missing."""
     rogue = Rogue(after_start(rotate(FIRST_NAME.encode(), position), *EVENTS[2:6]))
     assert refusal(kit, rogue)["ErrCode"] in ("DM-4013", "DM-4023")
+
+
+@pytest.mark.parametrize("answer", [OK, b"\xff\x00\x00#HY000what?"], ids=["no rows", "an error without a number"])
+def test_what_a_session_has_to_know_is_not_answered(answer: bytes) -> None:
+    rogue = Rogue(answers={"@@max_allowed_packet": answer})
+    with rogue.listening(), pytest.raises(ServerUnreachable):
+        connect(Endpoint("rogue", "127.0.0.1", rogue.port, "relay"))
 
 
 @pytest.mark.parametrize("uuid", ["../../../tmp/evil", "/tmp/evil", "..", "", "a/b", "x" * 300, "a\nb", ".hidden"])

@@ -4,11 +4,13 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync import apply
@@ -141,7 +143,7 @@ def test_half_an_epoch_is_completed_from_a_log_that_is_smaller_than_it(
             raise Strike
         return execute(connection, statement)
 
-    monkeypatch.setattr(apply, "execute", fragile)
+    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=fragile))
     monkeypatch.setattr(apply, "BATCH_ROWS", 10)
     kit.limit = 64 * MIB
     kit.create_wide()
