@@ -1,0 +1,186 @@
+"""A driver's log in the world of frontier_world.py, cut into epochs and applied, as sync/loop.py does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, RouteRule
+from airflow_provider_dm.engine.merge.records import Records
+from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.compactor import Compactor
+from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
+from airflow_provider_dm.engine.sync.sharing import Sharing
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
+from airflow_provider_dm.engine.target.subtask import (
+    note_location,
+    read_subtask,
+)
+from airflow_provider_dm.engine.target.table_schema import (
+    TableSchema,
+    load_feeders,
+    load_table_schemas,
+)
+from tests.unit.sync.frontier_surroundings import TASK, Surroundings, key_of, place_of
+from tests.unit.sync.histories import TARGETS, Logged
+from tests.unit.sync.sqlite_target import META, Died
+
+if TYPE_CHECKING:
+    from tests.unit.sync.frontier_driver import Driver
+
+
+RULES: Final = BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema=META)
+ROUTER: Final = Router.from_config(
+    [
+        RouteRule.model_validate(
+            {
+                "schema-pattern": "shop_*",
+                "table-pattern": f"{one.name.table}_*",
+                "target-schema": "shop",
+                "target-table": one.name.table,
+            }
+        )
+        for one in TARGETS
+    ],
+    case_sensitive=True,
+)
+BUCKETS: Final = 4
+HALVES: Final = ([0, 1], [2, 3])
+"""Two tasks, each with its own buckets."""
+
+
+class Epochs:
+    """The loop of sync/loop.py, as far as it is about what is applied."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver, self.world = driver, driver.world
+        self.generation = driver.generation
+        connection = self.world.database.connection()
+        subtask = read_subtask(connection, *driver.subtask)
+        assert subtask is not None
+        assert subtask.catch_up_until is not None
+        self.catch_up_until = subtask.catch_up_until.position
+        self.schemas = load_table_schemas(connection, *driver.subtask)
+        self.skip = [schema.skip_until for schema in sorted(self.schemas, key=self._number_of)]
+        plan = make_the_plan(
+            sorted(self.schemas, key=self._number_of),
+            elsewhere={one.target for one in load_feeders(connection, META, TASK) if one.source != driver.name},
+            past=self.world.past,
+            together=self.world.quirks.together,
+        )
+        contests = driver.contests(MOST_WHILE_SYNCING)
+        self.sharing = Sharing(
+            plan,
+            contests,
+            Records(contests.fence, Surroundings(self.world, early=True), plan.adopts),
+            contests.around,  # type: ignore[arg-type]
+            several=len(self.world.drivers) > 1,
+            lawful=not self.world.quirks.together,
+        )
+
+    def _number_of(self, schema: TableSchema) -> int:
+        (number,) = [
+            place.number for place in self.driver.places() if self.driver.table(place.number).name == schema.table.name
+        ]
+        return number
+
+    def run(self) -> Iterator[None]:
+        stands = read_all_stands(self.world.database.connection(), *self.driver.subtask)
+        low, edge = (int(key.rsplit(".", 1)[1]) for key in extent(stands))
+        yield from self._look(low, between=low == edge)
+        while low < len(self.driver.log):
+            high = self._next_end(low, edge)
+            for _ in range(30):
+                try:
+                    contested = 0
+                    for work in self._works(low, high):
+                        self.world.zombies.append(work)
+                        contested += work() or 0
+                        yield
+                    break
+                except DuplicateInTarget:
+                    if not self.sharing.notice():
+                        raise
+                except Died:
+                    if self.world.rng.random() < 0.5:
+                        raise
+                    self.world.deaths += 1  # only the task died: the same epoch again
+            else:
+                raise AssertionError("an epoch never succeeds")
+            low = edge = high
+            if contested or self.sharing.rows or self.world.rng.random() < 0.2:
+                yield from self._look(low)
+        yield from self._look(low)
+        with self.world.mercy():  # it asks again and again
+            self.sharing.finish(self._wait)
+
+    def _look(self, low: int, *, between: bool = True) -> Iterator[None]:
+        self.world.transaction(
+            lambda tx: note_location(tx, *self.driver.subtask, generation=self.generation, location=place_of(low))
+        )
+        if not self.world.quirks.no_looks:
+            self.sharing.look(between=between)
+        yield
+
+    def _wait(self, seconds: float) -> bool:
+        self.world.time += seconds
+        return False
+
+    def _next_end(self, low: int, edge: int) -> int:
+        if edge > low and not self.world.quirks.ignore_edge:
+            return edge
+        high = min(len(self.driver.log), low + self.world.rng.choice([1, 3, 8, 20]))
+        return min(high, self.catch_up_until) if low < self.catch_up_until else high
+
+    def _works(self, low: int, high: int) -> list[Callable[[], int | None]]:
+        step = Step(*self.driver.subtask, self.generation, key_of(low), key_of(high))
+        plan, catch_up = self.sharing.plan, low < self.catch_up_until
+        waves = self._waves(plan, low, high, catch_up=catch_up)
+        target = Target(self.world.transaction, self.world.database.access)
+        writer = WaveWriter(plan, target, step, catch_up, recording=self.sharing.recording)
+        works: list[Callable[[], int | None]] = []
+        for half in HALVES:
+            first = {bucket: work for bucket, work in waves.first.items() if bucket in half}
+            works.append(partial(writer.release, first))
+        works += [partial(writer.advance, waves.second, half) for half in HALVES]
+        if self.world.quirks.release_after:
+            works = [works[2], works[0], works[1], works[3]]
+        return works
+
+    def _waves(self, plan: SyncPlan, low: int, high: int, *, catch_up: bool) -> Waves:
+        """Folded in two pieces, as two ranges would be; the pieces are put together as blobs are."""
+        cut = self.world.rng.randint(low, high)
+        pieces = [pack(plan, Compactor(plan).add_all(self._changes(a, b)), 1)[0] for a, b in ((low, cut), (cut, high))]
+        return make_waves(plan, unpack(plan, pieces), catch_up=catch_up, recording=self.sharing.recording)
+
+    def _changes(self, low: int, high: int) -> Iterator[Logged]:
+        for position in range(low, high):
+            change = self.driver.log[position]
+            if key_of(position + 1) > self.skip[change[0]]:
+                yield change
+
+
+def make_the_plan(
+    schemas: Sequence[TableSchema],
+    *,
+    elsewhere: Collection[TableName] = (),
+    past: bool = False,
+    together: bool = False,
+) -> SyncPlan:
+    return make_plan(
+        schemas,
+        {one.name: one for one in TARGETS},
+        rules=RULES,
+        router=ROUTER,
+        buckets=BUCKETS,
+        merged=None if together else elsewhere,
+        adopts=past,
+    )
