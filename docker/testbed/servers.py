@@ -33,6 +33,7 @@ from pymysql.constants import CLIENT
 
 from testbed import cache, hostile, keeper
 from testbed.build import Build
+from testbed.local_connection import LocalConnection
 from testbed.mariadb11_apt import mariadb11_build
 from testbed.mariadb_apt import mariadb_build
 from testbed.mysql_apt import mysql_build
@@ -132,7 +133,7 @@ class Server:
     def connect(self, **options: Any) -> "pymysql.connections.Connection[Any]":
         """A PyMySQL connection as root, in autocommit mode unless the options say otherwise."""
         defaults = {**self.client_config(), "charset": "utf8mb4", "autocommit": True, "connect_timeout": 10}
-        return pymysql.connect(**{**defaults, **options})
+        return LocalConnection(**{**defaults, **options})
 
     def sql(
         self, text: str, args: Sequence[Any] | None = None, *, database: str | None = None

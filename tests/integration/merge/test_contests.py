@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.copy.migration import load_progress
-from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted, WrittenToMeanwhile
 from airflow_provider_dm.engine.sync import sharing
@@ -100,8 +99,7 @@ def test_a_stranger_in_a_merged_table_is_told(one_pair: Shops) -> None:
     assert one_pair.rows() == [(7, "not ours")]
 
 
-def test_a_run_without_the_other_source_says_that_it_wants_it(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contests, "FINISH_SECONDS", 1.0)
+def test_a_run_without_the_other_source_says_that_it_wants_it(one_pair: Shops) -> None:
     exact(one_pair)
     one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a')")
     one_pair.sync("a")
