@@ -12,7 +12,7 @@ _INTEGRATION = "DM"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The provider's metadata, in the form of Airflow's `provider_info.schema.json`."""
+    """Return the provider's metadata, in the form of Airflow's `provider_info.schema.json`."""
     return {
         "package-name": "airflow-provider-dm",
         "name": "DM",

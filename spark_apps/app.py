@@ -52,7 +52,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the work came to. `finished` False: it was asked to stop before its goal."""
+    """The result of the work. `finished` False: it was asked to stop before its goal."""
 
     result: Json
     finished: bool = True
@@ -60,7 +60,9 @@ class Outcome:
 
 @dataclass
 class App:
-    """What an app's work gets: its job, the metadata DB, Spark, the wish to stop, and a place to report to."""
+    """The surroundings of an app's work: its job, the metadata DB, Spark, the wish to stop, and a place to report
+    to.
+    """
 
     spec: JobSpec
     store: MetaStore
@@ -75,7 +77,7 @@ class App:
     _progress: dict[str, Callable[[], Json]] = field(default_factory=dict)
 
     def runner(self) -> SparkRunner:
-        """Spark, started at the first call. Call it from the main thread first."""
+        """Start Spark at the first call, and return its runner. Call it from the main thread first."""
         session = spark_session(f"dm-{self.spec.app}-{self.spec.task.name}")
         self.listen()  # Spark has taken SIGINT
         return SparkRunner(session.sparkContext)
@@ -90,7 +92,8 @@ class App:
             signal.signal(number, lambda *_: self.ask_to_stop())
 
     def claim(self, source_id: str) -> int:
-        """Lease, then generation: from here on only this run may write the subtask. Without a lease it writes no rows.
+        """Claim the lease, then the generation: from here on only this run may write the subtask. Without a lease it
+        writes no rows.
 
         Raises LeaseHeld, RunOvertaken, Fenced, TargetWentBack, …
         """
@@ -107,14 +110,14 @@ class App:
         return lease.generation
 
     def report(self, name: str, progress: Callable[[], Json]) -> None:
-        """`progress()` is asked at every beat, from another thread, and shown under `name`."""
+        """Show what `progress()` returns under `name`: it is asked at every beat, from another thread."""
         self._progress[name] = progress
 
     def progress(self) -> Json:
         return {name: ask() for name, ask in list(self._progress.items())}
 
     def _acquire(self, source_id: str, known: int) -> Lease:
-        """Waits for the lease of a holder that has died: one that is alive renews it meanwhile.
+        """Acquire the lease; wait for that of a holder that has died: one that is alive renews it meanwhile.
 
         Raises LeaseHeld, RunOvertaken.
         """
@@ -136,7 +139,7 @@ class App:
 
 
 def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> int:
-    """Run `work` for the JobSpec named in argv; the exit code."""
+    """Run `work` for the JobSpec named in argv; returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -244,7 +247,9 @@ def _watch_forever(launcher_pid: int, born: str | None) -> None:
 
 
 def _start_of(pid: int) -> str | None:
-    """When the process was started, in the kernel's ticks: a pid alone may have been given to another. None: gone."""
+    """Return when the process was started, in the kernel's ticks: a pid alone may have been given to another. None:
+    gone.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:

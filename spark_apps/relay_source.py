@@ -72,7 +72,7 @@ class TableUndefined(DmError):
 
 @dataclass(frozen=True)
 class Options:
-    """What a read asks for."""
+    """The options of a read."""
 
     path: Path
     source: Path | None
@@ -87,7 +87,7 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
-        """Raises OptionRefused. Names are compared without case, as Spark does."""
+        """Read the options. Raises OptionRefused. Names are compared without case, as Spark does."""
         options = {name.lower(): value for name, value in given.items()}
         unknown = sorted(options.keys() - KNOWN)
         if unknown:
@@ -110,7 +110,7 @@ class Options:
         )
 
     def wants(self, name: TableName) -> bool:
-        """Whether rows of this table are asked for, defined or not."""
+        """Tell whether rows of this table are asked for, defined or not."""
         if self.table is not None:
             return name == self.table
         if self.schema is not None:
@@ -119,7 +119,7 @@ class Options:
 
 
 def _table_name(text: str, schema: str | None) -> TableName:
-    """`SCHEMA.TABLE`, or with a schema the table's own name, dots and all."""
+    """Return the table that `SCHEMA.TABLE` names, or with a schema the table's own name, dots and all."""
     if schema is not None:
         return TableName(schema, text)
     schema, dot, table = text.partition(".")
@@ -129,7 +129,7 @@ def _table_name(text: str, schema: str | None) -> TableName:
 
 
 def _choice(options: Mapping[str, str], name: str, usual: str, other: str) -> bool:
-    """Whether it is the other."""
+    """Tell whether the option is `other`. Raises OptionRefused for a value that is neither `usual` nor `other`."""
     value = options.get(name, usual).lower()
     if value not in (usual, other):
         raise OptionRefused(name, f"is {value!r}, and should be {usual} or {other}")
@@ -151,7 +151,7 @@ class RelaySource(DataSource):
 
     @cached_property
     def asked(self) -> Options:
-        """Raises OptionRefused."""
+        """The options of this read. Raises OptionRefused."""
         return Options.of(self.options)
 
     @cached_property
@@ -164,7 +164,7 @@ class RelaySource(DataSource):
         return tuple(found)
 
     def schema(self) -> StructType:
-        """Raises UnsupportedColumnType, with the option `table`."""
+        """Return the schema of the rows. Raises UnsupportedColumnType, with the option `table`."""
         return from_arrow_schema(schema_of(_shape(self.asked, self.tables)))
 
     def reader(self, schema: StructType) -> RelaySourceReader:
@@ -172,14 +172,16 @@ class RelaySource(DataSource):
 
 
 def _shape(asked: Options, tables: tuple[Table, ...]) -> Shape:
-    """What `before` and `after` are."""
+    """Return what `before` and `after` are."""
     if asked.table is not None:
         return OneTable(tables[0], text_as_bytes=asked.text_as_bytes)
     return AnyTable(tables, text_as_bytes=asked.text_as_bytes)
 
 
 def _definitions(asked: Options) -> tuple[Table, ...]:
-    """Raises DefinitionsUnreadable, or what configuration, login and catalogue raise."""
+    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what configuration, login and catalogue
+    raise.
+    """
     if asked.definitions is not None:
         return read_definitions(asked.definitions)
     assert asked.source is not None
@@ -198,20 +200,22 @@ class PiecePartition(InputPartition):
 
 
 class RelaySourceReader(DataSourceReader):
-    """Plans on the driver, reads on executors."""
+    """The reader of a relay log: it plans on the driver, and reads on executors."""
 
     def __init__(self, asked: Options, tables: tuple[Table, ...]) -> None:
         self.asked = asked
         self.tables = tables
 
     def partitions(self) -> list[InputPartition]:
-        """Raises what `audit_pieces` raises."""
+        """Return one partition for each piece of the log. Raises what `audit_pieces` raises."""
         asked = self.asked
         pieces = audit_pieces(asked.path, start=asked.start, end=asked.end, piece_bytes=asked.piece_bytes)
         return [PiecePartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Raises what decoding raises, TableUndefined and UndecodableText: each names its place."""
+        """Yield the rows of a piece. Raises what decoding raises, TableUndefined and UndecodableText: each names its
+        place.
+        """
         if not isinstance(partition, PiecePartition):  # Spark's own, for a log without a change
             return
         piece = partition.piece

@@ -61,7 +61,7 @@ class TasksCrashed(DmError):
 
 
 def spark_session(app_name: str) -> SparkSession:
-    """The session of this process, with DEFAULTS for what spark-submit did not set."""
+    """Return the session of this process, with DEFAULTS for what spark-submit did not set."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()  # started by spark-submit: SparkConf then knows what that was given
     conf = SparkConf().setIfMissing("spark.app.name", app_name)
@@ -93,7 +93,7 @@ class SparkRunner:
         return self.context.broadcast(value)
 
     def lane(self, name: str) -> None:
-        """Jobs of the calling thread share the cluster fairly with those of other lanes."""
+        """Let jobs of the calling thread share the cluster fairly with those of other lanes."""
         self.context.setLocalProperty("spark.scheduler.pool", name)
 
     def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
@@ -150,7 +150,7 @@ _modules = 0
 
 @dataclass(frozen=True)
 class _Each:
-    """A partition of items to a partition of outcomes."""
+    """The function from a partition of items to a partition of outcomes."""
 
     task: Callable[[Any], Any]
 
@@ -162,7 +162,9 @@ class _Each:
 
 @dataclass(frozen=True)
 class _Produce:
-    """A partition of numbered items to (group, blob). A failure goes to every group: none may act on a part."""
+    """The function from a partition of numbered items to (group, blob). A failure goes to every group: none may act on
+    a part.
+    """
 
     produce: Callable[[Any], Sequence[bytes]]
     groups: int
@@ -179,7 +181,7 @@ class _Produce:
 
 @dataclass(frozen=True)
 class _Consume:
-    """A group's blobs to one outcome."""
+    """The function from a group's blobs to one outcome."""
 
     consume: Callable[[int, Sequence[bytes]], Any]
     items: int

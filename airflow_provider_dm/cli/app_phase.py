@@ -104,7 +104,7 @@ def _attempt(shop: Workshop, app: App, until: str) -> dict[str, Any]:
 
 
 def _watch(shop: Workshop, running: SparkApp) -> None:
-    """Until the app has ended by itself or because it was asked to. Raises what a relay died of."""
+    """Wait until the app has ended by itself or because it was asked to. Raises what a relay died of."""
     spec = running.job.spec
     asked_at: float | None = None
     ask_again_at = 0.0

@@ -20,7 +20,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def check_task(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Prints every check; exit code 5 when one failed."""
+    """Print every check; exit code 5 when one failed."""
     report = _checked(read_inputs(arguments.task, arguments.sources or [], arguments.password_env))
     try:
         report.require_passed()
@@ -40,13 +40,15 @@ def require_precheck(inputs: Inputs, output: Output) -> None:
 
 
 def show(results: tuple[CheckResult, ...], output: Output) -> None:
-    """Each with its remedy, a line each."""
+    """Print each with its remedy, a line each."""
     for result in results:
         output.say(str(result))
 
 
 def to_json(report: PrecheckReport) -> dict[str, Any]:
-    """As DM's check-task has it: `results`, each with id, name, state and what to do, and a `summary`."""
+    """Return the report in the form of DM's check-task: `results`, each with id, name, state and what to do, and a
+    `summary`.
+    """
     results = [
         {
             "id": number,

@@ -86,7 +86,7 @@ class Inputs:
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
-    """The files of the sources, and where passwords are that no file holds."""
+    """Add the arguments for the files of the sources, and for where passwords are that no file holds."""
     files = "one for each source of the task"
     parser.add_argument("--source", "-s", metavar="SOURCE.yaml", type=Path, action="append", dest="sources", help=files)
     where = "the password of source NAME (or `target`) is in this environment variable; may be repeated"
@@ -99,7 +99,7 @@ def read_inputs(
     password_variables: Sequence[str] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> Inputs:
-    """Everything that a task needs, in the order of its mysql-instances.
+    """Read everything that a task needs, in the order of its mysql-instances.
 
     Raises ConfigError, NotSupportedYet, SourceFilesDiffer, LoginMissing, PasswordVariableUnset, PasswordUnreadable.
     """
@@ -122,14 +122,14 @@ def read_inputs(
 
 
 def source_endpoint(source: SourceConfig, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:
-    """How to log in to a source. Raises LoginMissing, PasswordUnreadable."""
+    """Return how to log in to a source. Raises LoginMissing, PasswordUnreadable."""
     if source.from_ is None:
         raise LoginMissing(f"source {source.source_id}", "from")
     return _endpoint(source.from_, source.source_id, named, environ)
 
 
 def named_variables(arguments: Sequence[str], environ: Mapping[str, str]) -> dict[str, Secret]:
-    """`NAME=VARIABLE` arguments as NAME -> password. Raises PasswordVariableUnset."""
+    """Return `NAME=VARIABLE` arguments as NAME -> password. Raises PasswordVariableUnset."""
     named = {}
     for argument in arguments:
         name, equals, variable = argument.partition("=")
@@ -142,7 +142,8 @@ def named_variables(arguments: Sequence[str], environ: Mapping[str, str]) -> dic
 
 
 def default_variable(name: str) -> str:
-    """
+    """Return the environment variable that holds the password of this name by default.
+
     >>> default_variable("mysql-replica-01")
     'DM_PASSWORD_MYSQL_REPLICA_01'
     """
@@ -175,7 +176,7 @@ def _in_order(task: TaskConfig, found: Sequence[SourceConfig]) -> tuple[SourceCo
 
 
 def _warn_of_open_password(file: Path, database: DatabaseConfig | None) -> None:
-    """A password in a file that others can read is worth a word."""
+    """Warn of a password in a file that others can read."""
     if database is None or database.password is None or not database.password.get_secret_value():
         return
     if stat.S_IMODE(file.stat().st_mode) & 0o077:

@@ -27,7 +27,7 @@ class Interrupted(DmError):
 
 
 class Interrupts:
-    """How often an end was asked for."""
+    """A count of how often an end was asked for."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -44,7 +44,7 @@ class Interrupts:
         return self._count > 1
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, but not through an interrupt. Whether one was requested."""
+        """Sleep, but not through an interrupt. Returns whether one was requested."""
         return self._happened.wait(seconds)
 
 

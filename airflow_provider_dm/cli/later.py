@@ -36,11 +36,11 @@ LATER: Final[Mapping[str, str]] = {
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Known to the parser; `main` lets any arguments pass to `refuse`."""
+    """Make the verbs known to the parser; `main` lets any arguments pass to `refuse`."""
     for name in LATER:
         verbs.add(name, refuse)
 
 
 def refuse(arguments: argparse.Namespace, _output: Output) -> NoReturn:
-    """Raises NotSupportedYet."""
+    """Raise NotSupportedYet for the verb."""
     raise NotSupportedYet(f"dmctl {arguments.verb}", "command line", LATER[arguments.verb])

@@ -25,7 +25,7 @@ EPILOG = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The console script. Returns the exit code; see output.py for what each one means."""
+    """Run the console script. Returns the exit code; see output.py for what each one means."""
     words = sys.argv[1:] if argv is None else argv
     top = parser(words)
     arguments, unknown = top.parse_known_args(words)

@@ -20,7 +20,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def migrate_schema(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Safe to repeat."""
+    """Migrate the metadata DB to the schema of this release. Safe to repeat."""
     url, own = meta_url.meta_url(arguments)
     if own:
         meta_url.make_own(arguments)
@@ -30,7 +30,7 @@ def migrate_schema(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def check_schema(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Raises MetaSchemaOutdated."""
+    """Check that the metadata DB is up to date. Raises MetaSchemaOutdated."""
     url, _ = meta_url.meta_url(arguments)
     with MetaStore.open(url):
         output.answer({}, "the metadata DB is up to date")

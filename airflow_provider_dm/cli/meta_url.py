@@ -17,7 +17,7 @@ OWN_FILE: Final = "meta.db"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--meta-url and --work-dir."""
+    """Add --meta-url and --work-dir."""
     parser.add_argument(
         "--meta-url",
         metavar="URL",
@@ -33,18 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def root_of(arguments: argparse.Namespace) -> Path:
-    """The work directory that the command line means."""
+    """Return the work directory that the command line means."""
     return work_root(arguments.work_dir)
 
 
 def meta_url(arguments: argparse.Namespace) -> tuple[Secret, bool]:
-    """The URL, and whether the database is dmctl's own."""
+    """Return the URL, and whether the database is dmctl's own."""
     given = arguments.meta_url or os.environ.get(VARIABLE)
     return (Secret(given), False) if given else (Secret(f"sqlite:///{root_of(arguments) / OWN_FILE}"), True)
 
 
 def open_store(arguments: argparse.Namespace) -> tuple[MetaStore, Secret]:
-    """The store, dmctl's own one made and migrated first. Raises MetaSchemaOutdated for a named one that is old."""
+    """Open the store, dmctl's own one made and migrated first. Raises MetaSchemaOutdated for a named one that is
+    old.
+    """
     url, own = meta_url(arguments)
     if own:
         make_own(arguments)
@@ -53,7 +55,7 @@ def open_store(arguments: argparse.Namespace) -> tuple[MetaStore, Secret]:
 
 
 def make_own(arguments: argparse.Namespace) -> None:
-    """dmctl's own database file, empty and private, unless it is there."""
+    """Create dmctl's own database file, empty and private, unless it is there."""
     path = root_of(arguments) / OWN_FILE
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)

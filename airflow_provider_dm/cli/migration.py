@@ -73,7 +73,9 @@ class Phase(Enum):
 
 
 def phases(mode: TaskMode, *, until: str, verify: bool, loaded: bool) -> tuple[Phase, ...]:
-    """What is left to do behind the precheck. `loaded`: the target holds the full migration of every source already."""
+    """Return what is left to do behind the precheck. `loaded`: the target holds the full migration of every source
+    already.
+    """
     full = (Phase.FULL_MIGRATION,) if mode is not TaskMode.INCREMENTAL and not loaded else ()
     sync = (Phase.INCREMENTAL_SYNC,) if mode is not TaskMode.FULL else ()
     compare = (Phase.VERIFY,) if verify and (until == UNTIL_CAUGHT_UP or mode is TaskMode.FULL) else ()
@@ -85,19 +87,19 @@ def phases(mode: TaskMode, *, until: str, verify: bool, loaded: bool) -> tuple[P
 
 @dataclass(frozen=True)
 class Equal:
-    """Every row of every table."""
+    """The verdict that every row of every table is equal."""
 
 
 @dataclass(frozen=True)
 class Unfair:
-    """Not equal, but these sources (name -> "from A to B") were written to in the meantime."""
+    """The verdict "not equal", where these sources (name -> "from A to B") were written to in the meantime."""
 
     moved: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Different:
-    """Not equal, at rest."""
+    """The verdict "not equal", at rest."""
 
     tables: tuple[str, ...]
 
@@ -106,7 +108,7 @@ Verdict = Equal | Unfair | Different
 
 
 def judge(result: Mapping[str, Any], *, synced: Mapping[str, Location], now: Mapping[str, Location]) -> Verdict:
-    """What a comparison means. `synced`: what the target held before it; `now`: where the sources are after it."""
+    """Return what a comparison means. `synced`: what the target held before; `now`: where the sources are after it."""
     if result.get("verified"):
         return Equal()
     moved = {
@@ -119,7 +121,7 @@ def judge(result: Mapping[str, Any], *, synced: Mapping[str, Location], now: Map
 
 
 def differing_tables(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """The first few tables that a comparison found unequal, as text."""
+    """Return the first few tables that a comparison found unequal, as text."""
     names = [
         f"{table['target']} ({table['source_rows']} rows in the sources, {table['target_rows']} in the target)"
         for table in result.get("tables", ())
@@ -134,7 +136,7 @@ def differing_tables(result: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass
 class Summary:
-    """What a run has done so far."""
+    """The work that a run has done so far."""
 
     rows: int = 0
     changes_applied: int = 0
@@ -155,7 +157,7 @@ class Summary:
 
 
 def migrate(shop: Workshop, summary: Summary, *, until: str, verify: bool) -> None:
-    """All phases behind the precheck, `summary` filled along the way.
+    """Run all phases behind the precheck, `summary` filled along the way.
 
     Raises RowsDiffer, SourcesNotQuiet, and all that `run_app` raises.
     """
@@ -202,7 +204,7 @@ def _verify(shop: Workshop, summary: Summary, until: str) -> None:
 
 
 def _compare(shop: Workshop, summary: Summary, until: str) -> Mapping[str, Any]:
-    """The result of a comparison, whatever it is: the app calls a difference an error, here it has to be judged."""
+    """Return a comparison's result, whatever it is: the app calls a difference an error, here it has to be judged."""
     try:
         return _run(shop, summary, Phase.VERIFY, until)
     except SparkAppFailed as failed:
@@ -248,7 +250,7 @@ def _run(shop: Workshop, summary: Summary, phase: Phase, until: str) -> dict[str
 
 
 def _ends_of(shop: Workshop) -> dict[str, Location]:
-    """Where each source's binlog ends now."""
+    """Return where each source's binlog ends now."""
     return {upstream.source_id: _end_of(upstream.endpoint) for upstream in shop.upstreams}
 
 
@@ -264,12 +266,12 @@ def _subtasks(target: Endpoint, task: TaskConfig) -> list[Subtask]:
 
 
 def _loaded(task: TaskConfig, subtasks: Sequence[Subtask]) -> bool:
-    """Whether the full migration of every source is complete."""
+    """Tell whether the full migration of every source is complete."""
     return {subtask.source for subtask in subtasks if subtask.unit == UNIT_SYNC} == set(task.source_ids)
 
 
 def _location(value: object) -> Location | None:
-    """A location as an app's result has it: an object or FILE:POSITION."""
+    """Return a location as an app's result has it: an object or FILE:POSITION."""
     if isinstance(value, dict):
         return Location.from_json(value)
     return Location.parse(value) if isinstance(value, str) and value else None

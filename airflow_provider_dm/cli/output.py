@@ -34,7 +34,7 @@ LINE_EVERY_SECONDS: Final = 5.0
 
 
 class Exit(IntEnum):
-    """See the module."""
+    """The exit codes; see the module."""
 
     DONE = 0
     FAILED = 1
@@ -46,7 +46,7 @@ class Exit(IntEnum):
 
 
 class Output:
-    """Where a command prints. `as_json`: the answer is for a program."""
+    """The place where a command prints. `as_json`: the answer is for a program."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -55,11 +55,11 @@ class Output:
         self._line_at = 0.0
 
     def say(self, text: str) -> None:
-        """A line for people, on stderr."""
+        """Print a line for people, on stderr."""
         self._people.print(text, markup=False)
 
     def progress(self, phase: str, progress: Mapping[str, Any]) -> None:
-        """Where a phase stands: one line that changes on a terminal, a line now and then elsewhere."""
+        """Show where a phase stands: one line that changes on a terminal, a line now and then elsewhere."""
         text = f"{phase}: {_short(progress)}"
         if self._people.is_terminal:
             if self._status is None:
@@ -71,25 +71,27 @@ class Output:
             self.say(f"  {text}")
 
     def settle(self) -> None:
-        """The phase is over: nothing changes on the terminal any more."""
+        """End the progress of a phase that is over: nothing changes on the terminal any more."""
         if self._status is not None:
             self._status.stop()
             self._status = None
 
     def answer(self, body: Mapping[str, Any], text: str) -> None:
-        """The one answer of a command that succeeded: `body` for a program, `text` for people."""
+        """Print the one answer of a command that succeeded: `body` for a program, `text` for people."""
         if self.as_json:
             print(json.dumps({"result": True, "msg": "", **body}, default=str), flush=True)
         else:
             print(text, flush=True)
 
     def document(self, body: Mapping[str, Any]) -> Exit:
-        """An answer with its own `result`, whose keys and their order are DM's; how the command ends after it."""
+        """Print an answer with its own `result`, whose keys and their order are DM's; returns how the command ends
+        after it.
+        """
         print(json.dumps(body, indent=None if self.as_json else 4, default=str), flush=True)
         return Exit.DONE if body["result"] else Exit.FAILED
 
     def failure(self, error: DmError, body: Mapping[str, Any] | None = None) -> None:
-        """A typed error: as DM's error object, or as one paragraph."""
+        """Print a typed error: as DM's error object, or as one paragraph."""
         described = reported_error(error)
         line = f"[{described['ErrCode']} {described['ErrScope']}] {described['Message']}"
         if self.as_json:
@@ -100,23 +102,25 @@ class Output:
 
 
 def reported_error(error: DmError) -> dict[str, Any]:
-    """As `describe`; an error that an app or a relay reported is shown as itself, not as our report of it."""
+    """Return the error as `describe` does; one that an app or a relay reported is shown as itself, not as our report of
+    it.
+    """
     reported = reported_by(error)
     return reported if reported is not None and "ErrCode" in reported else describe(error)
 
 
 def exit_code_of(error: DmError) -> Exit:
-    """How the process ends after this error."""
+    """Return how the process ends after this error."""
     return Exit.TAKEN_OVER if error.reaction is Reaction.FENCED else Exit.FAILED
 
 
 def dm_answer(body: Mapping[str, Any]) -> str:
-    """An answer whose text form is the JSON itself, indented as dmctl of DM prints it."""
+    """Return an answer whose text form is the JSON itself, indented as dmctl of DM prints it."""
     return json.dumps({"result": True, "msg": "", **body}, indent=4, default=str)
 
 
 def log_to_stderr(*, verbose: bool) -> None:
-    """Warnings of the engine (all of its log with --verbose) go where people read."""
+    """Send warnings of the engine (all of its log with --verbose) to where people read."""
     import logging
 
     logging.basicConfig(
@@ -128,7 +132,7 @@ def log_to_stderr(*, verbose: bool) -> None:
 
 
 def _short(progress: Mapping[str, Any], prefix: str = "") -> str:
-    """The numbers and words of nested progress, in one line."""
+    """Return the numbers and words of nested progress, in one line."""
     parts = []
     for key, value in progress.items():
         match value:

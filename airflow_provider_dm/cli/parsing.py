@@ -13,32 +13,34 @@ Command = Callable[[argparse.Namespace, Output], Exit]
 
 
 class Subparsers(Protocol):
-    """What `ArgumentParser.add_subparsers` returns, as far as it is used here."""
+    """The object that `ArgumentParser.add_subparsers` returns, as far as it is used here."""
 
     def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser: ...
 
 
 @dataclass(frozen=True)
 class Verbs:
-    """Where verbs are added; `shared` holds the options that all of them have, `described` what is said of each."""
+    """The place where verbs are added; `shared` holds the options that all of them have, `described` what is said of
+    each.
+    """
 
     subparsers: Subparsers
     shared: argparse.ArgumentParser
     described: Mapping[str, str]
 
     def add(self, name: str, command: Command, description: str = "") -> argparse.ArgumentParser:
-        """A new verb; the caller adds its arguments."""
+        """Add a verb; the caller adds its arguments."""
         said = description or self.described[name]
         parser = self.subparsers.add_parser(name, parents=[self.shared], help=said, description=said)
         parser.set_defaults(command=command)
         return parser
 
     def below(self, name: str, metavar: str) -> Verbs:
-        """A verb that has verbs of its own."""
+        """Add a verb that has verbs of its own."""
         said = self.described[name]
         parser = self.subparsers.add_parser(name, help=said, description=said)
         return Verbs(parser.add_subparsers(dest="action", required=True, metavar=metavar), self.shared, {})
 
     def name_only(self, name: str) -> None:
-        """A verb that is not the one asked for: the help lists it."""
+        """Add a verb that is not the one asked for: the help lists it."""
         self.subparsers.add_parser(name, help=self.described[name])

@@ -54,7 +54,9 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """DM's document; its `msg` says what was kept and for whom. Raises PurgeUnclear, OtherSource."""
+    """Purge the relay logs and print DM's document; its `msg` says what was kept and for whom. Raises PurgeUnclear,
+    OtherSource.
+    """
     wish = wish_of(arguments)
     store, _ = meta_url.open_store(arguments)
     with store:
@@ -66,7 +68,7 @@ def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def wish_of(arguments: argparse.Namespace) -> Wish:
-    """Raises PurgeUnclear."""
+    """Return what the arguments ask to purge. Raises PurgeUnclear."""
     if arguments.filename is not None:
         if len(arguments.sources) != 1:
             raise PurgeUnclear("for --filename, only one source can be given at a time")
@@ -77,7 +79,7 @@ def wish_of(arguments: argparse.Namespace) -> Wish:
 
 
 def local_time(text: str) -> datetime:
-    """`YYYY-MM-DD hh:mm:ss`, local unless it names its offset."""
+    """Parse `YYYY-MM-DD hh:mm:ss`, local unless it names its offset."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError as error:
@@ -113,7 +115,7 @@ def _why_kept(plan: PurgePlan, returned: Sequence[HeldFile]) -> str:
 
 
 def listed(files: Sequence[HeldFile]) -> str:
-    """For people: how many, how much, which."""
+    """Return for people: how many, how much, which."""
     if not files:
         return "nothing"
     return f"{len(files)} files ({sum(file.size for file in files):,} bytes), {files[0]} to {files[-1]}"

@@ -37,7 +37,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def query_status(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Prints JSON with and without --json, as DM does."""
+    """Print JSON with and without --json, as DM does."""
     store, _ = meta_url.open_store(arguments)
     with store:
         if arguments.task or arguments.sources:
@@ -85,7 +85,7 @@ def _last_run(store: MetaStore, task: str) -> Run | None:
 
 
 def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus], last_run: Run | None) -> str:
-    """One word, or DM's sentence about what is wrong."""
+    """Return one word, or DM's sentence about what is wrong."""
     known = list(subtasks)
     stages = {subtask_stage(one, last_run) for one in known}
     if Stage.PAUSED in stages and last_run is not None and last_run.error:
@@ -101,7 +101,7 @@ def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus]
 
 
 def source_status(source: str, relay: RelayStatus | None, subtasks: Sequence[tuple[SubtaskStatus, Run | None]]) -> Json:
-    """One element of `sources`."""
+    """Return one element of `sources`."""
     return {
         "result": True,
         "msg": "" if subtasks else "no sub task started",
@@ -116,7 +116,7 @@ def source_status(source: str, relay: RelayStatus | None, subtasks: Sequence[tup
 
 
 def relay_json(relay: RelayStatus) -> Json:
-    """DM's relayStatus."""
+    """Return DM's relayStatus."""
     return {
         "masterBinlog": binlog(relay.master),
         "masterBinlogGtid": relay.master.gtid_set if relay.master else "",
@@ -130,7 +130,7 @@ def relay_json(relay: RelayStatus) -> Json:
 
 
 def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> Json:
-    """DM's subTaskStatus, as far as it is known."""
+    """Return DM's subTaskStatus, as far as it is known."""
     stage = subtask_stage(subtask, run)
     status: Json = {
         "name": subtask.task,
@@ -170,26 +170,28 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
 
 
 def _progress(subtask: SubtaskStatus, run: Run | None) -> Json:
-    """What the run shows of this source."""
+    """Return what the run shows of this source."""
     of_source = run.progress.get(subtask.source) if run is not None else None
     return of_source if isinstance(of_source, dict) else {}
 
 
 def relay_stage(relay: RelayStatus) -> Stage:
-    """What it says, unless it has stopped saying anything. A relay that an error has ended stays Paused, as in DM."""
+    """Return the stage that the relay reports, unless it has stopped reporting. A relay that an error has ended stays
+    Paused, as in DM.
+    """
     silent = (relay.heartbeat_age_seconds or 0.0) > SILENT_SECONDS
     ended_by_error = relay.stage is Stage.PAUSED and relay.error is not None
     return Stage.STOPPED if silent and relay.stage is not Stage.FINISHED and not ended_by_error else relay.stage
 
 
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
-    """What it says, unless the run that would say more is silent."""
+    """Return the stage that the subtask reports, unless the run that would report more is silent."""
     silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
     return Stage.STOPPED if subtask.stage is Stage.RUNNING and silent else subtask.stage
 
 
 def binlog(location: Location | None) -> str:
-    """As DM writes a position.
+    """Return a position as DM writes it.
 
     >>> binlog(Location("mysql-bin.000005", 916))
     '(mysql-bin.000005, 916)'
@@ -202,7 +204,7 @@ def _result(error: Json | None) -> Json | None:
 
 
 def dm_error(error: Json) -> Json:
-    """An error (as `errors.describe` makes it) with DM's keys.
+    """Return an error (as `errors.describe` makes it) with DM's keys.
 
     >>> list(dm_error({"ErrCode": "DM-4003"}))
     ['ErrCode', 'ErrClass', 'ErrScope', 'ErrLevel', 'Message', 'RawCause', 'Workaround']

@@ -70,7 +70,9 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
 
 
 def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Raises SourceNotNamed, and what a relay in the foreground ends with."""
+    """Run a relay in the foreground where a file is given, else only record the wish that one runs. Raises
+    SourceNotNamed, and what a relay in the foreground ends with.
+    """
     if arguments.source_file is not None:
         return _run_here(arguments, output)
     if not arguments.source:
@@ -85,7 +87,7 @@ def start_relay(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Until Ctrl-C, SIGTERM, `stop-relay`, or a typed error of the relay (raised)."""
+    """Run a relay until Ctrl-C, SIGTERM, `stop-relay`, or a typed error of the relay (raised)."""
     config = load_source(arguments.source_file)
     config.require_supported()
     if arguments.source and arguments.source != config.source_id:
@@ -109,7 +111,8 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
-    """Whether `stop-relay` was said. A relay that runs reads that by itself; one that stands by for another does not.
+    """Tell whether `stop-relay` was said. A relay that runs reads that by itself; one that stands by for another does
+    not.
 
     A metadata DB that does not answer for a moment says nothing.
     """
@@ -123,7 +126,9 @@ def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
 
 
 def stop_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """The relay sees it within its next look at the metadata DB; one that does not run has nothing left to do."""
+    """Ask relays to stop. Each sees it within its next look at the metadata DB; one that does not run has nothing left
+    to do.
+    """
     store, _ = meta_url.open_store(arguments)
     with store:
         idle = [source for source in arguments.sources if not is_alive(store.relay_status(source))]

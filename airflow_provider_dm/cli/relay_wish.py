@@ -19,14 +19,14 @@ _LOOK_SECONDS: Final = 0.25
 
 
 def is_alive(status: RelayStatus | None) -> bool:
-    """Whether a relay process is there to hear a wish. On this machine the process itself is looked for."""
+    """Tell whether a relay process is there to hear a wish. On this machine the process itself is looked for."""
     if status is None or not relay_watch.is_alive(status, FRESH_SECONDS):
         return False
     return status.host != socket.gethostname() or status.pid is None or process_exists(status.pid)
 
 
 def wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStatus | None:
-    """The relay's status once it is in that stage, is gone, or the time is over."""
+    """Return the relay's status once it is in that stage, is gone, or the time is over."""
     deadline = time.monotonic() + OBEY_SECONDS
     while True:
         status = store.relay_status(source)
@@ -36,7 +36,7 @@ def wait_until_obeyed(store: MetaStore, source: str, stage: Stage) -> RelayStatu
 
 
 def answer_of(status: RelayStatus | None, stage: Stage, *, source: str) -> str:
-    """What there is to say about a wish: nothing when it has come true."""
+    """Return what there is to say about a wish: nothing when it has come true."""
     if status is None or not is_alive(status):
         return f"no relay of {source} is running{_error_of(status)}"
     if status.stage is not stage:
@@ -45,7 +45,7 @@ def answer_of(status: RelayStatus | None, stage: Stage, *, source: str) -> str:
 
 
 def worker(status: RelayStatus | None) -> str:
-    """DM's worker: the host of the relay."""
+    """Return DM's worker: the host of the relay."""
     return status.host if status else ""
 
 

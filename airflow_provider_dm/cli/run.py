@@ -70,7 +70,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Raises DmError for everything that stops before the first phase."""
+    """Run all phases of a task. Raises DmError for everything that stops before the first phase."""
     inputs = read_inputs(arguments.task, arguments.sources or [], arguments.password_env)
     if len(inputs.sources) > 1 and arguments.until not in (UNTIL_CAUGHT_UP, UNTIL_FOREVER):
         raise UntilAmbiguous(arguments.until, len(inputs.sources))
@@ -120,7 +120,7 @@ def _run(
 
 
 def readable(summary: Summary, inputs: Inputs) -> str:
-    """The summary for people."""
+    """Return the summary for people."""
     verdict = {True: "verified: every row is equal", False: "NOT equal", None: "not verified"}[summary.verified]
     sources = [f"  {source} is synced to {location}" for source, location in summary.locations.items()]
     times = ", ".join(f"{phase} {spent:.1f} s" for phase, spent in summary.seconds.items())

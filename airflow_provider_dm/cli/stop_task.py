@@ -26,7 +26,9 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def stop_task(arguments: argparse.Namespace, output: Output) -> Exit:
-    """DM's document. A task that still runs, or that nobody knows, is left alone: `result` is false."""
+    """Forget a task and print DM's document. One that still runs, or that nobody knows, is left alone: `result` is
+    false.
+    """
     store, _ = meta_url.open_store(arguments)
     with store:
         known = store.list_subtasks(task=arguments.task)
@@ -43,7 +45,7 @@ def stop_task(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def refused(task: str, subtasks: Sequence[SubtaskStatus], last_run: Run | None) -> str:
-    """Why it is left alone; empty when it may be forgotten."""
+    """Return why it is left alone; empty when it may be forgotten."""
     if not subtasks:
         return f"no task {task} is known on these sources"
     if last_run is not None and last_run.stage is Stage.RUNNING and last_run.heartbeat_age_seconds <= SILENT_SECONDS:

@@ -13,7 +13,9 @@ from airflow_provider_dm.cli.later import LATER
 
 
 class Verb(NamedTuple):
-    """`room`: the module of this package whose `add_verbs` adds it, with all others of that module."""
+    """A verb of the command line. `room`: the module of this package whose `add_verbs` adds it, with all others of that
+    module.
+    """
 
     room: str
     help: str

@@ -27,7 +27,7 @@ UNFORESEEN: Final = "Look at the log of this run; if it comes again, please repo
 
 
 class Scope(Enum):
-    """Which side has to be looked at."""
+    """The side that has to be looked at."""
 
     UPSTREAM = "upstream"
     DOWNSTREAM = "downstream"
@@ -35,7 +35,7 @@ class Scope(Enum):
 
 
 class Reaction(Enum):
-    """What the machine may do by itself."""
+    """The reaction that the machine may show by itself."""
 
     RETRY = "retry"  # transient: the same work may succeed in a moment
     STOP = "stop"  # a person has to decide; retrying would repeat it
@@ -58,7 +58,7 @@ class DmError(Exception):
     hint: ClassVar[str] = ""
 
     def details(self) -> dict[str, Any]:
-        """Field name -> value, for JSON output and the metadata DB."""
+        """Return field name -> value, for JSON output and the metadata DB."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def happened(self) -> str:
@@ -84,7 +84,7 @@ class DmError(Exception):
 
 
 def _said(value: Any) -> Any:
-    """A field as the message has it: whoever reads the message from the end of a log must find its beginning there."""
+    """Return a field as the message has it, cut short: who reads the end of a log must find the message's beginning."""
     if isinstance(value, tuple):
         value = ", ".join(map(str, value))
     if not isinstance(value, str) or len(value) <= LONGEST_FIELD:
@@ -120,7 +120,7 @@ class InvariantBroken(DmError):
 
 
 def reaction_of(error: DmError) -> Reaction:
-    """As the error says; one that only passes on what a child process said (`reported`), as that error says."""
+    """Return the error's reaction; of one that only passes on what a child process said (`reported`), that error's."""
     reported = reported_by(error)
     if reported is None or "Reaction" not in reported:
         return error.reaction
@@ -134,10 +134,10 @@ def reported_by(error: DmError) -> dict[str, Any] | None:
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """An error as DM's query-status shows one: ErrCode, ErrScope, Message, Workaround; foreign errors get code DM-0000.
+    """Return an error as DM's query-status shows one: ErrCode, ErrScope, Message, Workaround.
 
-    `Reaction` is ours: whoever launched the process decides by it whether to start it again. What nobody foresaw may be
-    tried again, as Airflow does with any exception.
+    Foreign errors get code DM-0000. `Reaction` is ours: whoever launched the process decides by it whether to start it
+    again. What nobody foresaw may be tried again, as Airflow does with any exception.
     """
     if isinstance(error, DmError):
         return {

@@ -15,7 +15,7 @@ DEFAULT_META_SCHEMA: Final = "dm_meta"
 
 
 class CheckpointHook(BaseHook):
-    """Read a subtask's checkpoint. Nothing is written: a checkpoint moves only with the rows before it.
+    """A hook that reads a subtask's checkpoint. Nothing is written: a checkpoint moves only with the rows before it.
 
     :param target_conn_id: connection of the target (type ``dm_database``)
     :param meta_schema: the task's ``meta-schema``
@@ -27,7 +27,7 @@ class CheckpointHook(BaseHook):
         self.meta_schema = meta_schema
 
     def get(self, task: str, source_id: str) -> Subtask | None:
-        """What the target says of one source of the task; None when it knows nothing of it.
+        """Return what the target says of one source of the task; None when it knows nothing of it.
 
         Raises what connecting raises.
         """

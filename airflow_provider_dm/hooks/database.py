@@ -45,11 +45,11 @@ class DmDatabaseHook(BaseHook):
         return self.get_connection(self.dm_database_conn_id)
 
     def endpoint(self) -> Endpoint:
-        """Where the server is and how to log in. Raises ConnectionUnusable, AirflowNotFoundException."""
+        """Return where the server is and how to log in. Raises ConnectionUnusable, AirflowNotFoundException."""
         return endpoint_of(self.connection, self.name)
 
     def get_conn(self) -> Session:
-        """A PyMySQL connection with the engine's pinned session; close it.
+        """Open a PyMySQL connection with the engine's pinned session; the caller closes it.
 
         Raises ServerUnreachable, AccessDenied, ConnectionUnusable.
         """
@@ -58,14 +58,14 @@ class DmDatabaseHook(BaseHook):
         return connect(self.endpoint())
 
     def server_info(self) -> ServerInfo:
-        """Flavour, version and identity, as the server says. Raises as `get_conn`."""
+        """Return flavour, version and identity, as the server says. Raises as `get_conn`."""
         from airflow_provider_dm.engine.mysql.connection import connected, server_info
 
         with connected(self.endpoint()) as session:
             return server_info(session)
 
     def test_connection(self) -> tuple[bool, str]:
-        """What the Test button shows: version, and what the server could be used for. Never raises."""
+        """Return what the Test button shows: version, and what the server could be used for. Never raises."""
         from airflow_provider_dm.hooks.server_summary import describe_server
 
         try:
@@ -76,7 +76,7 @@ class DmDatabaseHook(BaseHook):
 
 
 def endpoint_of(connection: Connection, name: str) -> Endpoint:
-    """An Airflow connection as the engine's value. Raises ConnectionUnusable."""
+    """Return an Airflow connection as the engine's value. Raises ConnectionUnusable."""
     from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 
@@ -100,7 +100,7 @@ def endpoint_of(connection: Connection, name: str) -> Endpoint:
 
 
 def wanted_flavour(connection: Connection) -> str | None:
-    """What the connection says that the server is; None where it may be anything."""
+    """Return what the connection says that the server is; None where it may be anything."""
     flavour = str(connection.extra_dejson.get("flavour") or "auto")
     return None if flavour == "auto" else flavour
 

@@ -41,14 +41,14 @@ class DmMetadataHook(BaseHook):
         self.dm_meta_conn_id = dm_meta_conn_id or settings.metadata_conn_id()
 
     def url(self) -> Secret:
-        """Where the database is, with its password. Raises AirflowNotFoundException, ConnectionUnusable."""
+        """Return where the database is, with its password. Raises AirflowNotFoundException, ConnectionUnusable."""
         try:
             return url_of(self.get_connection(self.dm_meta_conn_id))
         except AirflowNotFoundException:
             return url_without_connection(self.dm_meta_conn_id)
 
     def get_store(self) -> MetaStore:
-        """An open store; close it, or use it in a `with` block. A SQLite schema is migrated.
+        """Return an open store; close it, or use it in a `with` block. A SQLite schema is migrated.
 
         Raises MetaSchemaOutdated, MetaUnreachable, MetaDriverMissing, MetaUrlInvalid, and as `url` does.
         """
@@ -59,11 +59,11 @@ class DmMetadataHook(BaseHook):
         return MetaStore.open(url)
 
     def get_conn(self) -> MetaStore:
-        """As `get_store`."""
+        """Return an open store, as `get_store` does."""
         return self.get_store()
 
     def test_connection(self) -> tuple[bool, str]:
-        """What the Test button shows: whether the database answers, and its schema version. Never raises."""
+        """Return what the Test button shows: whether the database answers, and its schema version. Never raises."""
         try:
             return describe_store(self.url())
         except Exception as error:  # noqa: BLE001  the button shows it
@@ -71,7 +71,7 @@ class DmMetadataHook(BaseHook):
 
 
 def url_of(connection: Connection) -> Secret:
-    """The URL of a connection; built from parts, so that no character of a password needs escaping by hand.
+    """Return the URL of a connection; built from parts, so that no character of a password needs escaping by hand.
 
     Raises ConnectionUnusable.
     """
@@ -100,7 +100,7 @@ def url_of(connection: Connection) -> Secret:
 
 
 def driver_of(extra: dict[str, Any], host: str | None) -> str:
-    """The SQLAlchemy driver: as chosen in the form, but nothing without a host can be a server.
+    """Return the SQLAlchemy driver: as chosen in the form, but nothing without a host can be a server.
 
     >>> driver_of({"driver": "mysql+pymysql"}, None), driver_of({}, "db1")
     ('sqlite', 'mysql+pymysql')
@@ -109,7 +109,9 @@ def driver_of(extra: dict[str, Any], host: str | None) -> str:
 
 
 def url_without_connection(conn_id: str) -> Secret:
-    """SQLite in the work directory, for the configured default only. Raises AirflowNotFoundException."""
+    """Return the URL of SQLite in the work directory, for the configured default only. Raises
+    AirflowNotFoundException.
+    """
     from airflow_provider_dm.engine.mysql.endpoint import Secret
 
     if conn_id != settings.metadata_conn_id():
@@ -118,7 +120,7 @@ def url_without_connection(conn_id: str) -> Secret:
 
 
 def describe_store(url: Secret) -> tuple[bool, str]:
-    """(usable, one sentence or two). Raises what opening raises, but for a schema that is not there or old."""
+    """Return (usable, one sentence or two). Raises what opening raises, but for a schema that is not there or old."""
     from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
     from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION
 
@@ -157,7 +159,7 @@ def migrate_if_own(url: Secret) -> None:
 
 
 def sqlite_file(url: Secret) -> Path | None:
-    """The file of a SQLite URL; None for a server, or for a database in memory."""
+    """Return the file of a SQLite URL; None for a server, or for a database in memory."""
     from sqlalchemy.engine import make_url
 
     name = make_url(url.reveal()).database if is_sqlite(url) else None
@@ -165,7 +167,7 @@ def sqlite_file(url: Secret) -> Path | None:
 
 
 def shown(url: Secret) -> str:
-    """For messages: without password."""
+    """Return the URL for messages: without password."""
     from airflow_provider_dm.engine.meta.url import parse_url
     from airflow_provider_dm.engine.meta.url import shown as without_password
 

@@ -30,7 +30,7 @@ SILENT_SECONDS: Final = 60.0
 
 
 class RelayLogHook(BaseHook):
-    """List a relay's files, see its status, ask it to stop, purge what no task needs.
+    """A hook that lists a relay's files, sees its status, asks it to stop, and purges what no task needs.
 
     :param dm_meta_conn_id: connection of type ``dm_meta``; ``[dm] metadata_conn_id`` by default
     :param relay_dir: the source's ``relay-dir``; a relative one is in the work directory, with a folder per source
@@ -42,31 +42,31 @@ class RelayLogHook(BaseHook):
         self.relay_dir = relay_dir
 
     def directory(self, source_id: str) -> Path:
-        """Where the relay log of this source lies on this machine."""
+        """Return where the relay log of this source lies on this machine."""
         from airflow_provider_dm.launch.workdir import shared_relay
 
         return shared_relay(settings.work_root(), source_id, self.relay_dir or "")
 
     def list_files(self, source_id: str) -> list[RelayFile]:
-        """All binlog files of the relay log on this machine, oldest first. Raises RelayDirectoryUnusable."""
+        """List all binlog files of the relay log on this machine, oldest first. Raises RelayDirectoryUnusable."""
         from airflow_provider_dm.engine.relay.directory import RelayDirectory
 
         directory = RelayDirectory(self.directory(source_id))
         return [file for sub_dir in directory.sub_dirs() for file in directory.files(sub_dir)]
 
     def status(self, source_id: str) -> RelayStatus | None:
-        """What the relay last said; None if it never said anything."""
+        """Return what the relay last reported; None if it never reported anything."""
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return store.relay_status(source_id)
 
     def request_stop(self, source_id: str) -> None:
-        """The relay ends after what it has received; it stays stopped until somebody starts it."""
+        """Ask the relay to end after what it has received; it stays stopped until somebody starts it."""
         from airflow_provider_dm.engine.meta.model import Stage
 
         self.set_desired(source_id, Stage.STOPPED)
 
     def set_desired(self, source_id: str, stage: Stage) -> None:
-        """What the relay of this source shall be: Running, Paused or Stopped."""
+        """Set what the relay of this source shall be: Running, Paused or Stopped."""
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             store.set_relay_desired(source_id, stage)
 
@@ -79,7 +79,7 @@ class RelayLogHook(BaseHook):
         before: datetime | None = None,
         inactive: bool = False,
     ) -> PurgePlan:
-        """Which files would go, and which stay and why (`delete`, `kept`, `held_by`). Nothing is touched.
+        """Return which files would go, and which stay and why (`delete`, `kept`, `held_by`). Nothing is touched.
 
         Say one of these: ``filename`` (everything in front of that file, of ``sub_dir`` or the newest one), ``before``
         (files that ended before), ``inactive`` (everything that no task needs).
@@ -125,7 +125,7 @@ class Goal:
 
     @classmethod
     def parse(cls, text: str) -> Goal:
-        """From `FILE:POSITION`, or from what `str` gives. Raises InvalidLocation."""
+        """Parse `FILE:POSITION`, or what `str` gives. Raises InvalidLocation."""
         from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
 
         if not text.lstrip().startswith("{"):
@@ -137,13 +137,13 @@ class Goal:
             raise InvalidLocation(text) from None
 
     def __str__(self) -> str:
-        """JSON without secrets, for a trigger's arguments."""
+        """Return JSON without secrets, for a trigger's arguments."""
         where = {"file": self.at.file, "position": self.at.position, "gtid_set": self.at.gtid_set}
         return json.dumps({**where, "server_uuid": self.server_uuid})
 
 
 def goal_at_end(endpoint: Endpoint) -> Goal:
-    """Where the binlog of this server ends now. Raises ServerUnreachable, AccessDenied, BinlogDisabled."""
+    """Return where the binlog of this server ends now. Raises ServerUnreachable, AccessDenied, BinlogDisabled."""
     from airflow_provider_dm.engine.mysql.binlog_status import current_location
     from airflow_provider_dm.engine.mysql.connection import connected, server_info
 
@@ -153,21 +153,23 @@ def goal_at_end(endpoint: Endpoint) -> Goal:
 
 @dataclass(frozen=True)
 class CaughtUp:
-    """Everything before the goal is on disk."""
+    """The verdict that everything before the goal is on disk."""
 
     at: Location
 
 
 @dataclass(frozen=True)
 class Behind:
-    """Not yet. `why` is a line for the log."""
+    """The verdict "not yet". `why` is a line for the log."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Broken:
-    """It will not get there by itself: the relay ended with an error, or the goal is not in its history."""
+    """The verdict that it will not get there by itself: the relay ended with an error, or the goal is not in its
+    history.
+    """
 
     why: str
 
@@ -176,7 +178,7 @@ RelayProgress = CaughtUp | Behind | Broken
 
 
 def judge(status: RelayStatus | None, goal: Goal) -> RelayProgress:
-    """Where a relay stands to a goal. A stage unknown here raises.
+    """Return where a relay stands to a goal. A stage unknown here raises.
 
     A relay that lives is never broken: it may be paused, or wait for its upstream or for room on its disk.
     """
@@ -207,7 +209,7 @@ def judge(status: RelayStatus | None, goal: Goal) -> RelayProgress:
 
 
 def _holds(status: RelayStatus, goal: Goal) -> bool | None:
-    """Whether everything before the goal is in the relay log; None when that can never be said.
+    """Tell whether everything before the goal is in the relay log; None when that can never be said.
 
     Positions are those of one server: after a switch only GTID sets tell, and they count the older sub-directories in.
     """

@@ -32,7 +32,7 @@ _GLOBAL_GRANT: Final = re.compile(r"^GRANT (?P<names>.+?) ON \*\.\* TO ", re.IGN
 
 
 def describe_server(endpoint: Endpoint, wanted: str | None) -> tuple[bool, str]:
-    """(usable, one sentence or two). Raises what connecting raises, and FlavourDiffers."""
+    """Return (usable, one sentence or two). Raises what connecting raises, and FlavourDiffers."""
     with connected(endpoint) as session:
         info = server_info(session)
         if wanted is not None and info.flavour.value != wanted:
@@ -43,7 +43,7 @@ def describe_server(endpoint: Endpoint, wanted: str | None) -> tuple[bool, str]:
 
 
 def global_privileges(grants: Iterable[str]) -> frozenset[str]:
-    """The privileges that hold everywhere; "ALL" stands for all of them.
+    """Return the privileges that hold everywhere; "ALL" stands for all of them.
 
     >>> sorted(global_privileges(["GRANT SELECT, REPLICATION SLAVE ON *.* TO `dm`@`%`", "GRANT ALL ON `a`.* TO `dm`"]))
     ['REPLICATION SLAVE', 'SELECT']
@@ -57,12 +57,12 @@ def global_privileges(grants: Iterable[str]) -> frozenset[str]:
 
 
 def lacking(granted: frozenset[str], needs: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The first name of every need that is not granted globally."""
+    """Return the first name of every need that is not granted globally."""
     return () if "ALL" in granted else tuple(names[0] for names in needs if not granted.intersection(names))
 
 
 def sentence(endpoint: Endpoint, info: ServerInfo, granted: frozenset[str], binlog: BinlogSettings | None) -> str:
-    """What a person reads under the button."""
+    """Return what a person reads under the button."""
     as_source = _as_source(granted, binlog)
     as_target = _listed(lacking(granted, TARGET_NEEDS))
     return f"{NAMES[info.flavour]} {info.version} at {endpoint}. As a source: {as_source}. As a target: {as_target}."

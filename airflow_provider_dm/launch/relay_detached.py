@@ -80,7 +80,8 @@ class DetachedRelay:
         return self.spec.source.config.source_id
 
     def ensure(self, deaths: int = 0) -> Life | Stopped | Finished:
-        """A life to watch; or how the relay has ended already, as it was asked to. `deaths` in a row lie behind it.
+        """Return a life to watch, or how the relay has ended already, as it was asked to. `deaths` in a row lie behind
+        it.
 
         Raises RelayFailed (it ended with a typed error), RelayKeepsDying, RelayHangs.
         """
@@ -111,7 +112,9 @@ class DetachedRelay:
             time.sleep(pause)
 
     def is_ours(self) -> bool:
-        """Whether the living relay is one that was started so on this machine: by an earlier attempt, or just now."""
+        """Tell whether the living relay is one that was started so on this machine: by an earlier attempt, or just
+        now.
+        """
         if self.process is not None:
             return True
         status = self.store.relay_status(self.source_id)
@@ -122,7 +125,7 @@ class DetachedRelay:
         return status is not None and is_alive(status) and note == {"pid": status.pid, "host": status.host}
 
     def let_go(self) -> None:
-        """The process goes on by itself; nothing here ends it any more."""
+        """Let the process go on by itself; nothing here ends it any more."""
         self.process = None
 
     def end(self, grace_seconds: float) -> None:
@@ -141,7 +144,7 @@ class DetachedRelay:
             self.store.set_relay_desired(self.source_id, Stage.STOPPED)
 
     def tail(self) -> str:
-        """The end of the log."""
+        """Return the end of the log."""
         try:
             with open(self.log_path, "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
@@ -156,7 +159,7 @@ class DetachedRelay:
         return self.log_path.parent / f"relay-{quoted(self.source_id)}.detached"
 
     def _start(self) -> int | None:
-        """Start a process and hear its first words; its exit code, None while it lives."""
+        """Start a process and wait for what it reports first; returns its exit code, None while it lives."""
         prepare_relay_directory(self.spec.source.config, Path(self.spec.source.relay_dir))
         # The log is appended to: a living relay of an earlier run may be writing the same file.
         self.process = process = RelayProcess.start(self.spec, self.environment, self.log_path)
@@ -184,7 +187,9 @@ class DetachedRelay:
         return None if reported is None else str(reported.get("Message"))
 
     def _is_settled(self, status: RelayStatus) -> bool:
-        """One that ends at a goal is given the time for it: what is short needs no watching."""
+        """Tell whether its first report suffices to go on. One that ends at a goal is given the time for it: what is
+        short needs no watching.
+        """
         if status.stage is Stage.PAUSED:
             return True
         return self.spec.until == "stopped" and status.relay is not None and status.error is None
@@ -195,7 +200,7 @@ class DetachedRelay:
         return Finished() if status is not None and status.stage is Stage.FINISHED else Stopped()
 
     def _lives_elsewhere(self) -> bool:
-        """A relay on another machine holds no lock here; its heartbeat is all there is."""
+        """Tell whether a relay runs on another machine. It holds no lock here; its heartbeat is all there is."""
         status = self.store.relay_status(self.source_id)
         if status is None or status.host in ("", socket.gethostname()):
             return False
@@ -206,7 +211,7 @@ class DetachedRelay:
         return True
 
     def _other_lives(self) -> bool:
-        """Somebody here holds the lock. Whether he reports: one that is about to end is not worth watching."""
+        """Tell whether the process here that holds the lock reports: one that is about to end is not worth watching."""
         deadline = time.monotonic() + FRESH_SECONDS
         while time.monotonic() < deadline:
             status = self.store.relay_status(self.source_id)

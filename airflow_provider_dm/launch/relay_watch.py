@@ -22,31 +22,31 @@ _LAST_WORDS: Final = (Stage.STOPPED, Stage.FINISHED)
 
 @dataclass(frozen=True)
 class Alive:
-    """It runs, whatever troubles it. `doing` is a line for the log."""
+    """A relay that runs, whatever troubles it. `doing` is a line for the log."""
 
     doing: str
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """It has ended, and was asked to."""
+    """A relay that has ended, and was asked to."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """It has ended because it had caught up."""
+    """A relay that has ended because it had caught up."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """It has ended with a typed error, as `errors.describe` writes one."""
+    """A relay that has ended with a typed error, as `errors.describe` writes one."""
 
     error: Json
 
 
 @dataclass(frozen=True)
 class Gone:
-    """There is no process any more, and nobody asked for that: killed, or its machine is down."""
+    """A relay whose process is no more, and nobody asked for that: killed, or its machine is down."""
 
     why: str
 
@@ -55,7 +55,7 @@ Seen = Alive | Stopped | Finished | Failed | Gone
 
 
 def seen(status: RelayStatus | None, desired: Stage | None, gone_seconds: float = GONE_SECONDS) -> Seen:
-    """What the row says about the process, read together with the stage that people want it to have."""
+    """Return what the row says about the process, read together with the stage that people want it to have."""
     if status is None:
         return Gone("no relay has ever reported")
     if status.stage is Stage.FINISHED:
@@ -72,23 +72,23 @@ def seen(status: RelayStatus | None, desired: Stage | None, gone_seconds: float 
 
 
 def is_alive(status: RelayStatus, gone_seconds: float = GONE_SECONDS) -> bool:
-    """Whether a process stands behind this row."""
+    """Tell whether a process stands behind this row."""
     return status.pid is not None and status.stage not in _LAST_WORDS and age_of(status) <= gone_seconds
 
 
 def age_of(status: RelayStatus) -> float:
-    """Seconds since the last report."""
+    """Return the seconds since the last report."""
     return status.heartbeat_age_seconds or 0.0
 
 
 def doing(status: RelayStatus) -> str:
-    """One line: stage, place, and what it waits for."""
+    """Return one line: stage, place, and what it waits for."""
     where = f"{status.stage.value} at {status.relay or 'its start'}, source at {status.master or 'an unknown place'}"
     return f"{where}; goes on by itself after {said(status.error)}" if status.error else where
 
 
 def said(error: Json | None) -> str:
-    """An error as `errors.describe` writes it, in one line."""
+    """Return an error as `errors.describe` writes it, in one line."""
     known = error or {}
     return f"[{known.get('ErrCode', '?')}] {known.get('Message', known)}"
 
@@ -105,5 +105,5 @@ class Life:
 
 
 def deaths_after(life: Life, ended_at: float, steady_seconds: float) -> int:
-    """Deaths in a row with this one. A relay that lived steadily had recovered from the earlier ones."""
+    """Return the deaths in a row with this one. A relay that lived steadily had recovered from the earlier ones."""
     return 1 if ended_at - life.began_at >= steady_seconds else life.deaths + 1

@@ -104,7 +104,7 @@ class RelayStopped(DmError):
 
 
 def relay_directory(config: SourceConfig, task: TaskDir) -> Path:
-    """The relay directory that a task reads: the source's own one with `enable-relay`, else a private one."""
+    """Return the relay directory that a task reads: the source's own one with `enable-relay`, else a private one."""
     return own_relay_directory(config, task.root) if config.enable_relay else task.private_relay(config.source_id)
 
 
@@ -187,7 +187,7 @@ def forget_private(upstreams: Sequence[Upstream]) -> None:
 
 @dataclass(frozen=True)
 class Restart:
-    """Start it again after a pause."""
+    """The decision to start it again after a pause."""
 
     after_seconds: float
 
@@ -201,7 +201,7 @@ class StandBack:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """It would end again: a person has to look."""
+    """The decision to give up: it would end again, a person has to look."""
 
     error: DmError
 
@@ -224,8 +224,9 @@ def after_end(
     tail: str,
     replaceable: bool = False,
 ) -> Restart | StandBack | GiveUp | DoWithout:
-    """What to do about a relay that ended; `deaths` in a row, this one included. `replaceable`: its readers can read
-    elsewhere meanwhile."""
+    """Decide what to do about a relay that ended; `deaths` in a row, this one included. `replaceable`: its readers can
+    read elsewhere meanwhile.
+    """
     decision = _after_end(source, exit_code=exit_code, reported=reported, deaths=deaths, log_path=log_path, tail=tail)
     if replaceable and isinstance(decision, GiveUp):
         return DoWithout(decision.error, LONGEST_PAUSE_SECONDS)
@@ -267,7 +268,7 @@ class _Kept:
 
 
 class Relays:
-    """Starts a relay for each source and restarts those that die, until the `with` block ends.
+    """The relays of some sources: one is started for each, and started again when it dies, until the `with` block ends.
 
     `error` is what made one of them impossible for good; the owner of the block looks at it, or at `failure`, while it
     waits.
@@ -297,7 +298,7 @@ class Relays:
                 kept.process.stop(STOP_SECONDS)
 
     def failure(self, app: App) -> DmError | None:
-        """Why this app cannot go on. A sync can without a shared relay; a load needs it from its beginning."""
+        """Return why this app cannot go on. A sync can without a shared relay; a load needs it from its beginning."""
         if self.error is not None or app == "incremental_sync":
             return self.error
         return next(iter(list(self._troubles.values())), None)
@@ -366,7 +367,7 @@ def _keep(upstream: Upstream, meta_url: Secret, log_dir: Path) -> _Kept:
 
 
 def _start(kept: _Kept) -> None:
-    """Unless another relay writes the directory: then it is looked at again."""
+    """Start the relay, unless another one writes the directory: then it is looked at again."""
     prepare_relay_directory(kept.upstream.config, kept.upstream.relay_dir)
     holder = holder_of(kept.upstream.relay_dir)
     if holder is not None:
@@ -381,7 +382,7 @@ def _start(kept: _Kept) -> None:
 
 
 def _tail(path: Path, start: int) -> str:
-    """The end of a log file, from `start` at the earliest; empty when there is none."""
+    """Return the end of a log file, from `start` at the earliest; empty when there is none."""
     try:
         with open(path, "rb") as file:
             file.seek(max(start, path.stat().st_size - _TAIL_BYTES))

@@ -31,7 +31,7 @@ class SecretEnvironment:
         return SecretRef(env=variable)
 
     def endpoint(self, role: Role, endpoint: Endpoint) -> EndpointSpec:
-        """The endpoint with its password remembered here and referred to there."""
+        """Return the endpoint with its password remembered here and referred to there."""
         password = self.reference(role, endpoint.name, endpoint.password) if endpoint.password.reveal() else None
         tls = endpoint.tls
         return EndpointSpec(
@@ -48,7 +48,7 @@ class SecretEnvironment:
         )
 
     def masked(self, text: str) -> str:
-        """`text` without the secrets' values. Those under four characters would mask half of every line."""
+        """Return `text` without the secrets' values. Those under four characters would mask half of every line."""
         for value in self.variables.values():
             for secret in (value, *_passwords_in(value)):
                 if len(secret) >= 4:
@@ -57,13 +57,14 @@ class SecretEnvironment:
 
 
 def _passwords_in(value: str) -> tuple[str, ...]:
-    """A database URL's password, as written and as meant."""
+    """Return a database URL's password, as written and as meant."""
     match = re.match(r"[\w+]+://[^/@:]*:(?P<password>[^/@]*)@", value)
     return (match["password"], unquote(match["password"])) if match else ()
 
 
 def variable_name(role: Role, name: str) -> str:
-    """
+    """Return the name of the variable that holds this secret.
+
     >>> variable_name("SOURCE", "mysql-replica-01")
     'DM_SECRET_SOURCE_MYSQL_REPLICA_01_4612476D'
     """

@@ -68,7 +68,7 @@ class SparkAppMissing(DmError):
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """How Spark is run. `master` None: this machine, all cores that this process may use.
+    """The settings Spark is run with. `master` None: this machine, all cores that this process may use.
 
     `driver_memory` as Spark writes sizes. `conf` wins over everything of ours; it must hold no secret.
     """
@@ -84,13 +84,13 @@ class SparkSettings:
 
     @property
     def is_local(self) -> bool:
-        """Whether tasks run in the driver's own process: `local-cluster[…]` is a cluster."""
+        """True if tasks run in the driver's own process: `local-cluster[…]` is a cluster."""
         return self.resolved_master == "local" or self.resolved_master.startswith("local[")
 
 
 @dataclass(frozen=True)
 class Command:
-    """What to execute. `environment` is added to the launcher's own."""
+    """A command to execute. `environment` is added to the launcher's own."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -106,7 +106,7 @@ def spark_submit_command(
     java_home: Path,
     environ: Mapping[str, str],
 ) -> Command:
-    """The command that runs `script` on `spec`, which lies in `job_file`.
+    """Return the command that runs `script` on `spec`, which lies in `job_file`.
 
     For a cluster master the engine's archive is written beside the job file. `environ` is what the app inherits. Raises
     SparkAppMissing when Spark itself is not found.
@@ -139,7 +139,7 @@ def spark_submit_command(
 
 
 def spark_conf(settings: SparkSettings, java_options: str = "") -> dict[str, str]:
-    """Name -> value, the user's last. `java_options`: of the driver's JVM."""
+    """Return Spark's configuration, name -> value, the user's last. `java_options`: of the driver's JVM."""
     local = LOCAL_CONF if settings.is_local else {}
     java = {_DEFAULT_OPTIONS: java_options} if java_options else {}
     return {**ENGINE_CONF, **local, **java, "spark.ui.enabled": str(settings.ui).lower(), **settings.conf}
@@ -164,7 +164,7 @@ def local_java_options(settings: SparkSettings, environ: Mapping[str, str], spar
 
 
 def app_script(app: str) -> Path:
-    """`spark_apps/<app>.py`: the package that is installed with ours. Raises SparkAppMissing."""
+    """Return `spark_apps/<app>.py`: the package that is installed with ours. Raises SparkAppMissing."""
     script = _apps_directory() / f"{app}.py"
     if not script.is_file():
         raise SparkAppMissing(app, str(script))
@@ -217,7 +217,7 @@ def _marshalled(code: CodeType) -> bytes:
 
 
 def _archive_members() -> Iterator[tuple[str, Path]]:
-    """(name in the archive, file): the engine, the apps, and nothing of the Airflow floor."""
+    """Yield (name in the archive, file): the engine, the apps, and nothing of the Airflow layer."""
     package = _engine_root() / "airflow_provider_dm"
     yield "airflow_provider_dm/__init__.py", package / "__init__.py"
     apps = _apps_directory()
@@ -228,7 +228,7 @@ def _archive_members() -> Iterator[tuple[str, Path]]:
 
 
 def _python_path(inherited: str) -> Iterator[str]:
-    """The launcher's own packages first, unless they are installed where every interpreter looks anyway."""
+    """Yield the launcher's own packages first, unless they are installed where every interpreter looks anyway."""
     installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
     ours = dict.fromkeys((_engine_root(), _apps_directory().parent))
     wanted = [str(root) for root in ours if root not in installed]
@@ -241,7 +241,7 @@ def _engine_root() -> Path:
 
 
 def _package_directory(name: str) -> Path:
-    """Where a package lies, without importing it. Raises SparkAppMissing."""
+    """Return where a package lies, without importing it. Raises SparkAppMissing."""
     found = importlib.util.find_spec(name)
     places = list(found.submodule_search_locations or ()) if found is not None else []
     if not places:
@@ -250,5 +250,5 @@ def _package_directory(name: str) -> Path:
 
 
 def _cores() -> int:
-    """Those that this process may run on: a container may be allowed fewer than the machine has."""
+    """Count the cores that this process may run on: a container may be allowed fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

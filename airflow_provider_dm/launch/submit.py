@@ -100,7 +100,7 @@ Outcome = Finished | Stopped
 
 
 class RunRow(Protocol):
-    """What is read of a run."""
+    """The columns that are read of a run."""
 
     @property
     def result(self) -> dict[str, Any] | None: ...
@@ -169,7 +169,7 @@ class SparkApp:
 
     @property
     def pid(self) -> int:
-        """Of spark-submit, which is also the id of the session."""
+        """The pid of spark-submit, which is also the id of the session."""
         return self._process.pid
 
     @property
@@ -177,7 +177,7 @@ class SparkApp:
         return self._pump.path
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs."""
+        """Return the exit code, or None while it runs."""
         return self._process.poll()
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
@@ -192,12 +192,16 @@ class SparkApp:
         return code
 
     def ask_to_stop(self) -> None:
-        """SIGTERM: the app finishes its epoch, saves its progress and exits 143. Returns at once; may be repeated."""
+        """Send SIGTERM: the app finishes its epoch, saves its progress and exits 143. Returns at once; may be
+        repeated.
+        """
         if self.poll() is None:
             ask_to_end(self.pid, self._script)
 
     def stop(self, grace_seconds: float = STOP_SECONDS) -> None:
-        """`ask_to_stop`, wait at most `grace_seconds`, then SIGKILL to the whole session. Idempotent, thread-safe."""
+        """Call `ask_to_stop`, wait at most `grace_seconds`, then send SIGKILL to the whole session. Idempotent,
+        thread-safe.
+        """
         with self._ending:
             self.ask_to_stop()
             deadline = time.monotonic() + grace_seconds
@@ -207,7 +211,7 @@ class SparkApp:
             self.wait(STOP_SECONDS)
 
     def outcome(self, runs: Runs) -> Outcome:
-        """What the ended app did. Waits for the end.
+        """Return what the ended app did. Waits for the end.
 
         Raises SparkAppFailed, TaskTakenOver or SparkAppDied.
         """
@@ -229,7 +233,7 @@ class SparkApp:
         return dict(run.result) if run is not None and run.result else {}
 
     def _reported(self, runs: Runs) -> dict[str, Any] | None:
-        """The app's own error. The metadata DB may be what failed; then stderr has it."""
+        """Return the app's own error. The metadata DB may be what failed; then stderr has it."""
         try:
             run = runs.get_run(self.job.spec.run_id)
         except DmError:
@@ -238,7 +242,7 @@ class SparkApp:
 
 
 class _LogPump(threading.Thread):
-    """Reads the app's output line by line until it closes, so that a full pipe never blocks the app."""
+    """A thread that reads the app's output line by line until it closes, so that a full pipe never blocks the app."""
 
     def __init__(
         self, stream: IO[bytes], path: Path, masked: Callable[[str], str], on_line: Callable[[str], None] | None

@@ -55,7 +55,7 @@ class TaskRunsAlready(DmError):
 
 
 def work_root(given: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
-    """The root of all work directories, absolute; not created."""
+    """Return the root of all work directories, absolute; not created."""
     if given:
         return Path(given).expanduser().absolute()
     if configured := environ.get("DM_WORK_DIR"):
@@ -65,7 +65,7 @@ def work_root(given: Path | str | None = None, environ: Mapping[str, str] = os.e
 
 
 def private_directory(path: Path) -> Path:
-    """`path` as a directory that only we can read, made when it is missing (parents too).
+    """Return `path` as a directory that only we can read, made when it is missing (parents too).
 
     Raises WorkDirNotPrivate when it belongs to another user, is a link, or cannot be made.
     """
@@ -92,7 +92,7 @@ class TaskDir:
 
     @classmethod
     def of(cls, task: str, root: Path) -> TaskDir:
-        """Made where it is missing. Raises WorkDirNotPrivate."""
+        """Return the directory of a task, made where it is missing. Raises WorkDirNotPrivate."""
         # The root may be shared with others (a given /tmp): its mode stays, what is below is private.
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         private_directory(root / "tasks")
@@ -105,16 +105,16 @@ class TaskDir:
         return self.root / "tasks" / quoted(self.task)
 
     def run(self, run_id: str) -> Path:
-        """The directory of one run, made private. Raises WorkDirNotPrivate."""
+        """Return the directory of one run, made private. Raises WorkDirNotPrivate."""
         private_directory(self.path / "runs")
         return private_directory(self.path / "runs" / quoted(run_id))
 
     def private_relay(self, source_id: str) -> Path:
-        """Where the relay log of a source without a relay of its own lies; not created."""
+        """Return where the relay log of a source without a relay of its own lies; not created."""
         return self.path / "relay" / quoted(source_id)
 
     def fallback_relay(self, source_id: str) -> Path:
-        """Where a sync may pull for itself what the relay log cannot serve; not created."""
+        """Return where a sync may pull for itself what the relay log cannot serve; not created."""
         return self.path / "upstream" / quoted(source_id)
 
     def forget_old_runs(self, kept: int = RUNS_KEPT) -> None:
@@ -152,6 +152,6 @@ def shared_relay(root: Path, source_id: str, relay_dir: str = "") -> Path:
 
 
 def quoted(name: str) -> str:
-    """A name as one path component that stays where it is put: no separator, not `.` or `..`."""
+    """Return a name as one path component that stays where it is put: no separator, not `.` or `..`."""
     safe = quote(name, safe="")
     return safe if safe.strip(".") else safe.replace(".", "%2E")

@@ -71,7 +71,7 @@ class DmTaskOperator(BaseOperator):
         self.dm_meta_conn_id = dm_meta_conn_id
 
     def read_inputs(self) -> Inputs:
-        """The arguments as values of the engine. Raises as `operators.inputs.read_inputs`."""
+        """Return the arguments as values of the engine. Raises as `operators.inputs.read_inputs`."""
         from airflow_provider_dm.operators.inputs import read_inputs
 
         inputs = read_inputs(
@@ -151,7 +151,7 @@ class DmSparkAppOperator(DmTaskOperator):
         return DmSparkSubmitHook(conn_id=self.spark_conn_id, conf=self.spark_conf, driver_memory=self.driver_memory)
 
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
-        """What the finished app's result means for the task. Raises DmError."""
+        """Return what the finished app's result means for the task. Raises DmError."""
         return result
 
     # One run
@@ -212,7 +212,7 @@ class DmSparkAppOperator(DmTaskOperator):
             self.hook.end()
 
     def _watch(self, app: SparkApp, relays: Relays | None) -> None:
-        """Until the app has ended. Raises what a relay died of."""
+        """Wait until the app has ended. Raises what a relay died of."""
         while app.wait(LOOK_EVERY_SECONDS) is None:
             if relays is not None and (failure := relays.failure(self.app)) is not None:
                 raise failure
@@ -234,7 +234,7 @@ class DmSparkAppOperator(DmTaskOperator):
 
 
 def holder_of(ti: Any) -> HolderSpec:
-    """The task instance as the holder of leases; the attempt is its try number."""
+    """Return the task instance as the holder of leases; the attempt is its try number."""
     from airflow_provider_dm.engine.config.job import HolderSpec
 
     mapped = f"[{ti.map_index}]" if ti.map_index is not None and ti.map_index >= 0 else ""
@@ -246,7 +246,7 @@ def holder_of(ti: Any) -> HolderSpec:
 
 
 def folder_of(operator: BaseOperator) -> Path:
-    """Where the operator's DAG file lies: what its relative paths mean, whatever the worker's directory is."""
+    """Return where the operator's DAG file lies: what its relative paths mean, whatever the worker's directory is."""
     dag = operator.get_dag()
     return Path(dag.fileloc).parent if dag is not None and dag.fileloc else Path.cwd()
 

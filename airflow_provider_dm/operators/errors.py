@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Errors of the engine leave this block as Airflow's, with code, what happened and what to do."""
+    """Let errors of the engine leave this block as Airflow's, with code, what happened and what to do."""
     from airflow_provider_dm.engine.errors import DmError
 
     try:
@@ -29,7 +29,7 @@ def translated() -> Iterator[None]:
 
 
 def as_airflow(error: DmError) -> AirflowException:
-    """The exception that makes Airflow react as the error asks."""
+    """Return the exception that makes Airflow react as the error asks."""
     from airflow_provider_dm.engine.errors import Reaction, reaction_of
 
     again = reaction_of(error) is Reaction.RETRY

@@ -6,7 +6,7 @@ from airflow_provider_dm.operators.base import DmSparkAppOperator
 
 
 class DmFullMigrationOperator(DmSparkAppOperator):
-    """Copy all rows of a task's tables from its sources into its target.
+    """An operator that copies all rows of a task's tables from its sources into its target.
 
     No table is locked, and writes may go on: the copy remembers from which binlog location on the incremental sync has
     to follow. It is resumable: a retry, or the same task in a later DAG run, goes on with the chunks that are missing;

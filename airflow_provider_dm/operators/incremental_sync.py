@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class DmIncrementalSyncOperator(DmSparkAppOperator):
-    """Apply the changes of a task's sources to its target, from the checkpoint on.
+    """An operator that applies the changes of a task's sources to its target, from the checkpoint on.
 
     The checkpoint is in the target and moves with the rows; there is nothing to configure for a restart. A relay runs
     beside the sync for every source whose relay log nobody else writes (see

@@ -61,7 +61,8 @@ def read_inputs(
     target_conn_id: str | None,
     folder: Path,
 ) -> Inputs:
-    """`folder`: what relative paths are relative to.
+    """Read the task, its sources and its target from an operator's arguments. `folder`: what relative paths are
+    relative to.
 
     Raises ConfigError, NotSupportedYet, UnknownSource, SourceFilesDiffer, ConnectionMissing, ConnectionUnusable,
     PasswordInDag.
@@ -76,7 +77,7 @@ def read_inputs(
 
 
 def read_task(document: Document, folder: Path) -> TaskConfig:
-    """Raises ConfigError, PasswordInDag."""
+    """Read the task from a path of a task.yaml, or what it would hold. Raises ConfigError, PasswordInDag."""
     if isinstance(document, str):
         return load_task(folder / document)
     refuse_passwords(document)
@@ -84,7 +85,9 @@ def read_task(document: Document, folder: Path) -> TaskConfig:
 
 
 def read_source(document: Document, folder: Path) -> SourceConfig:
-    """From a source-id, the path of a source.yaml, or what it would hold. Raises ConfigError, PasswordInDag."""
+    """Read a source from a source-id, the path of a source.yaml, or what it would hold. Raises ConfigError,
+    PasswordInDag.
+    """
     if not isinstance(document, str):
         refuse_passwords(document)
         return source_of(document, "the operator's argument `source`")
@@ -111,7 +114,7 @@ def chosen_sources(task: TaskConfig, given: Sequence[SourceConfig]) -> tuple[Sou
 
 
 def source_endpoint(source: SourceConfig, conn_id: str | None) -> Endpoint:
-    """Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
+    """Return how to log in to a source. Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
     if conn_id is None and source.from_ is not None:
         return source.from_.endpoint(source.source_id)
     wanted = conn_id or source.source_id
@@ -121,7 +124,7 @@ def source_endpoint(source: SourceConfig, conn_id: str | None) -> Endpoint:
 
 
 def target_endpoint(task: TaskConfig, conn_id: str | None) -> Endpoint:
-    """Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
+    """Return how to log in to the target. Raises ConnectionMissing, ConnectionUnusable, PasswordUnreadable."""
     if conn_id is None and task.target_database is not None:
         return task.target_database.endpoint(TARGET)
     if conn_id is None:
@@ -130,7 +133,7 @@ def target_endpoint(task: TaskConfig, conn_id: str | None) -> Endpoint:
 
 
 def connection_endpoint(conn_id: str, name: str, wanted_by: str, instead: str) -> Endpoint:
-    """Raises ConnectionMissing, ConnectionUnusable."""
+    """Return how to log in by an Airflow connection. Raises ConnectionMissing, ConnectionUnusable."""
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
@@ -139,7 +142,7 @@ def connection_endpoint(conn_id: str, name: str, wanted_by: str, instead: str) -
 
 
 def refuse_passwords(document: Mapping[str, Any]) -> None:
-    """Raises PasswordInDag when a password is written anywhere in the document."""
+    """Raise PasswordInDag when a password is written anywhere in the document."""
     for path in _passwords(document, ()):
         raise PasswordInDag(path)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DmPrecheckOperator(DmTaskOperator):
-    """Check logins, grants, binlog settings and the tables of both sides; changes nothing.
+    """An operator that checks logins, grants, binlog settings and the tables of both sides, and changes nothing.
 
     Runs in the task's own process, without Spark. What fails is listed with its remedy, all of it at once, and the task
     fails without a retry; warnings are logged.
@@ -27,7 +27,7 @@ class DmPrecheckOperator(DmTaskOperator):
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Raises AirflowFailException with every finding and its remedy."""
+        """Run the precheck and return its results. Raises AirflowFailException with every finding and its remedy."""
         from airflow_provider_dm.engine.precheck.run import run_precheck
 
         with translated():

@@ -44,7 +44,8 @@ Until = Literal["stopped", "caught-up"]
 
 
 class DmRelayOperator(BaseOperator):
-    """Pull the binlogs of one source into its relay directory, for as long as the task runs or is deferred.
+    """An operator that pulls the binlogs of one source into its relay directory, for as long as the task runs or is
+    deferred.
 
     Give the task retries: a relay that dies fails the task, and the next attempt goes on where the files end. Where
     another relay writes the directory already (that of a sync, or of `dmctl`), the task stands by and takes over.
@@ -88,7 +89,7 @@ class DmRelayOperator(BaseOperator):
         self._detached: DetachedRelay | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Be the relay until it is over, or a deferral. Raises AirflowException (retry), AirflowFailException."""
+        """Run the relay until it is over, or defer. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
 
@@ -109,7 +110,9 @@ class DmRelayOperator(BaseOperator):
                 return summary(upstream.source_id, store.relay_status(upstream.source_id))
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        """What the trigger saw: the end, or a relay to start again. Anything that is not known to be good fails."""
+        """Handle what the trigger saw: the end, or a relay to start again. Anything that is not known to be good
+        fails.
+        """
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import Goal
         from airflow_provider_dm.launch.relays import RelayFailed
@@ -143,7 +146,7 @@ class DmRelayOperator(BaseOperator):
     def _see_to_it(
         self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Goal | None, deaths: int = 0
     ) -> dict[str, Any]:
-        """What is to be returned, where the relay has ended already as it should; else it lives on, and this defers."""
+        """Return the result where the relay has ended already as it should; else it lives on, and this defers."""
         from airflow_provider_dm.hooks.relay import CaughtUp, judge
         from airflow_provider_dm.hooks.spark import environment_of_apps
         from airflow_provider_dm.launch.relay_detached import DetachedRelay
@@ -184,7 +187,7 @@ class DmRelayOperator(BaseOperator):
         raise AssertionError("defer raises")
 
     def _goal_of(self, upstream: Upstream) -> Goal | None:
-        """Where the source's binlog ends now, when that is where this task ends."""
+        """Return where the source's binlog ends now, when that is where this task ends."""
         from airflow_provider_dm.hooks.relay import goal_at_end
 
         return goal_at_end(upstream.endpoint) if self.until == "caught-up" else None
@@ -198,7 +201,7 @@ class DmRelayOperator(BaseOperator):
             process.stop(KILL_SECONDS)
 
     def _keep(self, upstream: Upstream, store: MetaStore, log_path: Path) -> None:
-        """Until the relay has ended as it was asked to. Raises DmError, AirflowException."""
+        """Run the relay until it has ended as it was asked to. Raises DmError, AirflowException."""
         from airflow_provider_dm.engine.relay.lock import RelayLocked
         from airflow_provider_dm.launch.relays import RelayFailed
 
@@ -215,7 +218,7 @@ class DmRelayOperator(BaseOperator):
                 raise RelayFailed(upstream.source_id, error)
 
     def _watch(self, process: RelayProcess, source_id: str, store: MetaStore) -> None:
-        """Until the process has ended; says now and then where it is."""
+        """Wait until the process has ended; says now and then where it is."""
         from airflow_provider_dm.hooks import settings
 
         say_at = time.monotonic()
@@ -226,7 +229,7 @@ class DmRelayOperator(BaseOperator):
                     self.log.info("relay of %s: %s", source_id, summary(source_id, store.relay_status(source_id)))
 
     def _stand_by(self, upstream: Upstream, store: MetaStore) -> bool:
-        """Wait while another relay writes the directory. Whether that one has done what was asked of this one."""
+        """Wait while another relay writes the directory. Returns whether that one has done what was asked of us."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.engine.relay.lock import holder_of
 
@@ -246,7 +249,7 @@ class DmRelayOperator(BaseOperator):
 
     @contextmanager
     def _asking_again(self) -> Iterator[None]:
-        """A metadata DB that does not answer for a moment is no reason to end a relay, which goes on without it."""
+        """Let a metadata DB be silent for a moment: that is no reason to end a relay, which goes on without it."""
         from airflow_provider_dm.engine.errors import DmError, Reaction
 
         try:
@@ -310,7 +313,8 @@ class DmRelayOperator(BaseOperator):
 
 
 class DmRelayStopOperator(BaseOperator):
-    """Ask the relay of one or more sources to stop, and wait until it has: the counterpart of :class:`DmRelayOperator`.
+    """An operator that asks the relay of one or more sources to stop, and waits until it has: the counterpart of
+    :class:`DmRelayOperator`.
 
     A good teardown: with ``trigger_rule="all_done"`` it ends the relay tasks of a DAG whatever became of the others.
     The wish lasts; :class:`DmRelayOperator` and the syncs take it back when they start.
@@ -339,7 +343,7 @@ class DmRelayStopOperator(BaseOperator):
         self.dm_meta_conn_id = dm_meta_conn_id
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Raises AirflowException when a relay does not stop in time."""
+        """Ask the relays to stop and wait for them. Raises AirflowException when a relay does not stop in time."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
 
@@ -355,7 +359,7 @@ class DmRelayStopOperator(BaseOperator):
 
 
 def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
-    """A relay's status as a small dictionary for log and XCom."""
+    """Return a relay's status as a small dictionary for log and XCom."""
     if status is None:
         return {"source": source_id, "stage": None, "location": None, "caught_up": False}
     return {
@@ -367,7 +371,7 @@ def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
 
 
 def _runs(store: MetaStore, source_id: str) -> bool:
-    """A relay that says nothing any more has died, and will not say that it stopped."""
+    """Tell whether the relay lives: one that reports nothing any more has died, and will not report that it stopped."""
     from airflow_provider_dm.launch.relay_watch import is_alive
 
     status = store.relay_status(source_id)

@@ -10,7 +10,7 @@ from airflow_provider_dm.operators.base import DmSparkAppOperator
 
 
 class DmVerifyOperator(DmSparkAppOperator):
-    """Compare every row of a task's tables; fail, without retry, when source and target differ.
+    """An operator that compares every row of a task's tables, and fails, without retry, when source and target differ.
 
     What is written to a source after the last sync is a difference too: verify behind a sync that caught up, while the
     sources rest.
@@ -24,7 +24,7 @@ class DmVerifyOperator(DmSparkAppOperator):
     app = "verify"
 
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The app fails by itself when rows differ; a result that does not say "verified" is not one."""
+        """Refuse a result that does not say "verified": it is not one. The app fails by itself when rows differ."""
         if result.get("verified") is not True:
             raise AirflowFailException(f"the comparison ended without a verdict: {result}")
         return result

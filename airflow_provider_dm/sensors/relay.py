@@ -25,7 +25,7 @@ class RelayBroken(AirflowException):
 
 
 class RelayCatchUpSensor(BaseSensorOperator):
-    """Wait until the relay log of a source holds everything up to a location.
+    """A sensor that waits until the relay log of a source holds everything up to a location.
 
     Without `min_location` that is where the source's binlog ended when the sensor started: it ends even if the source
     is written to all the time. Deferred it takes no worker slot. Should the relay switch to another server meanwhile,
@@ -71,7 +71,7 @@ class RelayCatchUpSensor(BaseSensorOperator):
         self._goal: Goal | None = None
 
     def execute(self, context: Context) -> Any:
-        """The relay's location as text, or a deferral. Raises AirflowException."""
+        """Return the relay's location as text, or defer. Raises AirflowException."""
         with translated():
             self._goal = self._goal_of(context)
             self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal.at)
@@ -83,7 +83,7 @@ class RelayCatchUpSensor(BaseSensorOperator):
             return found.xcom_value
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """One look. Raises RelayBroken."""
+        """Look once. Raises RelayBroken."""
         from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp
 
         with translated():
@@ -98,7 +98,7 @@ class RelayCatchUpSensor(BaseSensorOperator):
                 raise RelayBroken(why)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> str | None:
-        """What the trigger saw. Anything that is not known to be good is a failure."""
+        """Handle what the trigger saw. Anything that is not known to be good is a failure."""
         if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
             event = {"status": "caught-up" if event == "success" else event, "message": "see the trigger's log"}
         match event.get("status"):
@@ -120,7 +120,9 @@ class RelayCatchUpSensor(BaseSensorOperator):
             return judge(store.relay_status(self.source_id), goal)
 
     def _goal_of(self, context: Context) -> Goal:
-        """Given, or the source's end now; one that was rescheduled keeps the goal that it started with."""
+        """Return the given goal, or the source's end now; one that was rescheduled keeps the goal that it started
+        with.
+        """
         from airflow_provider_dm.hooks.relay import Goal
 
         if self.min_location:

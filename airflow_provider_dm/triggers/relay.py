@@ -37,14 +37,14 @@ SAY_EVERY_SECONDS: Final = 300.0
 
 
 class _MetadataTrigger(BaseTrigger):
-    """Base of those that look at the metadata DB again and again."""
+    """The base of those triggers that look at the metadata DB again and again."""
 
     dm_meta_conn_id: str | None
     poll_interval: float
     first_delay: float
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event, then the end."""
+        """Yield one event, then end."""
         try:
             event = await self._wait()
         except Exception as error:  # noqa: BLE001  it reaches the task's log as the reason of its failure
@@ -59,7 +59,7 @@ class _MetadataTrigger(BaseTrigger):
         return TriggerEvent(event)
 
     async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
-        """One look in a connection of its own: an older one might not see what is new. None: ask again later."""
+        """Look once, in a connection of its own: an older one might not see what is new. None: ask again later."""
         from airflow_provider_dm.engine.errors import DmError, Reaction
 
         try:
@@ -71,7 +71,7 @@ class _MetadataTrigger(BaseTrigger):
             return None
 
     async def _url(self) -> Secret:
-        """As `DmMetadataHook.url`, without blocking the loop."""
+        """Return the same as `DmMetadataHook.url`, without blocking the loop."""
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import url_of, url_without_connection
 
@@ -83,7 +83,7 @@ class _MetadataTrigger(BaseTrigger):
 
 
 def in_store(url: Secret, look: Callable[[MetaStore], T]) -> T:
-    """`look` at a store that is opened for it alone."""
+    """Call `look` on a store that is opened for it alone."""
     from airflow_provider_dm.engine.meta.store import MetaStore
 
     with MetaStore.open(url) as store:
@@ -91,7 +91,8 @@ def in_store(url: Secret, look: Callable[[MetaStore], T]) -> T:
 
 
 class RelayCatchUpTrigger(_MetadataTrigger):
-    """Fire when the relay log of a source has reached a location, will not reach it, or the time is over.
+    """A trigger that fires when the relay log of a source has reached a location, will not reach it, or the time is
+    over.
 
     :param source_id: the source
     :param goal: ``FILE:POSITION``, or a `hooks.relay.Goal` as text
@@ -125,7 +126,7 @@ class RelayCatchUpTrigger(_MetadataTrigger):
         self.first_delay = FIRST_DELAY_SECONDS if first_delay is None else first_delay
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Path and arguments, none of them secret."""
+        """Return path and arguments, none of them secret."""
         return (
             "airflow_provider_dm.triggers.relay.RelayCatchUpTrigger",
             {
@@ -168,14 +169,15 @@ class RelayCatchUpTrigger(_MetadataTrigger):
 
 
 def progress_of(store: MetaStore, source_id: str, goal: Goal) -> RelayProgress:
-    """Where the relay stands to the goal now."""
+    """Return where the relay stands to the goal now."""
     from airflow_provider_dm.hooks.relay import judge
 
     return judge(store.relay_status(source_id), goal)
 
 
 class RelayWatchTrigger(_MetadataTrigger):
-    """Watch the relay of a deferred `DmRelayOperator`; fire when a worker has something to do about it.
+    """A trigger that watches the relay of a deferred `DmRelayOperator`, and fires when a worker has something to do
+    about it.
 
     A relay that lives is left alone, whatever it reports: paused, cut off, without room on its disk.
 
@@ -215,7 +217,7 @@ class RelayWatchTrigger(_MetadataTrigger):
         self.first_delay = FIRST_DELAY_SECONDS if first_delay is None else first_delay
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Path and arguments, none of them secret."""
+        """Return path and arguments, none of them secret."""
         return (
             "airflow_provider_dm.triggers.relay.RelayWatchTrigger",
             {
@@ -231,7 +233,7 @@ class RelayWatchTrigger(_MetadataTrigger):
         )
 
     async def on_kill(self) -> None:
-        """A person has ended the deferred task: the relay is asked to stop, unless another attempt watches it already.
+        """Ask the relay to stop, as a person has ended the deferred task, unless another attempt watches it already.
 
         Airflow also calls this where a triggerer was cut off for a while and its triggers were given to another one.
         """
@@ -247,7 +249,7 @@ class RelayWatchTrigger(_MetadataTrigger):
             await asyncio.wait_for(self._look(lambda store: resume(store, self.source_id)), STOP_SECONDS)
 
     async def _state(self) -> str | None:
-        """Of the task instance that this trigger works for; None where it is not scheduled, or gone."""
+        """Return the state of the task instance of this trigger; None where it is not scheduled, or gone."""
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         ti = self.task_instance
@@ -295,7 +297,7 @@ class RelayWatchTrigger(_MetadataTrigger):
 
 
 def row_of(store: MetaStore, source_id: str) -> tuple[RelayStatus | None, Stage | None]:
-    """What the relay last said, and what it shall be."""
+    """Return what the relay last reported, and what it shall be."""
     return store.relay_status(source_id), store.relay_desired(source_id)
 
 
@@ -316,7 +318,7 @@ def resume(store: MetaStore, source_id: str) -> None:
 def decide(
     status: RelayStatus | None, desired: Stage | None, goal: Goal | None, life: Life, now: float
 ) -> Event | None:
-    """What a worker has to be told about this relay; None: nothing, it goes on. Pure."""
+    """Return what a worker has to be told about this relay; None: nothing, it goes on. Pure."""
     from airflow_provider_dm.hooks.relay import CaughtUp, judge
     from airflow_provider_dm.launch.relay_watch import (
         Alive,

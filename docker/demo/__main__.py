@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace, *, only_up: bool) -> int:
 
 
 def start(home: Path, rows: int, watch: Stopwatch, *, keep: bool) -> tuple[World, int]:
-    """Servers first, then Airflow while the shards are being filled."""
+    """Start the servers first, then Airflow while the shards are being filled."""
     with watch.phase("servers", "starting a MariaDB and a MySQL source and a MySQL target"):
         servers = start_world_servers(home, keep=keep)
     with watch.phase("fill", f"filling four shards with {rows:,} rows, starting Airflow meanwhile"):
@@ -123,7 +123,7 @@ def down() -> int:
 
 
 def summarise(outcome: Outcome, watch: Stopwatch) -> None:
-    """For people, on stderr."""
+    """Print the result for people, on stderr."""
     console = Console(stderr=True)
     table = Table(title="Source and target compared, row by row", show_footer=False)
     for column in ("target table", "rows on the sources", "rows in the target", "equal"):
@@ -173,7 +173,7 @@ def _print_address(world: World) -> None:
 
 
 def _keep_logs(world: World) -> None:
-    """A failed run leaves its logs behind, nothing else."""
+    """Copy the logs of a failed run, which leaves nothing else behind."""
     kept = Path(tempfile.mkdtemp(prefix="dm-demo-logs-"))
     without_binlogs = shutil.ignore_patterns("mysql-bin.*")
     for folder in ("airflow/logs", "work"):
@@ -192,7 +192,7 @@ def _kept_home() -> Path:
 
 
 def _end_by_exception_on_sigterm() -> None:
-    """So that `finally` blocks stop what was started."""
+    """Make SIGTERM raise SystemExit, so that `finally` blocks stop what was started."""
 
     def leave(signum: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + signum)

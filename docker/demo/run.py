@@ -22,13 +22,13 @@ Say = Callable[[str], None]
 
 
 def say(text: str) -> None:
-    """Progress for people goes to stderr; stdout's last line is for machines."""
+    """Print progress for people to stderr; stdout's last line is for machines."""
     print(text, file=sys.stderr, flush=True)
 
 
 @dataclass
 class Outcome:
-    """What a run did."""
+    """The results of a run."""
 
     state: str
     report: Report | None
@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def verified(self) -> bool:
-        """The DAG succeeded and an independent comparison found every row equal."""
+        """True if the DAG succeeded and an independent comparison found every row equal."""
         return self.state == "success" and self.report is not None and self.report.equal
 
 
@@ -92,7 +92,7 @@ def _applied(world: World, run_id: str, task_id: str) -> int:
 
 
 def _watch(world: World, run_id: str, writers: Sequence[Writer], tell: Say) -> str:
-    """Until the run has ended: a line whenever a task changes its state, and now and then how far the data is."""
+    """Wait until the run has ended: a line whenever a task changes its state, and now and then how far the data is."""
     api = world.airflow.api
     seen: dict[tuple[str, int], str | None] = {}
     deadline = time.monotonic() + RUN_TIMEOUT_SECONDS
@@ -124,7 +124,7 @@ def _progress(world: World, writers: Sequence[Writer]) -> str:
 
 
 def copied_rows(world: World) -> int:
-    """Rows that the full migration has committed in the target so far."""
+    """Count the rows that the full migration has committed in the target so far."""
     exists = world.target.sql(
         "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_copy_chunk'",
         [META_SCHEMA],

@@ -84,7 +84,7 @@ class Shard:
 
 
 def rows_per_shard(rows: int, shards: int) -> dict[str, int]:
-    """How `rows` in all divide: four fifths orders, one fifth customers, a handful of keyless audit rows."""
+    """Divide `rows` in all: four fifths orders, one fifth customers, a handful of keyless audit rows."""
     audit = max(1, min(1_000, rows // shards // 20))
     customers = max(10, rows // shards // 5)
     return {"orders": max(10, rows // shards - customers - audit), "customers": customers, "audit": audit}
@@ -112,7 +112,7 @@ def fill(shard: Shard, counts: dict[str, int]) -> int:
 
 
 def begin_new_binlog(source: Server) -> None:
-    """The initial rows stay in an older binlog file: the relay need not pull them, as on a server that lives long."""
+    """Leave the initial rows in an older binlog file: the relay need not pull them, as on a server that lives long."""
     connection = source.connect(autocommit=True)
     try:
         with connection.cursor() as cursor:

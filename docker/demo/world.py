@@ -62,7 +62,7 @@ class World:
         return rows_per_shard(self.rows, len(self.shards))
 
     def writers(self, *, per_second: int) -> list[Writer]:
-        """One writer for each source, not yet started."""
+        """Return one writer for each source, not yet started."""
         shards = self.shards
         return [
             Writer(server, [s for s in shards if s.source is server], self.counts, per_second=per_second)
@@ -75,7 +75,7 @@ class World:
         return fill_shards(self.servers, self.rows)
 
     def compare(self) -> Report:
-        """Every row of every shard against the merged tables. The sources must be quiet."""
+        """Compare every row of every shard with the merged tables. The sources must be quiet."""
         return compare(
             [
                 Comparison(
@@ -87,14 +87,14 @@ class World:
         )
 
     def stop(self) -> None:
-        """Nothing of it is left running; its folder is removed."""
+        """Stop all of it; its folder is removed."""
         self.airflow.stop()
         stop_servers(list(self.servers.values()))
         shutil.rmtree(self.home, ignore_errors=True)
 
 
 def shards_of(servers: Mapping[str, Server]) -> list[Shard]:
-    """Shards 1 and 2 on the first source, 3 and 4 on the second."""
+    """Return shards 1 and 2 on the first source, 3 and 4 on the second."""
     numbers = range(1, len(SOURCES) * _SHARDS_PER_SOURCE + 1)
     return [Shard(number, servers[SOURCES[(number - 1) // _SHARDS_PER_SOURCE]]) for number in numbers]
 
@@ -115,13 +115,13 @@ def fill_shards(servers: Mapping[str, Server], rows: int) -> int:
 
 
 def start_world_servers(home: Path, *, keep: bool) -> dict[str, Server]:
-    """The two sources and the target, at once. Raises ServerUnavailable or ServerStartFailed."""
+    """Start the two sources and the target, at once. Raises ServerUnavailable or ServerStartFailed."""
     servers = start_servers(_SERVERS, home / "servers", keep=keep)
     return {server.name: server for server in servers}
 
 
 def start_world_airflow(home: Path, servers: Mapping[str, Server], *, keep: bool) -> Airflow:
-    """An Airflow whose connections are the servers, under an account with no more rights than it needs."""
+    """Start an Airflow whose connections are the servers, under an account with no more rights than it needs."""
     airflow = start_airflow(
         AirflowSpec(
             home=home / "airflow",
@@ -153,7 +153,7 @@ def remember(world: World) -> None:
 
 
 def attach_world(home: Path) -> World:
-    """A world that an earlier process left running. Raises OSError when there is none."""
+    """Return a world that an earlier process left running. Raises OSError when there is none."""
     known = json.loads((home / "world.json").read_text(encoding="utf-8"))
     servers = {server.name: server for server in attach_servers(home / "servers")}
     return World(home, servers, attach_airflow(home / "airflow"), known["rows"])

@@ -25,7 +25,7 @@ _STOP_CHECK_EVERY: Final = 20
 
 
 def prepare_control(source: Server) -> None:
-    """(Re)create the control row: running, nobody has asked to stop."""
+    """Create the control row, anew where it exists: running, nobody has asked to stop."""
     connection = source.connect(autocommit=True)
     try:
         with connection.cursor() as cursor:
@@ -102,7 +102,7 @@ class Writer:
         return action(self, cursor, shard)
 
     def _some_id(self, shard: Shard, entity: str) -> int:
-        """An id among the initial rows; it may be gone by now."""
+        """Return an id among the initial rows; it may be gone by now."""
         return shard.first_id + self._random.randint(1, self._counts[entity])
 
     def _new_number(self, shard: Shard) -> int:
@@ -110,7 +110,7 @@ class Writer:
         return shard.first_id + self._next_number[shard]
 
     def _order(self, cursor: Cursor, shard: Shard) -> int:
-        """A new order and an audit entry, which has no key and comes twice every other time."""
+        """Insert a new order and an audit entry, which has no key and comes twice every other time."""
         number = self._new_number(shard)
         cursor.execute(
             f"INSERT INTO {shard.table('orders')} (id, customer_id, state, amount, note, ordered_at) "
@@ -123,7 +123,7 @@ class Writer:
         return 1 + twice
 
     def _progress(self, cursor: Cursor, shard: Shard) -> int:
-        """Several orders change their state."""
+        """Change the state of several orders."""
         first = self._some_id(shard, "orders")
         return cursor.execute(
             f"UPDATE {shard.table('orders')} SET state = 'sent', amount = amount + 0.01, changed_at = NOW(6) "
@@ -135,14 +135,14 @@ class Writer:
         return cursor.execute(f"DELETE FROM {shard.table('orders')} WHERE id = %s", (self._some_id(shard, "orders"),))
 
     def _move(self, cursor: Cursor, shard: Shard) -> int:
-        """An order's primary key changes."""
+        """Change an order's primary key."""
         return cursor.execute(
             f"UPDATE {shard.table('orders')} SET id = %s WHERE id = %s",
             (self._new_number(shard), self._some_id(shard, "orders")),
         )
 
     def _swap(self, cursor: Cursor, shard: Shard) -> int:
-        """Two customers swap their unique e-mail addresses inside one transaction."""
+        """Swap the unique e-mail addresses of two customers inside one transaction."""
         one, other = self._some_id(shard, "customers"), self._some_id(shard, "customers")
         if one == other:
             return 0
@@ -158,7 +158,7 @@ class Writer:
         return 3
 
     def _reopen(self, cursor: Cursor, shard: Shard) -> int:
-        """A customer is deleted and comes back under the same id and e-mail."""
+        """Delete a customer, who comes back under the same id and e-mail."""
         number = self._some_id(shard, "customers")
         table = shard.table("customers")
         deleted = cursor.execute(f"DELETE FROM {table} WHERE id = %s", (number,))

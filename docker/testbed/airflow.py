@@ -60,7 +60,9 @@ class AirflowStartFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class AirflowSpec:
-    """What to start. `home` must not hold an Airflow yet; `settings` (section -> option -> value) win over ours."""
+    """The description of an Airflow to start. `home` must not hold an Airflow yet; `settings` (section -> option ->
+    value) win over ours.
+    """
 
     home: Path
     dags: Path
@@ -100,7 +102,7 @@ class Airflow:
         return found
 
     def cli(self, *arguments: str, timeout: float = 120) -> str:
-        """`airflow ARGUMENTS…` in this home; gives its standard output. Raises CalledProcessError."""
+        """Run `airflow ARGUMENTS…` in this home; returns its standard output. Raises CalledProcessError."""
         argv = [*_airflow(), *arguments]
         done = subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True, timeout=timeout)
         return done.stdout
@@ -109,7 +111,7 @@ class Airflow:
         return self.home / f"{component}.log"
 
     def processes(self) -> list[int]:
-        """Everything that runs with this home now: components, task processes, Spark drivers, relays."""
+        """List everything that runs with this home now: components, task processes, Spark drivers, relays."""
         return airflow_keeper.processes_of(self.home)
 
     def stop(self, *, term_seconds: float = airflow_keeper.TERM_SECONDS) -> None:
@@ -121,7 +123,7 @@ class Airflow:
 
 @contextmanager
 def running_airflow(spec: AirflowSpec) -> Iterator[Airflow]:
-    """An Airflow for the length of a block; its folder stays."""
+    """Run an Airflow for the length of a block; its folder stays."""
     airflow = start_airflow(spec)
     try:
         yield airflow
@@ -130,8 +132,9 @@ def running_airflow(spec: AirflowSpec) -> Iterator[Airflow]:
 
 
 def start_airflow(spec: AirflowSpec, *, keep: bool = False) -> Airflow:
-    """Returns when every component is healthy. It ends with this process, unless `keep`: then
-    `attach_airflow(home).stop()` ends it. Raises AirflowStartFailed."""
+    """Start an Airflow; returns when every component is healthy. It ends with this process, unless `keep`: then
+    `attach_airflow(home).stop()` ends it. Raises AirflowStartFailed.
+    """
     home = spec.home.resolve()
     home.mkdir(parents=True, exist_ok=True)
     (port,) = free_ports(1)
@@ -155,14 +158,15 @@ def start_airflow(spec: AirflowSpec, *, keep: bool = False) -> Airflow:
 
 
 def attach_airflow(home: Path) -> Airflow:
-    """The Airflow that some earlier process started in `home` with `keep`, running or not. Raises OSError."""
+    """Return the Airflow that some earlier process started in `home` with `keep`, running or not. Raises OSError."""
     known = json.loads((home.resolve() / "airflow.json").read_text())
     return Airflow(home.resolve(), known["port"], known["password"], known["env"], known["pids"])
 
 
 def provider_metadata(folder: Path) -> Path | None:
-    """Entry points and version of this distribution, as an installer would write them, for a checkout that is not
-    installed: put the folder on the path and Airflow finds the provider. None when it is installed."""
+    """Write entry points and version of this distribution, as an installer would, for a checkout that is not installed:
+    put the folder on the path and Airflow finds the provider. None when it is installed.
+    """
     # Every installer signs in the file INSTALLER; what we wrote ourselves, for this process, is not for its children.
     known = importlib.metadata.distributions(name=DISTRIBUTION)
     if any(one.read_text("INSTALLER") for one in known):
@@ -239,7 +243,7 @@ def _write_config(spec: AirflowSpec, home: Path, port: int, password: str) -> No
 
 
 def _migrated_database(home: Path, environment: Mapping[str, str]) -> None:
-    """A copy of a database that `airflow db migrate` has made once for this version of Airflow."""
+    """Copy a database that `airflow db migrate` has made once for this version of Airflow."""
     if (home / "airflow.db").exists():
         return
 

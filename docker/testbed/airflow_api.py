@@ -56,7 +56,9 @@ class AirflowApi:
     # Any call
 
     def call(self, method: str, path: str, body: Json = None) -> Json:
-        """`call("GET", "/dags")`: paths are below /api/v2. None where the answer is empty. Raises ApiError."""
+        """Call the API: `call("GET", "/dags")`; paths are below /api/v2. None where the answer is empty. Raises
+        ApiError.
+        """
         try:
             return self._send(method, f"/api/v2{path}", body, self._bearer())
         except ApiError as error:
@@ -66,14 +68,14 @@ class AirflowApi:
             return self._send(method, f"/api/v2{path}", body, self._bearer())
 
     def health(self) -> dict[str, str | None]:
-        """Component -> "healthy", "unhealthy" or None. Needs no login. Raises ApiError while nobody answers."""
+        """Return component -> "healthy", "unhealthy" or None. Needs no login. Raises ApiError while nobody answers."""
         answer = self._send("GET", "/api/v2/monitor/health", None, None)
         return {name: part["status"] for name, part in answer.items() if part}
 
     # DAGs and runs
 
     def wait_for_dag(self, dag_id: str, *, seconds: float = 60) -> None:
-        """Until the DAG processor has read its file. Raises RunTimeout with the import errors, if any."""
+        """Wait until the DAG processor has read its file. Raises RunTimeout with the import errors, if any."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -87,7 +89,7 @@ class AirflowApi:
             time.sleep(0.5)
 
     def import_errors(self) -> dict[str, str]:
-        """DAG file -> traceback."""
+        """Return DAG file -> traceback."""
         found = self.call("GET", "/importErrors")["import_errors"]
         return {error["filename"]: error["stack_trace"] for error in found}
 
@@ -112,7 +114,7 @@ class AirflowApi:
         each_poll: Callable[[list[TaskState]], None] | None = None,
         poll_seconds: float = 1.0,
     ) -> str:
-        """Until the run has ended; gives "success" or "failed". `each_poll` sees the tasks. Raises RunTimeout."""
+        """Wait until the run has ended: "success" or "failed". `each_poll` sees the tasks. Raises RunTimeout."""
         deadline = time.monotonic() + seconds
         while True:
             tasks = self.tasks(dag_id, run_id)
@@ -142,7 +144,7 @@ class AirflowApi:
         ]
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> TaskState:
-        """Raises KeyError for a task that the run does not have."""
+        """Return the state of one task. Raises KeyError for a task that the run does not have."""
         for one in self.tasks(dag_id, run_id):
             if (one.task_id, one.map_index) == (task_id, map_index):
                 return one
@@ -151,7 +153,7 @@ class AirflowApi:
     def wait_for_task(
         self, dag_id: str, run_id: str, task_id: str, *, states: tuple[str, ...] = ("running",), seconds: float
     ) -> TaskState:
-        """Until the task is in one of the states. Raises RunTimeout."""
+        """Wait until the task is in one of the states. Raises RunTimeout."""
         deadline = time.monotonic() + seconds
         while (one := self.task(dag_id, run_id, task_id)).state not in states:
             if time.monotonic() > deadline:
@@ -160,11 +162,11 @@ class AirflowApi:
         return one
 
     def set_task_state(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
-        """As a person does in the UI: `failed` on a running task ends it (its `on_kill` runs)."""
+        """Set a task's state as a person does in the UI: `failed` on a running task ends it (its `on_kill` runs)."""
         self.call("PATCH", f"{_run(dag_id, run_id)}/taskInstances/{_quoted(task_id)}", {"new_state": state})
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, map_index: int = -1) -> str:
-        """The log of one attempt as text, one event a line."""
+        """Return the log of one attempt as text, one event a line."""
         path = f"{_run(dag_id, run_id)}/taskInstances/{_quoted(task_id)}/logs/{try_number}"
         answer = self.call("GET", f"{path}?full_content=true&map_index={map_index}")
         content = answer["content"]
@@ -173,14 +175,16 @@ class AirflowApi:
         return "\n".join(json.dumps(event) if isinstance(event, dict) else str(event) for event in content)
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value", map_index: int = -1) -> Json:
-        """What a task pushed, as JSON. Raises ApiError (404) where it pushed nothing."""
+        """Return what a task pushed, as JSON. Raises ApiError (404) where it pushed nothing."""
         path = f"{_run(dag_id, run_id)}/taskInstances/{_quoted(task_id)}/xcomEntries/{_quoted(key)}"
         return self.call("GET", f"{path}?map_index={map_index}&deserialize=true")["value"]
 
     # Connections
 
     def put_connection(self, connection_id: str, **parts: Json) -> None:
-        """Made anew when it exists. Parts: conn_type, host, port, login, password, schema, extra (a mapping)."""
+        """Create a connection, anew when it exists. Parts: conn_type, host, port, login, password, schema, extra (a
+        mapping).
+        """
         try:
             self.call("DELETE", f"/connections/{_quoted(connection_id)}")
         except ApiError as error:
@@ -189,7 +193,7 @@ class AirflowApi:
         self.call("POST", "/connections", _connection(connection_id, parts))
 
     def test_connection(self, **parts: Json) -> tuple[bool, str]:
-        """What the Test button does, for a connection that need not be stored."""
+        """Do what the Test button does, for a connection that need not be stored."""
         answer = self.call("POST", "/connections/test", _connection("tested_by_harness", parts))
         return answer["status"], answer["message"]
 

@@ -18,7 +18,7 @@ TERM_SECONDS = 10
 
 
 def processes_of(home: Path) -> list[int]:
-    """Pids of processes, other than this one, that run with `AIRFLOW_HOME=home`."""
+    """Return the pids of processes, other than this one, that run with `AIRFLOW_HOME=home`."""
     wanted = f"AIRFLOW_HOME={home}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -34,7 +34,7 @@ def processes_of(home: Path) -> list[int]:
 
 
 def end_processes_of(home: Path, *, term_seconds: float = TERM_SECONDS) -> None:
-    """SIGTERM to all of them, then SIGKILL to what is left, until nothing is."""
+    """Send SIGTERM to all of them, then SIGKILL to what is left, until nothing is."""
     _signal_all(processes_of(home), signal.SIGTERM)
     deadline = time.monotonic() + term_seconds
     while processes_of(home) and time.monotonic() < deadline:

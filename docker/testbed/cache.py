@@ -29,7 +29,7 @@ def locked(name: str) -> Iterator[Path]:
 
 
 def entry(name: str, build: Callable[[Path], None]) -> Path:
-    """The folder `name` of the cache, built once by `build(empty_folder)`."""
+    """Return the folder `name` of the cache, built once by `build(empty_folder)`."""
     finished = cache_root() / name
     if finished.is_dir():
         return finished

@@ -34,7 +34,9 @@ DEPENDS: Final = ("--recurse", "--no-recommends", "--no-suggests", "--no-conflic
 
 @dataclass(frozen=True)
 class Product:
-    """What to take from the suite. `name` begins the cache's folders; the first of `packages` gives the version."""
+    """The packages to take from the suite. `name` begins the cache's folders; the first of `packages` gives the
+    version.
+    """
 
     name: str
     packages: tuple[str, ...]
@@ -54,7 +56,7 @@ class Tree:
         return self.one("usr/lib/*/libc.so.6").parent
 
     def command(self, program: str) -> list[str]:
-        """The beginning of the argv that runs `program` (mysqld, mysqlbinlog, mariadbd …) by its own loader."""
+        """Return the beginning of the argv that runs `program` (mysqld, mysqlbinlog, mariadbd …) by its own loader."""
         where = next((d for d in ("sbin", "bin") if (self.root / "usr" / d / program).exists()), None)
         if where is None:
             raise self.product.unavailable(f"{self.root} has no program {program}")
@@ -62,7 +64,7 @@ class Tree:
         return [str(loader), "--library-path", str(self.libraries), str(self.root / "usr" / where / program)]
 
     def one(self, pattern: str) -> Path:
-        """The first path below `root` that fits."""
+        """Return the first path below `root` that fits."""
         found = sorted(self.root.glob(pattern))
         if not found:
             raise self.product.unavailable(f"{self.root} holds no {pattern}; remove the folder, it is fetched again")
@@ -70,7 +72,9 @@ class Tree:
 
 
 def tree(product: Product) -> Tree:
-    """The product's folder in the cache, fetched first where there is none. Raises ServerUnavailable (its own kind)."""
+    """Return the product's folder in the cache, fetched first where there is none. Raises ServerUnavailable (its own
+    kind).
+    """
     refresh = os.environ.get(f"DM_{product.name.upper()}_REFRESH") == "1"
     if not refresh and (cached := newest_cached(product)):
         return cached
@@ -91,7 +95,7 @@ def newest_cached(product: Product) -> Tree | None:
 
 
 class _Failed(RuntimeError):
-    """Why nothing was fetched."""
+    """The reason why nothing was fetched."""
 
 
 def _fetch(product: Product) -> Tree:
@@ -170,7 +174,7 @@ class _PrivateApt:
 
 
 def _debian_mirror() -> str:
-    """The mirror this host installs Debian from: the source that serves the host's own release, part main."""
+    """Return the mirror this host installs Debian from: the source that serves the host's own release, part main."""
     if mirror := os.environ.get("DM_DEBIAN_MIRROR"):
         return mirror
     release = re.search(r"^VERSION_CODENAME=\"?(\w+)", _os_release(), re.MULTILINE)

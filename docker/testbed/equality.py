@@ -129,7 +129,7 @@ def compare(comparisons: Sequence[Comparison], *, show: int = 10) -> Report:
 
 
 def compare_table(comparison: Comparison, *, show: int = 10) -> TableReport:
-    """One target table against the sum of its sources."""
+    """Compare one target table with the sum of its sources."""
     target = comparison.target
     try:
         shapes = [_Shape.of(place) for place in (*comparison.sources, target)]
@@ -151,7 +151,7 @@ def compare_table(comparison: Comparison, *, show: int = 10) -> TableReport:
 
 @dataclass
 class _Summary:
-    """Per class: number of rows, and the two sums of hashes."""
+    """The number of rows, and the two sums of hashes, per class."""
 
     counts: list[int] = field(default_factory=lambda: [0] * CLASSES)
     sums: list[int] = field(default_factory=lambda: [0] * CLASSES)
@@ -171,7 +171,7 @@ class _Summary:
 
 @dataclass(frozen=True)
 class _Shape:
-    """How one table is read: its columns, sorted by name, and what makes each cell canonical."""
+    """The way one table is read: its columns, sorted by name, and what makes each cell canonical."""
 
     place: Place
     names: tuple[str, ...]
@@ -200,7 +200,7 @@ class _Shape:
         return f"SELECT {cells} FROM {_quoted(self.place.schema)}.{_quoted(self.place.name)}"
 
     def canonicals(self) -> list[tuple[int, Callable[[bytes], bytes]]]:
-        """(column, function) for those columns whose sent bytes are not canonical yet."""
+        """Return (column, function) for those columns whose sent bytes are not canonical yet."""
         by_type: dict[str, Callable[[bytes], bytes]] = dict.fromkeys(ZEROFILLED, _canonical_integer)
         by_type |= dict.fromkeys(FLOATS, _canonical_float)
         return [(index, by_type[kind]) for index, kind in enumerate(self.types) if kind in by_type]
@@ -226,7 +226,7 @@ def _summary(shape: _Shape) -> _Summary:
 
 
 def _differing_rows(shapes: Sequence[_Shape], unequal: set[int], show: int) -> tuple[DifferingRow, ...]:
-    """The first rows, in the order of their bytes, that the two sides have not equally often."""
+    """Return the first rows, in the order of their bytes, that the two sides have not equally often."""
     *sources, target = shapes
     here: Counter[Cells] = Counter()
     for shape in sources:
@@ -244,7 +244,7 @@ def _hashes(row: Cells) -> tuple[int, int]:
 
 
 def _canonical_row(row: Cells) -> bytes:
-    """`marshal` in its version 1: for NULL a mark, for a value another, its length and its bytes."""
+    """Write the row by `marshal` in its version 1: for NULL a mark, for a value another, its length and its bytes."""
     return marshal.dumps(row, 1)
 
 
@@ -274,7 +274,7 @@ def _quoted(name: str) -> str:
 
 
 def _connect(place: Place) -> "pymysql.connections.Connection[Any]":
-    """Every cell arrives as bytes: no decoder, no unicode; text in utf8mb4, time in UTC."""
+    """Connect so that every cell arrives as bytes: no decoder, no unicode; text in utf8mb4, time in UTC."""
     ours = "time_zone = '+00:00', sql_mode = ''"
     theirs = place.server.get("init_command")
     login = {**place.server, "init_command": f"{theirs}, {ours}" if theirs else f"SET {ours}"}

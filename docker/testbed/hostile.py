@@ -34,7 +34,7 @@ class Hostile:
     since: int = 0
 
     def assignment(self, scope: str, value: str) -> str:
-        """`SESSION name = value`, behind a comment's mark where older releases do not have it."""
+        """Return `SESSION name = value`, behind a comment's mark where older releases do not have it."""
         text = f"{scope} {self.name} = {value}"
         return f"/*M!{self.since} , {text} */" if self.since else f", {text}"
 
@@ -105,12 +105,12 @@ HOSTILE: Final[dict[Flavour, tuple[Hostile, ...]]] = {
 
 
 def init_file(flavour: Flavour) -> str:
-    """What a server that is to be hostile runs when it starts: one statement, on one line."""
+    """Return what a server that is to be hostile runs when it starts: one statement, on one line."""
     return f"SET {_joined(one.assignment('GLOBAL', one.value) for one in HOSTILE[flavour])};\n"
 
 
 def calming(flavour: Flavour) -> str:
-    """The statement that gives one session the settings of a calm server."""
+    """Return the statement that gives one session the settings of a calm server."""
     known = [one for one in HOSTILE[flavour] if one.calm is not None]
     return f"SET {_joined(one.assignment('SESSION', str(one.calm)) for one in known)}"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def servers_under(root: Path) -> list[int]:
-    """Pids of processes of ours that run with a data directory inside `root`."""
+    """Return the pids of processes of ours that run with a data directory inside `root`."""
     prefix = f"--datadir={root}{os.sep}".encode()
     found = []
     for entry in Path("/proc").iterdir():

@@ -22,7 +22,7 @@ SYSTEM_TABLES: Final = (
 
 
 def mariadb11_build() -> Build:
-    """Raises Mariadb11Unavailable."""
+    """Return the build of MariaDB 11. Raises Mariadb11Unavailable."""
     tree = debian_sid.tree(MARIADB)
     argv = (
         *tree.command("mariadbd"),

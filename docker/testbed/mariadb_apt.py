@@ -25,7 +25,7 @@ class MariadbPrograms:
 
 
 def mariadb_build() -> Build:
-    """Raises MariadbUnavailable."""
+    """Return the build of MariaDB. Raises MariadbUnavailable."""
     programs = mariadb_programs()
 
     def initialise(folder: Path) -> Initialisation:
@@ -36,7 +36,7 @@ def mariadb_build() -> Build:
 
 
 def mariadb_programs() -> MariadbPrograms:
-    """Raises MariadbUnavailable when this host has no MariaDB server."""
+    """Find MariaDB's programs. Raises MariadbUnavailable when this host has no MariaDB server."""
     server, install = _find("mariadbd"), _find("mariadb-install-db")
     if server is None or install is None:
         missing = "mariadbd" if server is None else "mariadb-install-db"

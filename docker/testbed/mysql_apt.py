@@ -11,7 +11,7 @@ MYSQL: Final = debian_sid.Product("mysql", ("mysql-server-core", "mysql-client-c
 
 
 def mysql_build() -> Build:
-    """Raises MysqlUnavailable."""
+    """Return the build of MySQL. Raises MysqlUnavailable."""
     tree = debian_sid.tree(MYSQL)
     argv = (
         *tree.command("mysqld"),

@@ -78,7 +78,9 @@ class ServerStartFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """What to start. `binlog=False` is a server that can only be a target (or shows the error of a source without)."""
+    """The description of a server to start. `binlog=False` is a server that can only be a target (or shows the error of
+    a source without).
+    """
 
     name: str
     flavour: Flavour
@@ -89,7 +91,7 @@ class ServerSpec:
     """Whether its global settings are such as nobody expects (`hostile`)."""
 
     def build(self) -> Build:
-        """Raises ServerUnavailable."""
+        """Return the build of this flavour and series. Raises ServerUnavailable."""
         return BUILDS[self.flavour, self.series]()
 
 
@@ -126,12 +128,14 @@ class Server:
     # Speaking to it
 
     def client_config(self) -> dict[str, Any]:
-        """host, port, user and password, as PyMySQL and most others name them; and what calms a hostile server."""
+        """Return host, port, user and password, as PyMySQL and most others name them; and what calms a hostile
+        server.
+        """
         login = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
         return {**login, "init_command": hostile.calming(self.flavour)} if self.hostile else login
 
     def connect(self, **options: Any) -> "pymysql.connections.Connection[Any]":
-        """A PyMySQL connection as root, in autocommit mode unless the options say otherwise."""
+        """Open a PyMySQL connection as root, in autocommit mode unless the options say otherwise."""
         defaults = {**self.client_config(), "charset": "utf8mb4", "autocommit": True, "connect_timeout": 10}
         return LocalConnection(**{**defaults, **options})
 
@@ -150,7 +154,7 @@ class Server:
             return rows
 
     def create_user(self, name: str, password: str, *, privileges: str = "ALL PRIVILEGES", plugin: str = "") -> None:
-        """An account `name`@'%' with `privileges` on everything, made anew when it exists."""
+        """Create an account `name`@'%' with `privileges` on everything, anew when it exists."""
         how = f"IDENTIFIED WITH {plugin} BY '{password}'" if plugin else f"IDENTIFIED BY '{password}'"
         self.sql(
             f"DROP USER IF EXISTS '{name}'@'%'; CREATE USER '{name}'@'%' {how};"
@@ -177,15 +181,15 @@ class Server:
         self._wait_until_it_answers()
 
     def stop(self) -> None:
-        """An orderly shutdown."""
+        """Stop it by an orderly shutdown."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """kill -9: the server gets no chance to write anything."""
+        """Kill it with kill -9: the server gets no chance to write anything."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """An orderly stop where it still runs, then a start."""
+        """Restart it: an orderly stop where it still runs, then a start."""
         self.stop()
         self.start()
 
@@ -215,7 +219,7 @@ class Server:
         )
 
     def tail(self, lines: int = 25) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         except OSError as error:
@@ -274,7 +278,7 @@ def stop_servers(servers: Sequence[Server], *, keep_logs: bool = False) -> None:
 
 
 def attach_servers(root: Path) -> list[Server]:
-    """The servers that some earlier process started in `root` with `keep`, running or not."""
+    """Return the servers that some earlier process started in `root` with `keep`, running or not."""
     found = []
     for state in sorted(root.resolve().glob("*/server.json")):
         known = json.loads(state.read_text())
@@ -285,7 +289,7 @@ def attach_servers(root: Path) -> list[Server]:
 
 @contextmanager
 def running_servers(specs: Sequence[ServerSpec], root: Path | None = None) -> Iterator[list[Server]]:
-    """Servers for the length of a block. When the block fails, their logs are kept and their folder is printed."""
+    """Run servers for the length of a block. When the block fails, their logs are kept and their folder is printed."""
     folder = root or Path(tempfile.mkdtemp(prefix="dm-servers-"))
     servers = start_servers(specs, folder)
     try:
@@ -300,7 +304,7 @@ def running_servers(specs: Sequence[ServerSpec], root: Path | None = None) -> It
 
 
 def available(flavour: Flavour, series: Series = "") -> ServerUnavailable | None:
-    """None when servers of this kind can be started here, else why not."""
+    """Return None when servers of this kind can be started here, else why not."""
     try:
         BUILDS[flavour, series]()
     except ServerUnavailable as reason:
@@ -370,7 +374,9 @@ def _user() -> list[str]:
 
 
 def _open_to_tcp(server: Server) -> None:
-    """Names are not resolved, so `root`@localhost is the socket's only; TCP gets its own. Not written to the binlog."""
+    """Create an account for TCP: names are not resolved, so `root`@localhost is the socket's only. Not written to the
+    binlog.
+    """
     with server.connect(unix_socket=str(server.socket)) as connection:
         cursor = connection.cursor()
         cursor.execute("SET SESSION sql_log_bin = 0")
@@ -387,7 +393,7 @@ def _open_to_tcp(server: Server) -> None:
 
 
 def _template(spec: ServerSpec) -> Path:
-    """An initialised, never started data directory of this flavour and version, from the cache."""
+    """Return an initialised, never started data directory of this flavour and version, from the cache."""
     build = spec.build()
     return cache.entry(f"datadir-{spec.flavour}-{build.version}", lambda folder: _initialise(build, folder))
 
@@ -419,7 +425,7 @@ def _remove_data(server: Server) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct ports on which nobody listens now. All are held until all are found."""
+    """Find distinct ports on which nobody listens now. All are held until all are found."""
     held: list[sockets.socket] = []
     try:
         for port in random.SystemRandom().sample(PORTS, len(PORTS)):

@@ -79,11 +79,17 @@ class NotNumbered(DmError):
 
 
 class Left(ABC):
-    """What is applied and has not come yet in the log that is read. Mutable; true while there is something."""
+    """The transactions that are applied and have not come yet in the log that is read.
+
+    Mutable; true while there is something.
+    """
 
     @staticmethod
     def of(applied: GtidSet, read: GtidSet, server_uuid: str) -> Left:
-        """`read`: everything before the place where reading begins, in this server's log."""
+        """Return what is applied and has not come yet.
+
+        `read`: everything before the place where reading begins, in this server's log.
+        """
         if isinstance(applied, MysqlGtidSet) and isinstance(read, MysqlGtidSet):
             return _MysqlLeft(applied, read, server_uuid)
         if isinstance(applied, MariadbGtidSet) and isinstance(read, MariadbGtidSet):
@@ -98,11 +104,14 @@ class Left(ABC):
 
     @abstractmethod
     def repeats(self, gtid: Gtid, at: str) -> bool:
-        """Whether the next transaction in the log, which ends at `at`, is applied. Raises HistoryDiverged."""
+        """Take the next transaction of the log, which ends at `at`, and tell whether it is applied.
+
+        Raises HistoryDiverged.
+        """
 
 
 class _MysqlLeft(Left):
-    """Exact, with gaps and tags: numbers of one server may come in any order."""
+    """The exact set, with gaps and tags: numbers of one server may come in any order."""
 
     def __init__(self, applied: MysqlGtidSet, read: MysqlGtidSet, server_uuid: str) -> None:
         self._left: dict[tuple[bytes, str], list[tuple[int, int]]] = {}
@@ -148,7 +157,7 @@ class _MysqlLeft(Left):
 
 
 class _MariadbLeft(Left):
-    """By domain: inside of one the order is the same on all servers, and the last sequence number says all."""
+    """The set by domain: inside of one the order is the same on all servers, and the last sequence number says all."""
 
     def __init__(self, applied: MariadbGtidSet, read: MariadbGtidSet, server_uuid: str) -> None:
         self._last: dict[int, MariadbGtid] = {gtid.domain: gtid for gtid in read.unreached(applied)}

@@ -88,9 +88,9 @@ class NotText(ValueError):
 
 @dataclass(frozen=True)
 class Form:
-    """How a column is shown: its Arrow type, and canonical values (binary) to an array of it. Both raise NotText.
+    """The way to show a column: its Arrow type, and a function from canonical values (binary) to an array of it.
 
-    `text`: the same as text for people, of type string.
+    `text`: the same as text for people, of type string. Both functions raise NotText.
     """
 
     type: pa.DataType
@@ -99,7 +99,7 @@ class Form:
 
 
 def form_of(table: Table, column: Column, *, text_as_bytes: bool = False) -> Form:
-    """Raises UnsupportedColumnType."""
+    """Return how a column is shown. Raises UnsupportedColumnType."""
     import pyarrow as pa
 
     style = codec_for(table.name, column).style
@@ -141,7 +141,7 @@ def _number_type(column: Column) -> pa.DataType:
 
 
 def _cast_to(kind: pa.DataType) -> Form:
-    """Canonical values that are ASCII, and that Arrow reads as what they are."""
+    """Return the form of canonical values that are ASCII, and that Arrow reads as what they are."""
     import pyarrow as pa
 
     def text(values: pa.Array) -> pa.Array:
@@ -151,7 +151,7 @@ def _cast_to(kind: pa.DataType) -> Form:
 
 
 def _by_value(convert: Callable[[bytes], object], kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
-    """One value at a time, in Python."""
+    """Return a function that converts one value at a time, in Python."""
     import pyarrow as pa
 
     def array(values: pa.Array) -> pa.Array:
@@ -209,13 +209,13 @@ class Unshown(ValueError):
 
 
 class Shape(Protocol):
-    """What `before` and `after` are."""
+    """The shape of the columns `before` and `after`."""
 
     @property
     def type(self) -> pa.DataType: ...
 
     def rows(self, table: int, columns: Sequence[pa.Array]) -> pa.Array:
-        """Rows of a table (an index) from its columns, canonical values as binary arrays. Raises Unshown."""
+        """Build the rows of a table (an index) from its columns, canonical values as binary arrays. Raises Unshown."""
 
 
 class AnyTable:
@@ -288,7 +288,7 @@ def _converted(
 
 
 def schema_of(shape: Shape) -> pa.Schema:
-    """The columns of every batch, whatever the shape."""
+    """Return the schema of every batch; only the types of `before` and `after` depend on the shape."""
     import pyarrow as pa
 
     about = [
@@ -318,7 +318,7 @@ def record_batches(
     sub_dir: str = "",
     gtid: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Every change of a wanted table in a range, in order, in batches of bounded size.
+    """Yield every change of a wanted table in a range, in order, in batches of bounded size.
 
     `sub_dir`: what the batches call the folder of the range's file. `gtid`: of the transaction in which the range
     begins, if it begins inside of one. Raises what `rows.decode_range` does, and UndecodableText.
@@ -331,7 +331,7 @@ def record_batches(
 
 
 def _sized(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The same changes in batches that are worth being one, and not too large."""
+    """Yield the same changes in batches that are neither too small nor too large."""
     held: list[Batch] = []
     rows = size = 0
     for batch in batches:
@@ -363,7 +363,7 @@ def _cut(batch: Batch) -> Iterator[Batch]:
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:
-    """One batch of several, over the bytes of all; neighbours mostly share theirs."""
+    """Join several batches into one, over the bytes of all; neighbours mostly share theirs."""
     if len(batches) == 1:
         return batches[0]
     pieces: list[bytes] = []
@@ -432,7 +432,7 @@ class _Writer:
         ]
 
     def _numbers(self, positions: Any, first: Any, counts: Any) -> Any:
-        """Each change's number in its event, which may have begun in the batch before."""
+        """Return each change's number in its event, which may have begun in the batch before."""
         starts = first.copy()
         if int(positions[0]) == self._event:
             starts[0] -= self._rows_of_event
@@ -441,7 +441,7 @@ class _Writer:
         return numbers
 
     def _side(self, batch: Batch, place: int) -> pa.Array:
-        """`before` or `after` of all changes."""
+        """Return `before` or `after` of all changes."""
         import pyarrow as pa
 
         index = np.full(len(batch), -1, np.int64)
@@ -470,7 +470,7 @@ class _Writer:
 
 
 def _columns(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list[pa.Array]:
-    """The canonical values of all columns as binary arrays. Raises MalformedImage."""
+    """Return the canonical values of all columns as binary arrays. Raises MalformedImage."""
     plain = layout.for_kernels.plain_only if compiled else frozenset()
     every = layout.everything
     found: dict[int, pa.Array] = {}
@@ -482,7 +482,7 @@ def _columns(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> lis
 
 
 def _arrays(layout: Layout, cells: Cells, rows: int) -> list[pa.Array]:
-    """One binary array for each column; the cells lie row by row."""
+    """Return one binary array for each column; the cells lie row by row."""
     import pyarrow as pa
 
     present = cells.ends >= 0

@@ -85,7 +85,7 @@ _ROWS_HEAD: Final = _ROWS_FLAGS + 2
 
 @dataclass(frozen=True)
 class Tail:
-    """Where the last complete transaction of a file ends, and every id up to there (as text)."""
+    """The place where the last complete transaction of a file ends, and every id up to there (as text)."""
 
     position: int
     gtid_set: str
@@ -100,9 +100,9 @@ class Numbered(NamedTuple):
 
 
 def last_boundary(path: str, size: int) -> Tail | None:
-    """The last boundary in the first `size` bytes of a file, whatever its events are.
+    """Return the last boundary in the first `size` bytes of a file, whatever its events are.
 
-    For the relay, which stores what it does not understand. None: not even the format event is there whole.
+    This is for the relay, which stores what it does not understand. None: not even the format event is there whole.
     Raises MalformedEvent, UnsupportedFormat.
     """
     with Window(path, size) as window:
@@ -116,7 +116,7 @@ def last_boundary(path: str, size: int) -> Tail | None:
 
 
 def read_format(window: Bytes, name: str) -> BinlogFormat | None:
-    """The format event of a file; None as long as it is not there whole. Raises UnsupportedFormat."""
+    """Read the format event of a file; None as long as it is not there whole. Raises UnsupportedFormat."""
     head = window.read(0, _FORMAT_READ_SIZE)
     if len(head) < BINLOG_HEADER_SIZE + HEADER_SIZE:
         return None
@@ -166,9 +166,10 @@ def scan(
 def list_transactions(
     window: Bytes, start: int, *, cut: int, log_format: BinlogFormat, name: str
 ) -> tuple[list[Numbered], int]:
-    """Each transaction from boundary `start` to the first boundary at or behind `cut`, and where that is.
+    """Return each transaction from boundary `start` to the first boundary at or behind `cut`, and where that is.
 
-    Whatever they hold, and whether or not it can be applied. Raises MalformedEvent, if it is the first thing found.
+    They are listed whatever they hold, and whether or not it can be applied.
+    Raises MalformedEvent, if it is the first thing found.
     """
     found = Stretch(start, start)
     listed: list[Numbered] = []
@@ -203,7 +204,7 @@ def verify_events(window: Bytes, start: int, end: int, *, log_format: BinlogForm
 def _walk(
     walk: Walk, window: Bytes, cut: int, trailer: int, part: int = NOWHERE, hopper: Hopper | None = None
 ) -> Ended:
-    """The loop over headers. Long, as calls are what it would spend its time on.
+    """Walk over the headers. One long loop, as function calls are what it would spend its time on.
 
     `hopper` takes ordinary transactions, as long as they end before there might be a seam.
     """
@@ -315,7 +316,7 @@ def _walk(
 
 
 def _proves_itself(window: Bytes, position: int) -> bool | None:
-    """Whether the event there has the right checksum; None: it is not there whole.
+    """Tell whether the event there has the right checksum; None: it is not there whole.
 
     Behind MariaDB's START_ENCRYPTION that tells a log that the server sent, decrypted, from a copy of its file, in
     which nothing but the sizes can be read.
@@ -334,7 +335,7 @@ def _proves_itself(window: Bytes, position: int) -> bool | None:
 
 
 def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: memoryview) -> None:
-    """A compressed transaction: its events are walked as they would be outside."""
+    """Walk over a compressed transaction: its events are walked as they would be outside."""
     at = walk.at(position)
     if walk.inside_payload or walk.state != OPENED:
         raise MalformedEvent(at, "a compressed transaction inside another one, or without its id")
@@ -351,14 +352,14 @@ def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: 
 
 
 def _ends_statement(window: Bytes, position: int, size: int, buffer: bytes, offset: int) -> bool:
-    """Whether a rows event is the last of its statement: the next one names its tables anew."""
+    """Tell whether a rows event is the last of its statement: the next one names its tables anew."""
     if offset + _ROWS_HEAD > len(buffer):
         buffer, offset = window.read(position, _ROWS_HEAD), 0
     return min(size, len(buffer) - offset) >= _ROWS_HEAD and bool(buffer[offset + _ROWS_FLAGS] & _STATEMENT_ENDS)
 
 
 def _is_begin(buffer: bytes, body: int, end: int) -> bool:
-    """Whether the QUERY event whose body begins there is BEGIN, exactly; anything else takes the slow way."""
+    """Tell whether the QUERY event whose body begins there is BEGIN, exactly; anything else takes the slow way."""
     if end - body <= _BODY_OF_QUERY:
         return False
     text = body + _BODY_OF_QUERY + buffer[body + 8] + (buffer[body + 11] | buffer[body + 12] << 8) + 1

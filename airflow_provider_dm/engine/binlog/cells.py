@@ -39,7 +39,7 @@ METADATA_SIZE: Final = {
 
 
 class Kind(IntEnum):
-    """How the bytes of a cell become the canonical value."""
+    """One way in which the bytes of a cell become the canonical value."""
 
     SIGNED = 0  # little-endian
     UNSIGNED = 1
@@ -102,7 +102,7 @@ class Contradiction(Exception):
 
 @dataclass(frozen=True)
 class Cell:
-    """`size` bytes, or (size 0) a little-endian length of `prefix` bytes and as many bytes."""
+    """A cell of `size` bytes, or (size 0) of a little-endian length of `prefix` bytes and as many bytes."""
 
     kind: Kind
     size: int = 0
@@ -114,7 +114,7 @@ class Cell:
 
 
 def reader(cell: Cell) -> Transform | None:
-    """The plain way from the cell's bytes to the canonical value; None: they are it.
+    """Return the plain function from the cell's bytes to the canonical value; None: they are it.
 
     What it returns raises ValueError or IndexError for bytes that no server writes.
     """
@@ -122,12 +122,12 @@ def reader(cell: Cell) -> Transform | None:
 
 
 def is_numeric(code: int) -> bool:
-    """Whether a type has a bit in the table map's list of unsigned columns."""
+    """Tell whether a type has a bit in the table map's list of unsigned columns."""
     return code in _NUMERIC
 
 
 def cell_for(table: TableName, column: Column, code: int, metadata: bytes) -> Cell:
-    """The cell of a column. Raises Contradiction, UnsupportedColumnType."""
+    """Return the cell of a column. Raises Contradiction, UnsupportedColumnType."""
     try:
         cell = _cell(table, column, code, metadata)
     except (numbers.MalformedNumber, temporal.MalformedTime) as error:
@@ -221,7 +221,10 @@ def _address(column: Column, code: int, metadata: bytes) -> Cell:
 
 
 def _compressed(column: Column, code: int, metadata: bytes) -> Cell:
-    """The metadata are those of the plain column, but that a VARCHAR's length counts the byte in front."""
+    """Return the cell of a compressed column.
+
+    The metadata are those of the plain column, but that a VARCHAR's length counts the byte in front.
+    """
     _expect("COMPRESSED" in column.column_type, f"type {code}, which is compressed")
     most = min(column.octet_length or 0, LARGEST_VALUE)
     if code == MARIADB_BLOB_COMPRESSED:
@@ -233,7 +236,7 @@ def _compressed(column: Column, code: int, metadata: bytes) -> Cell:
 
 
 def _real_type(metadata: bytes) -> tuple[int, int]:
-    """(type, length) of a STRING: two bits of the length hide, inverted, in the type's byte."""
+    """Return (type, length) of a STRING: two bits of the length are stored, inverted, in the type's byte."""
     first, length = metadata
     if first & 0x30 != 0x30:
         return first | 0x30, length | (((first & 0x30) ^ 0x30) << 4)
@@ -275,7 +278,7 @@ def _unpack_unsigned(data: bytes) -> bytes:
 
 
 def _padder(length: int) -> Transform:
-    """BINARY(n): the log drops trailing zeros."""
+    """Return a function that pads a BINARY(n) with zeros: the log drops trailing ones."""
 
     def pad(data: bytes) -> bytes:
         if len(data) > length:
@@ -286,7 +289,7 @@ def _padder(length: int) -> Transform:
 
 
 def enum_reader(names: tuple[bytes, ...]) -> Transform:
-    r"""An ENUM's index to its member; 0 is the value of an invalid insert.
+    r"""Return a function from an ENUM's index to its member; 0 is the value of an invalid insert.
 
     >>> enum_reader((b"a", b"b"))(b"\x02")
     b'b'
@@ -296,7 +299,7 @@ def enum_reader(names: tuple[bytes, ...]) -> Transform:
 
 
 def set_reader(names: tuple[bytes, ...]) -> Transform:
-    r"""A SET's bits to its members, separated by commas.
+    r"""Return a function from a SET's bits to its members, separated by commas.
 
     >>> set_reader((b"a", b"b", b"c"))(b"\x05")
     b'a,c'

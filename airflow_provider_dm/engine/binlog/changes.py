@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.schema.codec import Row
 
 
 class RowChange(NamedTuple):
-    """What happened to one row: before None is an insert, after None a delete. `table`: index into the tables."""
+    """The change of one row: before None is an insert, after None a delete. `table`: index into the tables."""
 
     table: int
     before: Row | None
@@ -37,7 +37,7 @@ class Batch:
         return len(self.changes)
 
     def rows(self) -> list[RowChange]:
-        """Every change as canonical values. Raises MalformedImage, whose index is that of the change."""
+        """Return every change as canonical values. Raises MalformedImage, whose index is that of the change."""
         count = len(self.changes)
         tables = [0] * count
         before: list[Row | None] = [None] * count
@@ -53,7 +53,7 @@ class Batch:
         return [RowChange(*change) for change in zip(tables, before, after, strict=True)]
 
     def images(self, layout: int, place: int) -> tuple[Any, Any]:
-        """(changes of this layout that have a row at `place` (BEFORE or AFTER), where those lie)."""
+        """Return (changes of this layout that have a row at `place` (BEFORE or AFTER), where those lie)."""
         if self.compiled:
             from airflow_provider_dm.engine.binlog.kernels.split import gather
 
@@ -64,7 +64,7 @@ class Batch:
         return chosen, np.ascontiguousarray(self.changes[chosen, place : place + 2])
 
     def positions(self) -> list[int]:
-        """The file position of each change's event."""
+        """Return the file position of each change's event."""
         return self.changes[:, EVENT].tolist()  # type: ignore[no-any-return]
 
     def _rows_of(self, number: int, chosen: Any, images: Any) -> list[Row]:

@@ -56,7 +56,7 @@ _OWN: Final[dict[str, Decoder]] = {"latin1": _latin1, "ucs2": _ucs2}
 
 
 def decoder(charset: str) -> Decoder | None:
-    """How to read text of this charset; None: it can only be shown as bytes.
+    """Return the function that decodes text of this charset; None: it can only be shown as bytes.
 
     >>> decoder("latin1")(b"\\x80")
     '€'

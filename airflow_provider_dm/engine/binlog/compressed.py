@@ -37,7 +37,10 @@ _HEAD_MASK, _ZLIB, _SIZE_MASK = 0xF8, 0x80, 0x07
 
 
 def uncompressed_query(body: bytes | memoryview, at: str) -> bytes:
-    """The body of a QUERY event from that of a QUERY_COMPRESSED event. Raises MalformedEvent, EventTooLarge."""
+    """Return the body of a QUERY event from that of a QUERY_COMPRESSED event.
+
+    Raises MalformedEvent, EventTooLarge.
+    """
     reader = Lengths(body, at, "a compressed statement")
     fixed = reader.take(_QUERY_FIXED)
     reader.take(int.from_bytes(fixed[11:13], "little") + fixed[8] + 1)
@@ -45,7 +48,7 @@ def uncompressed_query(body: bytes | memoryview, at: str) -> bytes:
 
 
 def uncompressed_rows(code: int, body: bytes | memoryview, at: str) -> tuple[int, bytes]:
-    """(code, body) of the plain rows event that the compressed one (codes 166 to 171) stands for.
+    """Return (code, body) of the plain rows event that the compressed one (codes 166 to 171) stands for.
 
     Raises MalformedEvent, EventTooLarge.
     """
@@ -61,7 +64,7 @@ def uncompressed_rows(code: int, body: bytes | memoryview, at: str) -> tuple[int
 
 
 def _with_plain_tail(reader: Lengths, body: bytes | memoryview, at: str) -> bytes:
-    """What the reader has passed, and the rest uncompressed."""
+    """Return what the reader has passed, and the rest uncompressed."""
     head = body[: reader.position]
     first = reader.take(1)[0]
     digits = first & _SIZE_MASK

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.errors import GO_ON_BEHIND, DmError, Scope
 
 
 class Do(IntEnum):
-    """What the engine does with an event. Zero is what an unwritten entry holds.
+    """The engine's action for an event. Zero is what an unwritten entry holds.
 
     The numbers are an order that loops and kernels compare with, and are only ever added to at the end: from READER to
     SQL an event's body is looked at, from MAP on an event has to do with rows, and lies inside a transaction unless it
@@ -141,7 +141,10 @@ DECLARED: Final = (
 
 
 def every_code(declared: Iterable[Kind]) -> tuple[Kind, ...]:
-    """All 256 kinds, undeclared ones stopping. Raises ValueError for a code declared twice or without its why."""
+    """Return all 256 kinds, undeclared ones stopping.
+
+    Raises ValueError for a code declared twice or without its why.
+    """
     table: dict[int, Kind] = {}
     for kind in declared:
         if kind.code in table:
@@ -174,5 +177,5 @@ class UnknownEvent(DmError):
 
     @classmethod
     def of(cls, at: str, kind: int) -> UnknownEvent:
-        """The error for event code `kind` at location `at`."""
+        """Return the error for event code `kind` at location `at`."""
         return cls(at, kind, EVENTS[kind].name, EVENTS[kind].why)

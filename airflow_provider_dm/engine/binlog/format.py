@@ -32,7 +32,7 @@ _NO_CHECKSUM, _CRC32 = 0, 1
 
 @dataclass(frozen=True)
 class BinlogFormat:
-    """How one file is to be read. `post_header_sizes[code - 1]` bytes precede the body of an event."""
+    """The format of one file. `post_header_sizes[code - 1]` bytes precede the body of an event."""
 
     binlog_version: int
     server_version: str
@@ -46,16 +46,16 @@ class BinlogFormat:
         return CHECKSUM_SIZE if self.checksum else 0
 
     def post_header_size(self, code: int) -> int:
-        """0 for a code that the writing server does not list."""
+        """Return how many bytes precede the body of an event; 0 for a code that the writing server does not list."""
         return self.post_header_sizes[code - 1] if code <= len(self.post_header_sizes) else 0
 
     def without_checksum(self) -> BinlogFormat:
-        """How the events inside a TRANSACTION_PAYLOAD are laid out: the outer event's checksum covers them."""
+        """Return the format of the events inside a TRANSACTION_PAYLOAD: the outer event's checksum covers them."""
         return replace(self, checksum=False)
 
     @classmethod
     def parse(cls, event: bytes, at: str) -> BinlogFormat:
-        """From the whole event, header included; `at` names its place in errors.
+        """Parse the whole event, header included; `at` names its place in errors.
 
         Raises UnsupportedFormat, ChecksumMismatch.
         """

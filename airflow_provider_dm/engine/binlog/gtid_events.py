@@ -58,15 +58,15 @@ class GtidTrail:
         """One transaction, kept as it is until `fold`."""
 
     def add_mysql(self, uuid: bytes, number: int, tag: str = "") -> None:
-        """One MySQL transaction."""
+        """Add one MySQL transaction."""
         self.add((uuid, number, tag))
 
     def add_run(self, uuid: bytes, first: int, last: int) -> None:
-        """MySQL transactions `first` to `last` of one server, without a tag."""
+        """Add MySQL transactions `first` to `last` of one server, without a tag."""
         self._runs.append((uuid, "", first, last))
 
     def add_mariadb(self, domain: int, server_id: int, sequence: int) -> None:
-        """One MariaDB transaction; the last of a domain counts."""
+        """Add one MariaDB transaction; the last of a domain counts."""
         self.add((domain, server_id, sequence))
 
     def fold(self) -> None:
@@ -90,14 +90,14 @@ class GtidTrail:
         self._seen.clear()
 
     def add_set(self, executed: GtidSet) -> None:
-        """What a PREVIOUS_GTIDS or GTID_LIST event names."""
+        """Add what a PREVIOUS_GTIDS or GTID_LIST event names."""
         if isinstance(executed, MysqlGtidSet):
             self._runs += [(UUID(s.uuid).bytes, s.tag, i.first, i.last) for s, i in executed.flat()]
         elif isinstance(executed, MariadbGtidSet):
             self._positions |= {gtid.domain: (gtid.server_id, gtid.sequence) for gtid in executed.last.values()}
 
     def added_to(self, before: str, flavour: Flavour) -> str:
-        """The text of set `before` and everything on this trail. Raises InvalidGtidSet for a bad `before`."""
+        """Return the text of set `before` and everything on this trail. Raises InvalidGtidSet for a bad `before`."""
         self.fold()
         if not self._runs and not self._positions:
             return before
@@ -114,14 +114,14 @@ class GtidTrail:
 
 
 def is_two_phase_alter(body: bytes) -> bool:
-    """Whether a MariaDB GTID event opens one part of a two-phase ALTER (binlog_alter_two_phase)."""
+    """Tell whether a MariaDB GTID event opens one part of a two-phase ALTER (binlog_alter_two_phase)."""
     flags = body[MARIADB_GTID.size - 1]
     extra = MARIADB_GTID.size + (8 if flags & _GROUP_COMMIT_ID else 0)
     return len(body) > extra and bool(body[extra] & _TWO_PHASE_ALTER)
 
 
 def previous_gtids(body: bytes, at: str) -> MysqlGtidSet:
-    """PREVIOUS_GTIDS, with or without tags. Raises MalformedEvent."""
+    """Read a PREVIOUS_GTIDS event, with or without tags. Raises MalformedEvent."""
     try:
         return MysqlGtidSet.of(_previous(body))
     except (struct.error, IndexError, ValueError) as error:
@@ -156,7 +156,7 @@ def _previous(body: bytes) -> list[tuple[Sid, Interval]]:
 
 
 def encoded(gtid_set: MysqlGtidSet) -> bytes:
-    """A set as PREVIOUS_GTIDS and COM_BINLOG_DUMP_GTID carry it; with tags only where there are some.
+    """Encode a set as PREVIOUS_GTIDS and COM_BINLOG_DUMP_GTID carry it; with tags only where there are some.
 
     >>> previous_gtids(encoded(MysqlGtidSet.parse_text(f"{UUID(int=7)}:1-3:9:blue:4")), "here").intervals.values()
     dict_values([(Interval(first=1, last=3), Interval(first=9, last=9)), (Interval(first=4, last=4),)])
@@ -174,7 +174,7 @@ def encoded(gtid_set: MysqlGtidSet) -> bytes:
 
 
 def gtid_list(body: bytes, at: str) -> MariadbGtidSet:
-    """MariaDB's GTID_LIST. Raises MalformedEvent."""
+    """Read MariaDB's GTID_LIST event. Raises MalformedEvent."""
     try:
         count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
         entries = [_LIST_ENTRY.unpack_from(body, 4 + index * _LIST_ENTRY.size) for index in range(count)]
@@ -187,7 +187,7 @@ def gtid_list(body: bytes, at: str) -> MariadbGtidSet:
 
 
 def tagged_gtid(body: bytes, at: str) -> TaggedGtid:
-    """GTID_TAGGED, up to its tag. Raises MalformedEvent."""
+    """Read a GTID_TAGGED event up to its tag. Raises MalformedEvent."""
     try:
         return _tagged(body)
     except (IndexError, ValueError) as error:
@@ -234,7 +234,10 @@ _TAG: Final = re.compile(r"(?:[a-z_][a-z0-9_]{0,31})?\Z")
 
 
 def _varint(body: bytes, position: int) -> tuple[int, int]:
-    """(value, position behind it): as many one-bits as bytes follow, a zero-bit, then the value, little-endian."""
+    """Return (value, position behind it).
+
+    Its layout: as many one-bits as bytes follow, a zero-bit, then the value, little-endian.
+    """
     first = body[position]
     size = 1
     while size < 9 and first & (1 << (size - 1)):

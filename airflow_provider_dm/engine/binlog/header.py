@@ -28,8 +28,11 @@ _FLAGS_AT: Final = 17
 
 
 class EventHeader(NamedTuple):
-    """`size` counts the header and the checksum. `log_position` is the server's word for the event's end: 32 bits, so
-    that it wraps at 4 GiB, and it may be 0; positions are computed from sizes instead."""
+    """The header of an event. `size` counts the header and the checksum.
+
+    `log_position` is the server's word for the event's end: 32 bits, so that it wraps at 4 GiB, and it may be 0;
+    positions are computed from sizes instead.
+    """
 
     timestamp: int
     code: int
@@ -40,24 +43,24 @@ class EventHeader(NamedTuple):
 
     @classmethod
     def parse(cls, data: bytes | memoryview, offset: int = 0) -> EventHeader:
-        """Raises struct.error for fewer than 19 bytes."""
+        """Parse the header at `offset`. Raises struct.error for fewer than 19 bytes."""
         return cls._make(_HEADER.unpack_from(data, offset))
 
 
 def without_in_use(event: bytes) -> bytes:
-    """A FORMAT_DESCRIPTION event as its checksum covers it."""
+    """Return a FORMAT_DESCRIPTION event as its checksum covers it: without the in-use flag."""
     return event[:_FLAGS_AT] + bytes([event[_FLAGS_AT] & ~IN_USE_FLAG]) + event[_FLAGS_AT + 1 :]
 
 
 def verify_checksum(event: bytes | memoryview, at: str) -> None:
-    """CRC32 of a whole event, header to checksum. Raises ChecksumMismatch; `at` names the place in it."""
+    """Check the CRC32 of a whole event, header to checksum. Raises ChecksumMismatch; `at` names the place in it."""
     stored, computed = checksums(event)
     if computed != stored:
         raise ChecksumMismatch(at, stored, computed)
 
 
 def checksums(event: bytes | memoryview) -> tuple[int, int]:
-    """The CRC32 that a whole event ends with, and the one that it should end with."""
+    """Return the CRC32 that a whole event ends with, and the one that it should end with."""
     if event[_CODE_AT] == FORMAT_DESCRIPTION:
         event = without_in_use(bytes(event))
     return int.from_bytes(event[-CHECKSUM_SIZE:], "little"), zlib.crc32(event[:-CHECKSUM_SIZE])

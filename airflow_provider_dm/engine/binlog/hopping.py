@@ -13,7 +13,7 @@ _IDS: Final = 256  # runs of ids in one hop
 
 
 class Hopper:
-    """Hops over the transactions of one scan."""
+    """A walker that hops over the transactions of one scan."""
 
     def __init__(self, flavour: Flavour, trailer: int) -> None:
         import numpy as np  # here, as the relay scans too, and never hops
@@ -53,5 +53,5 @@ class Hopper:
 
 
 def hopper_for(flavour: Flavour, trailer: int, *, compiled: bool | None = None) -> Hopper | None:
-    """A hopper, if the kernels are there (`compiled`: whether to use them; None: if they are ready)."""
+    """Return a hopper, if the kernels are there (`compiled`: whether to use them; None: if they are ready)."""
     return Hopper(flavour, trailer) if (build.ready() if compiled is None else compiled) else None

@@ -42,7 +42,7 @@ class Cells:
     columns: int
 
     def rows(self) -> list[Row]:
-        """The cells of each image as a tuple."""
+        """Return the cells of each image as a tuple."""
         text = bytes(self.text)
         values: list[Value] = []
         start = 0
@@ -58,7 +58,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Tuples:
-    """`(1,'a',NULL),` one behind the other: tuple i ends, with its comma, at ends[i] in `text`."""
+    """Texts `(1,'a',NULL),` one behind the other: tuple i ends, with its comma, at ends[i] in `text`."""
 
     text: Buffer
     ends: Any
@@ -69,7 +69,7 @@ class Tuples:
 
 
 def rows_of(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list[Row]:
-    """Canonical values. `compiled`: by the kernels, if they know all columns. Raises MalformedImage."""
+    """Return canonical values. `compiled`: by the kernels, for the columns that they know. Raises MalformedImage."""
     everything = layout.everything
     if not compiled:
         return list(_plain_rows(layout, data, images, everything))
@@ -84,7 +84,7 @@ def rows_of(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list
 def cells_of(
     layout: Layout, data: bytes, images: Any, picked: Sequence[int], target: Flavour | None, *, compiled: bool
 ) -> Cells:
-    """The columns `picked`, in that order: literals for a target of this flavour, or (None) canonical values.
+    """Return the columns `picked`, in that order: literals for a target of this flavour, or (None) canonical values.
 
     Raises MalformedImage.
     """
@@ -108,7 +108,10 @@ def cells_of(
 def tuples_of(
     layout: Layout, data: bytes, images: Any, picked: Sequence[int], target: Flavour, *, compiled: bool
 ) -> Tuples:
-    """The literals of the columns `picked`, in that order, for a target of this flavour. Raises MalformedImage."""
+    """Return the literals of the columns `picked`, in that order, for a target of this flavour.
+
+    Raises MalformedImage.
+    """
     if _by_kernel(layout, picked, compiled):
         return _kernel_tuples(layout, data, images, picked)
     writers = [layout.codecs[index].literal(target) for index in picked]
@@ -120,7 +123,7 @@ def tuples_of(
 
 
 def _with_columns(rows: list[Row], columns: Sequence[int], values: Iterator[Row]) -> list[Row]:
-    """The rows with these columns' values put in."""
+    """Return the rows with these columns' values put in."""
     merged = []
     for row, more in zip(rows, values, strict=True):
         whole = list(row)
@@ -196,7 +199,7 @@ def _written(
 
 
 def _raise_malformed(layout: Layout, data: bytes, images: Any, index: int, picked: Sequence[int]) -> None:
-    """The plain decoder says why."""
+    """Raise MalformedImage with the reason that the plain decoder gives."""
     try:
         decoder_of(layout.cells, tuple(picked))(data, int(images[index, 0]), int(images[index, 1]))
     except MalformedCells as error:

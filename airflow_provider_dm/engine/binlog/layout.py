@@ -31,7 +31,7 @@ _SLACK: Final = 16
 
 
 class Field(IntEnum):
-    """What stands in a row of `Layout.columns`."""
+    """The numbers in a row of `LayoutArrays.columns`."""
 
     KIND = 0
     SIZE = 1
@@ -47,7 +47,10 @@ class Field(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """`cells[i]` reads column i of `table`; `codecs[i]` writes it. Hidden columns have cells only, at the end."""
+    """The cells and codecs of a table map's rows: `cells[i]` reads column i of `table`; `codecs[i]` writes it.
+
+    Hidden columns have cells only, at the end.
+    """
 
     table: Table
     cells: tuple[Cell, ...]
@@ -115,7 +118,7 @@ class LayoutArrays:
 
 
 def _members(cell: Cell, codec: Codec) -> list[tuple[bytes, bytes]]:
-    """(canonical text, literal) by the index of an ENUM; (text, its part of a literal) by the bit of a SET."""
+    """Return (canonical text, literal) by the index of an ENUM; (text, its part of a literal) by the bit of a SET."""
     if cell.kind is Kind.ENUM:
         write = codec.literal()
         return [(text, write(text)) for text in (INVALID_MEMBER, *cell.members)]
@@ -130,7 +133,7 @@ class _Texts:
         self._size = 0
 
     def add(self, text: bytes) -> tuple[int, int]:
-        """(start, size) of the text."""
+        """Add a text and return its (start, size)."""
         self._parts.append(text)
         self._size += len(text)
         return self._size - len(text), len(text)
@@ -140,14 +143,14 @@ class _Texts:
 
 
 def _room(cell: Cell, codec: Codec, described: Sequence[tuple[bytes, bytes]]) -> int:
-    """Bytes of a cell's literal, with what separates it, that are not its own bytes doubled."""
+    """Return the bytes of a cell's literal, with what separates it, that are not its own bytes doubled."""
     members = sum(max(len(text), len(literal)) + 1 for text, literal in described)
     padding = 2 * cell.precision if cell.kind is Kind.PADDED else 0
     return _LONGEST_FIXED + len(codec.introducer) + members + padding
 
 
 def layout_of(map_text: bytes, table: Table, at: str) -> Layout:
-    """The layout of a table map (its bytes behind id and flags) for a definition; kept in this process.
+    """Return the layout of a table map (its bytes behind id and flags) for a definition; kept in this process.
 
     Raises MalformedEvent, SchemaMismatch, UnsupportedColumnType.
     """

@@ -34,7 +34,7 @@ class Lengths:
         return self.take(self.left)
 
     def number(self) -> int:
-        """An integer of 1, 3, 4 or 9 bytes, as lengths are written."""
+        """Read an integer of 1, 3, 4 or 9 bytes, as lengths are written."""
         first = self.take(1)[0]
         if first < 0xFB:
             return first

@@ -23,7 +23,10 @@ from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWi
 
 
 class Event(NamedTuple):
-    """`timestamp`: seconds since 1970; `gtid`: of the transaction that it belongs to, None where that has none."""
+    """One event.
+
+    `timestamp`: seconds since 1970; `gtid`: of the transaction that it belongs to, None where that has none.
+    """
 
     position: int
     end: int
@@ -47,7 +50,7 @@ class Events:
         self._last: Event | None = None
 
     def at(self, position: int) -> Event:
-        """The event at a position, which is not before the last one asked for. Raises MalformedEvent."""
+        """Return the event at a position, which is not before the last one asked for. Raises MalformedEvent."""
         if self._last is not None and self._last.position == position:
             return self._last
         for event in self._walk:
@@ -57,7 +60,7 @@ class Events:
         raise MalformedEvent(_at(self._range, position), "no event begins here")
 
     def last_gtid(self) -> str | None:
-        """Of the transaction that is open, or was the last, where the range ends."""
+        """Return the id of the transaction that is open, or was the last, where the range ends."""
         for event in self._walk:
             self._last = event
         return None if self._last is None else self._last.gtid
@@ -72,7 +75,7 @@ class Events:
 
 
 def _walk(byte_range: ByteRange, window: Bytes, gtid: str | None) -> Iterator[Event]:
-    """Bodies are read of those events only that open a transaction."""
+    """Yield the events, reading the bodies of those only that open a transaction."""
     position = base = byte_range.start
     buffer = b""
     while position < byte_range.end:
@@ -99,7 +102,7 @@ def _load(byte_range: ByteRange, window: Bytes, position: int, needed: int) -> b
 
 
 def _gtid(code: int, server_id: int, body: bytes, known: str | None, at: str) -> str | None:
-    """The id of the transaction that an event opens; `known` where it opens none."""
+    """Return the id of the transaction that an event opens; `known` where it opens none."""
     match code:
         case codes.GTID if len(body) >= MYSQL_GTID.size:
             _flags, uuid, number = MYSQL_GTID.unpack_from(body)

@@ -46,7 +46,7 @@ class TableLayout(NamedTuple):
 
 
 class Maps:
-    """`layouts[i]`: what layout number i of a change is."""
+    """The table maps of a range. `layouts[i]`: what layout number i of a change is."""
 
     def __init__(
         self, tables: Sequence[Table], skip_before: Sequence[int], spare: Sequence[Spare], wanted: Wanted
@@ -79,21 +79,21 @@ class Maps:
 
     @property
     def known(self) -> Any:
-        """Of each text: start, size, layout or UNWANTED."""
+        """The start, size, and layout or UNWANTED of each text."""
         return self._known.filled
 
     @property
     def of_layouts(self) -> Any:
-        """Of each layout: first cell, columns, skip_before."""
+        """The first cell, columns and skip_before of each layout."""
         return self._of_layouts.filled
 
     @property
     def cells(self) -> Any:
-        """Of each cell: size, prefix."""
+        """The size and prefix of each cell."""
         return self._cells.filled
 
     def name(self, body: bytes, at: str) -> None:
-        """A TABLE_MAP event, its bytes between header and checksum: from now on its number is this table.
+        """Read a TABLE_MAP event, its bytes between header and checksum: from now on its number is this table.
 
         Raises MalformedEvent, SchemaMismatch, UnsupportedColumnType, and what `wanted` raises.
         """
@@ -116,7 +116,7 @@ class Maps:
         self.count[0] = count + 1
 
     def find(self, number: int) -> tuple[TableName, int] | None:
-        """(table, layout or UNWANTED) of a number that is in force."""
+        """Return (table, layout or UNWANTED) of a number that is in force; None where it is not."""
         place = self._place_of(number)
         if place is None:
             return None
@@ -128,14 +128,14 @@ class Maps:
         return int(places[0]) if len(places) else None
 
     def with_texts(self, number: int) -> int:
-        """The number of the layout that is layout `number` with texts for JSON documents (`partial_json`)."""
+        """Return the number of the layout that is layout `number` with texts for JSON documents (`partial_json`)."""
         if number not in self._with_texts:
             of = self.layouts[number]
             self._with_texts[number] = self._add(with_texts(of.layout), of.table)
         return self._with_texts[number]
 
     def without(self, number: int, absent: int) -> int:
-        """The number of the layout that is layout `number` for rows without the columns of this bitmap."""
+        """Return the number of the layout that is layout `number` for rows without the columns of this bitmap."""
         if (number, absent) not in self._without:
             of = self.layouts[number]
             self._without[number, absent] = self._add(of.layout, of.table)
@@ -143,7 +143,7 @@ class Maps:
         return self._without[number, absent]
 
     def forget(self) -> None:
-        """A statement has ended."""
+        """Forget the numbers in force: a statement has ended."""
         self.count[0] = 0
 
     def _learn(self, text: bytes, at: str) -> int:

@@ -26,13 +26,13 @@ _TEXT: Final = Cell(Kind.BYTES, prefix=4)
 
 
 def with_texts(layout: Layout) -> Layout:
-    """The layout of the images that `row_pairs` writes."""
+    """Return the layout of the images that `row_pairs` writes."""
     cells = tuple(_TEXT if cell.kind is Kind.JSON else cell for cell in layout.cells)
     return replace(layout, cells=cells)
 
 
 def row_pairs(layout: Layout, data: bytes, start: int, end: int, at: str) -> Iterator[tuple[bytes, bytes]]:
-    """(image before, image after) of each update in data[start:end], for `with_texts(layout)`.
+    """Yield (image before, image after) of each update in data[start:end], for `with_texts(layout)`.
 
     Raises MalformedCells, and MalformedEvent where a length is cut short; `at` is the event's place.
     """
@@ -73,7 +73,7 @@ def _after(
 
 
 def _image(layout: Layout, data: bytes, start: int, places: list[Place | None], texts: dict[int, bytes]) -> bytes:
-    """An image with the texts of its documents; `texts` are those that are known."""
+    """Return an image with the texts of its documents; `texts` are those that are known."""
     parts = [data[start : start + layout.bitmap_size]]
     for index, (cell, place) in enumerate(zip(layout.cells, places, strict=True)):
         if place is None:

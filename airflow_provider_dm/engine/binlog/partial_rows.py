@@ -29,7 +29,7 @@ ABSENT: Final[bytes] = _Absent()
 
 
 def columns_of(mask: int) -> tuple[int, ...]:
-    """The columns of a bitmap.
+    """Return the columns of a bitmap.
 
     >>> columns_of(0b1101)
     (0, 2, 3)
@@ -38,7 +38,7 @@ def columns_of(mask: int) -> tuple[int, ...]:
 
 
 def whole_images(cells: Sequence[Cell], present: Sequence[int], data: bytes, start: int, end: int) -> Iterator[bytes]:
-    """The images of data[start:end], each with every column. Raises MalformedCells.
+    """Yield the images of data[start:end], each with every column. Raises MalformedCells.
 
     `cells`: of all columns. `present`: the bitmaps of what is there, of each image in turn (an update has two).
     """
@@ -55,7 +55,7 @@ def whole_images(cells: Sequence[Cell], present: Sequence[int], data: bytes, sta
 
 @lru_cache(maxsize=4096)
 def _null_bits(columns: tuple[int, ...], count: int, bits: bytes) -> bytes:
-    """The NULL bits of a whole image, from those of `columns`: what is not among them is NULL."""
+    """Return the NULL bits of a whole image, from those of `columns`: what is not among them is NULL."""
     given, nulls = int.from_bytes(bits, "little"), (1 << count) - 1
     for bit, index in enumerate(columns):
         if not given >> bit & 1:

@@ -32,7 +32,7 @@ _PIECE: Final = 4 << 20
 
 
 def open_payload(body: bytes | memoryview, at: str) -> PayloadWindow:
-    """The events in a TRANSACTION_PAYLOAD whose bytes between header and checksum are `body`.
+    """Open the events in a TRANSACTION_PAYLOAD whose bytes between header and checksum are `body`.
 
     `at` is the event's place; an error about what lies inside names it and the offset (`inner_place`).
     Raises MalformedEvent.
@@ -60,7 +60,7 @@ def open_payload(body: bytes | memoryview, at: str) -> PayloadWindow:
 
 
 def inner_place(at: str, offset: int | str) -> str:
-    """How errors name an event inside the payload at `at`; with "" for the offset, what they put before it."""
+    """Return how errors name an event inside the payload at `at`; with "" for the offset, what they put before it."""
     return f"{at}+{offset}"
 
 
@@ -88,7 +88,7 @@ class PayloadWindow:
         self._reached = 0  # and of the stream's next one
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end. Raises MalformedEvent, EventTooLarge."""
+        """Read up to `size` bytes; fewer only at the end. Raises MalformedEvent, EventTooLarge."""
         if size > LARGEST_UNPACKED:
             raise EventTooLarge(inner_place(self.at, position), size)
         size = min(size, self.size - position)
@@ -105,11 +105,11 @@ class PayloadWindow:
         return self._buffer if len(self._buffer) == size else self._buffer[:size]
 
     def up_to(self, size: int) -> PayloadWindow:
-        """The same events, ending earlier; reads for itself."""
+        """Return the same events, ending earlier, in a window that reads for itself."""
         return PayloadWindow(self._payload, self._compressed, self._claimed, self.at, size=min(size, self.size))
 
     def _next(self, size: int) -> bytes:
-        """The stream's next `size` bytes, all of them."""
+        """Read the stream's next `size` bytes, all of them."""
         try:
             piece = self._stream.read(size)
             too_many = self._reached + size == self._claimed and bool(self._stream.read(1))
@@ -141,7 +141,10 @@ _of_thread: Final = _OfThread()
 
 
 def _at_once(payload: memoryview, size: int) -> bytes | None:
-    """What one frame of exactly `size` bytes holds; None where the payload is not that: reading says what it is."""
+    """Return what one frame of exactly `size` bytes holds.
+
+    None where the payload is not that: reading says what it is.
+    """
     try:
         if zstandard.frame_content_size(payload) != size:
             return None
@@ -152,7 +155,7 @@ def _at_once(payload: memoryview, size: int) -> bytes | None:
 
 
 class _Plain:
-    """What a stream reader is, over bytes that are not compressed."""
+    """A stream reader over bytes that are not compressed."""
 
     def __init__(self, payload: memoryview) -> None:
         self._left = payload

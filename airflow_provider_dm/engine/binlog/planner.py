@@ -64,11 +64,11 @@ class ByteRange:
 
     @property
     def last_boundary(self) -> int:
-        """Where the last transaction of the range ends, in it or behind it."""
+        """The place where the last transaction of the range ends, in it or behind it."""
         return self.closes or self.end
 
     def cut(self, seams: Sequence[Seam]) -> tuple[ByteRange, ...]:
-        """The same bytes as several ranges, cut at these seams inside it."""
+        """Return the same bytes as several ranges, cut at these seams inside it."""
         closes = {seam.position: seam.closes for seam in seams}
         return tuple(
             replace(self, start=start, end=end, inside=start in closes, closes=closes.get(end, 0))
@@ -111,7 +111,7 @@ class DdlStatement:
     seams: tuple[Seam, ...] = ()
 
     def rows_epoch(self) -> Epoch | None:
-        """The rows of its transaction, to be applied like any others; None where it has none."""
+        """Return the rows of its transaction, to be applied like any others; None where it has none."""
         if self.rows is None:
             return None
         size = self.rows.end - self.rows.start
@@ -137,7 +137,7 @@ def plan_epoch(
     range_bytes: int,
     repetitions: Repetitions | None = None,
 ) -> Planned:
-    """The next piece of the log behind `lo`.
+    """Plan the next piece of the log behind `lo`.
 
     `files`: from lo's file on, in order; if its sub-directory is gone, from the next one on. `goal`: go to the first
     boundary at or behind it. `max_bytes`: end the epoch with the transaction that crosses it; `range_bytes`: start a
@@ -165,7 +165,7 @@ def plan_epoch(
 
 
 def _index_of(files: Sequence[LogFile], lo: Location) -> int | None:
-    """None where all files are of later sub-directories."""
+    """Return the index of lo's file; None where all files are of later sub-directories. Raises LocationNotInLog."""
     for index, file in enumerate(files):
         if (file.suffix, file.name) == (lo.suffix, lo.file):
             return index
@@ -214,7 +214,7 @@ class _Plan:
         return self._step_over(file, following)
 
     def _scan_file(self, file: LogFile, window: Window, log_format: BinlogFormat, following: LogFile | None) -> bool:
-        """True when the file is read to its end."""
+        """Scan a file from `here`; True when it is read to its end."""
         while not self._full():
             start = self.here.position
             room = self._room(file)
@@ -252,7 +252,7 @@ class _Plan:
         return self.bytes >= self.max_bytes or (self.goal is not None and reached(self.here, self.goal))
 
     def _room(self, file: LogFile) -> int:
-        """Bytes until the next cut: a range is full, the epoch is full, or the goal is there."""
+        """Return the bytes until the next cut: a range is full, the epoch is full, or the goal is there."""
         room = min(self.range_bytes, self.max_bytes - self.bytes)
         return max(min(room, self._goal_in(file) - self.here.position), 1)
 
@@ -299,7 +299,7 @@ class _Plan:
     def _check_dropped(
         self, file: LogFile, window: Window, ended: Ended, following: LogFile | None, log_format: BinlogFormat | None
     ) -> None:
-        """What may be left over at the end of a finished file: nothing, or events of which each is right."""
+        """Check what is left over at the end of a finished file: nothing, or events of which each is right."""
         if following is None or ended is Ended.FILE:
             return
         if ended is Ended.TORN or log_format is None:
@@ -308,7 +308,7 @@ class _Plan:
         log.warning("the transaction at %s was never completed by its source; it is dropped", self.here)
 
     def _step_over(self, file: LogFile, following: LogFile | None) -> bool:
-        """To the beginning of the next file, if there is one and there is room."""
+        """Go to the beginning of the next file, if there is one; True when the plan goes on there."""
         if following is None:
             return False
         if file.suffix != following.suffix:
@@ -318,7 +318,7 @@ class _Plan:
         return not self._full()
 
     def cross(self, file: LogFile | None, following: LogFile) -> bool:
-        """To the beginning of the next sub-directory, if it is known already what was committed before it."""
+        """Go to the beginning of the next sub-directory, if it is known already what was committed before it."""
         there = cross(self.here, file, following)
         self.here = there or self.here
         return there is not None

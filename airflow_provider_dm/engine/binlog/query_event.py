@@ -1,7 +1,7 @@
 """QUERY events: a statement as text, with the session that it ran in.
 
 A scan needs only to know which kind of statement it is, and that without a parser: the first words decide. What is
-neither transaction control nor a row change is called DDL here; whether it matters is the sync room's decision.
+neither transaction control nor a row change is called DDL here; whether it matters is the decision of `engine.sync`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEAD: Final = re.compile(
 
 
 class Statement(Enum):
-    """What a QUERY event is to a log of rows."""
+    """The kind of a QUERY event in a log of rows."""
 
     BEGIN = "begin"
     COMMIT = "commit"
@@ -62,7 +62,10 @@ _BY_FIRST_WORD: Final = {
 
 
 class QueryEvent(NamedTuple):
-    """`sql` as its session sent it, in the client's charset. `seconds`: how long it ran; `error`: how it ended."""
+    """A QUERY event. `sql` as its session sent it, in the client's charset.
+
+    `seconds`: how long it ran; `error`: how it ended.
+    """
 
     schema: bytes
     sql: bytes
@@ -90,12 +93,15 @@ class QueryEvent(NamedTuple):
         return decoded(self.sql, client)
 
     def _may_be_in_utf8(self) -> bool:
-        """Servers write CREATE TABLE … SELECT anew, in UTF-8, and let the event name the client's charset."""
+        """Tell whether the statement may be in UTF-8, whatever charset the event names.
+
+        Servers write CREATE TABLE … SELECT anew, in UTF-8, and let the event name the client's charset.
+        """
         return _WRITTEN_ANEW.match(self.sql) is not None and not self.sql.isascii() and _is_utf8(self.sql)
 
 
 def query_of(body: bytes, at: str) -> QueryEvent:
-    """A QUERY event from its bytes between header and checksum. Raises MalformedEvent."""
+    """Parse a QUERY event from its bytes between header and checksum. Raises MalformedEvent."""
     if len(body) < _POST_HEADER.size:
         raise MalformedEvent(at, "a QUERY event without its fixed part")
     thread, seconds, schema_size, error, variables_size = _POST_HEADER.unpack_from(body)
@@ -119,7 +125,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def kind_of(sql: bytes) -> Statement:
-    """What a statement is, by its first words.
+    """Tell what a statement is, by its first words.
 
     >>> kind_of(b"/* app */ insert into t values (1)"), kind_of(b"ROLLBACK TO `s`"), kind_of(b"# Dummy event")
     (<Statement.ROW_CHANGE: 'row change'>, <Statement.ROLLBACK_TO: 'rollback to savepoint'>, <Statement.NOTHING: 'a comment'>)

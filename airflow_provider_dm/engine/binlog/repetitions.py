@@ -45,7 +45,7 @@ class Run(NamedTuple):
 
 
 class Repetitions:
-    """What the plans of one reader have found out about its log, so that the next need not look again. Mutable.
+    """The findings of one reader's plans about its log, so that the next need not look again. Mutable.
 
     Everything here can be found out anew, from the log and a location.
     """
@@ -58,8 +58,9 @@ class Repetitions:
     def run_behind(
         self, file: LogFile, window: Bytes, log_format: BinlogFormat, here: Location, *, goal: int
     ) -> Run | None:
-        """What lies behind `here` in `file`; it ends at `here` if nothing complete does. None: nothing is repeated.
+        """Return what lies behind `here` in `file`.
 
+        It ends at `here` if nothing complete lies behind it. None: nothing is repeated.
         `goal`: go no further than to the first boundary at or behind it.
         Raises HistoryDiverged, NotNumbered, LocationNotInLog, MalformedEvent.
         """
@@ -101,7 +102,7 @@ class _Sorter:
         return self._file == (file.suffix, file.path) and self._begin <= position <= self._end
 
     def run_behind(self, window: Bytes, log_format: BinlogFormat, position: int, goal: int) -> Run | None:
-        """Raises what `Repetitions.run_behind` does."""
+        """Return the run behind `position`; None where there is none. Raises what `Repetitions.run_behind` does."""
         if position == self._end and self.left:
             self._sort(window, log_format, min(position + _PIECE, goal))
         index = bisect.bisect_right(self._runs, position, key=lambda run: run.end)
@@ -134,7 +135,7 @@ class _Sorter:
 
 
 def cross(here: Location, file: LogFile | None, following: LogFile) -> Location | None:
-    """The beginning of the next sub-directory; None as long as its first file does not say what was before it.
+    """Return the beginning of the next sub-directory; None as long as its first file does not say what was before it.
 
     `here`: the end of the older one, whose newest file is `file` (None: it is there no longer).
     Raises HistoryGap, HistoryDiverged, NotNumbered, LocationNotInLog, UnsupportedFormat, MalformedEvent.
@@ -158,7 +159,10 @@ def cross(here: Location, file: LogFile | None, following: LogFile) -> Location 
 
 
 def _read_before(here: Location, file: LogFile) -> GtidSet:
-    """What the log itself says: the set where `here` knows none, and what a busy server may have forgotten to name."""
+    """Read what the log itself says.
+
+    That is the set where `here` knows none, and what a busy server may have forgotten to name.
+    """
     with Window(file.path, file.size) as window:
         log_format = read_format(window, file.name)
         if log_format is None:
@@ -169,7 +173,7 @@ def _read_before(here: Location, file: LogFile) -> GtidSet:
 def held_before(
     window: Bytes, position: int, log_format: BinlogFormat, name: str, *, numbered: bool = False
 ) -> GtidSet:
-    """Everything committed before this boundary in this server's log; the file is read up to there.
+    """Return everything committed before this boundary in this server's log; the file is read up to there.
 
     `numbered`: a transaction without an id is an error, as the answer lacks it.
     Raises LocationNotInLog if it is no boundary, NotNumbered, MalformedEvent.
@@ -196,7 +200,7 @@ def _scanned(window: Bytes, start: int, cut: int, log_format: BinlogFormat, name
 
 
 def named_before(file: LogFile) -> GtidSet | None:
-    """What the head of a file says that was committed before it; None as long as it is not there.
+    """Return what the head of a file says that was committed before it; None as long as it is not there.
 
     Raises UnsupportedFormat, MalformedEvent, ChecksumMismatch; NotNumbered where the file does not say it.
     """

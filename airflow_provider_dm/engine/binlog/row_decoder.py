@@ -27,7 +27,7 @@ class MalformedCells(ValueError):
 
 
 def locate(cells: Sequence[Cell], data: bytes, start: int, end: int) -> list[Place | None]:
-    """Where each cell of the image at `start` lies, as (start, end); None for NULL. Raises MalformedCells."""
+    """Return where each cell of the image at `start` lies, as (start, end); None for NULL. Raises MalformedCells."""
     position = start + (len(cells) + 7) // 8
     if position > end:
         raise MalformedCells("a row without its NULL bits")
@@ -51,13 +51,13 @@ def locate(cells: Sequence[Cell], data: bytes, start: int, end: int) -> list[Pla
 
 
 def image_end(cells: Sequence[Cell], data: bytes, start: int, end: int) -> int:
-    """Where the image that begins at `start` ends. Raises MalformedCells."""
+    """Return where the image that begins at `start` ends. Raises MalformedCells."""
     return _end_of(locate(cells, data, start, end), cells, start)
 
 
 @lru_cache(maxsize=1024)
 def decoder_of(cells: tuple[Cell, ...], picked: tuple[int, ...]) -> Decoder:
-    """The decoder of the columns `picked`, in that order, from images of these cells."""
+    """Return the decoder of the columns `picked`, in that order, from images of these cells."""
     readers = [(index, reader(cells[index])) for index in picked]
 
     def decode(data: bytes, start: int, end: int) -> Row:

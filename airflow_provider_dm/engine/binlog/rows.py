@@ -111,7 +111,7 @@ def decode_range(
     spare: Sequence[Spare] | None = None,
     compiled: bool | None = None,
 ) -> Iterator[RowChange]:
-    """Every change of a wanted table in `byte_range`, as canonical values.
+    """Yield every change of a wanted table in `byte_range`, as canonical values.
 
     `wanted(name)`: the table's index in `tables`, or None. `skip_until[i]`: a location's sort key; changes of table i
     in transactions that end at or before it are left out ("" leaves out none). `spare[i]`: columns of table i that the
@@ -124,7 +124,7 @@ def decode_range(
 
 
 def changes_of(batch: Batch, file: str) -> list[RowChange]:
-    """The changes of a batch from `file`. Raises MalformedRows."""
+    """Return the changes of a batch from `file`. Raises MalformedRows."""
     try:
         return batch.rows()
     except MalformedImage as error:
@@ -132,7 +132,7 @@ def changes_of(batch: Batch, file: str) -> list[RowChange]:
 
 
 def malformed(batch: Batch, file: str, error: MalformedImage) -> MalformedRows:
-    """The error for people: `error.index` is a change of this batch."""
+    """Return the error for people: `error.index` is a change of this batch."""
     layout, position = batch.changes[error.index, :2].tolist()
     return MalformedRows(f"{file}:{position}", str(batch.layouts[layout].layout.table.name), str(error))
 
@@ -146,7 +146,10 @@ def split_range(
     spare: Sequence[Spare] | None = None,
     compiled: bool | None = None,
 ) -> Iterator[Batch]:
-    """The same as `decode_range`, with rows still encoded. Raises the same, but MalformedRows only for lengths."""
+    """Yield the same as `decode_range`, with rows still encoded.
+
+    Raises the same, but MalformedRows only for lengths.
+    """
     spare = spare or [()] * len(tables)
     if byte_range.data is not None:
         memory = MemoryWindow(byte_range.data, byte_range.start)
@@ -179,7 +182,7 @@ class _Range:
         self.room = np.empty((_FIRST_CHANGES, FIELDS), np.int64)
 
     def _skip_before(self, key: str) -> int:
-        """The last boundary of the range at or before the location `key`: transactions before it are skipped."""
+        """Return the last boundary of the range at or before the location `key`: transactions before it are skipped."""
         if key <= self._sort_key(self.range.start):
             return 0
         if key >= self._sort_key(self.range.last_boundary):
@@ -224,7 +227,7 @@ class _Stream:
         return position if self.envelope is None else self.envelope
 
     def inside(self, position: int, window: Bytes) -> _Stream:
-        """What the event at `position` contains."""
+        """Return the stream of what the event at `position` contains."""
         inner = self.format.without_checksum()
         return _Stream(window, 0, window.size, inner, self.file, self.file_position(position))
 
@@ -238,7 +241,7 @@ class _Splitter:
         self.stream = stream
 
     def batches(self) -> Iterator[Batch]:
-        """Everything that changed, in order."""
+        """Yield everything that changed, in order."""
         position, needed = self.stream.start, HEADER_SIZE
         while position < self.stream.end:
             data = self.stream.window.read(position, max(CHUNK_SIZE, needed))[: self.stream.end - position]
@@ -250,7 +253,7 @@ class _Splitter:
                 needed = self._size_of_next(position, data, offset)
 
     def _size_of_next(self, position: int, data: bytes, offset: int) -> int:
-        """What has to be read for the event at `position`, which lies at `offset` in a buffer too short for it."""
+        """Return how much to read for the event at `position`, which lies at `offset` in a buffer too short for it."""
         if offset + HEADER_SIZE > len(data):
             return HEADER_SIZE
         size: int = START.unpack_from(data, offset)[3]
@@ -259,7 +262,7 @@ class _Splitter:
         return size
 
     def _buffer(self, base: int, data: bytes) -> Generator[Batch, None, int]:
-        """The whole events of `data`, which lies at `base`; returns where they end in it."""
+        """Yield the changes of the whole events of `data`, which lies at `base`; returns where they end in it."""
         offset = 0
         while True:
             offset, why = yield from self._ordinary(base, data, offset)
@@ -272,7 +275,7 @@ class _Splitter:
             offset += size
 
     def _ordinary(self, base: int, data: bytes, offset: int) -> Generator[Batch, None, tuple[int, int]]:
-        """Events that the kernel takes; returns (where it stopped, why)."""
+        """Yield the changes of events that the kernel takes; returns (where it stopped, why)."""
         if not self.range.compiled:
             return offset, LOOK
         from airflow_provider_dm.engine.binlog.kernels.split import split
@@ -301,7 +304,7 @@ class _Splitter:
     # One event, plainly
 
     def _checked_size(self, base: int, data: bytes, offset: int) -> int | None:
-        """The size of the event at `offset`, whose checksum is right; None: it is not there whole."""
+        """Return the size of the event at `offset`, whose checksum is right; None: it is not there whole."""
         if offset + HEADER_SIZE > len(data):
             return None
         position, trailer = base + offset, self.stream.format.trailer_size
@@ -317,7 +320,7 @@ class _Splitter:
         return size
 
     def _event(self, position: int, data: bytes, start: int, end: int) -> Iterator[Batch]:
-        """The event data[start:end], whatever it is."""
+        """Yield the changes of the event data[start:end], whatever it is."""
         code, body = data[start + 4], start + HEADER_SIZE
         end -= self.stream.format.trailer_size
         at = self.stream.at(position)
@@ -339,7 +342,7 @@ class _Splitter:
                 raise UnknownEvent.of(at, code)
 
     def _says_so_if_encrypted(self) -> bool:
-        """Whether the checksums of a log show that it is not, or no longer, encrypted, as the planner has seen."""
+        """Tell whether the checksums of a log show that it is not, or no longer, encrypted, as the planner has seen."""
         return self.stream.format.checksum and self.stream.format.flavour is Flavour.MARIADB
 
     def _payload(self, position: int, body: bytes) -> Iterator[Batch]:
@@ -370,7 +373,7 @@ class _Splitter:
     def _images(
         self, position: int, table: str, layout: int, code: int, data: bytes, start: int, end: int
     ) -> Iterator[Batch]:
-        """The changes of one rows event. Raises MalformedCells, before the first batch."""
+        """Yield the changes of one rows event. Raises MalformedCells, before the first batch."""
         at, of = self.stream.at(position), self.maps.layouts[layout].layout
         operation = OPERATIONS.get(code, PARTIAL_UPDATES)
         start, present = _first_image(at, table, len(of.cells), operation, data, start + ID_AND_FLAGS, end)
@@ -396,7 +399,7 @@ class _Splitter:
             yield self._piece(data, layout, event, operation & OPERATION, places)
 
     def _check_spare(self, at: str, table: str, layout: int, present: Sequence[int], *, partial_update: bool) -> None:
-        """Nothing is missing that is needed. Raises PartialRowImage."""
+        """Check that nothing is missing that is needed. Raises PartialRowImage."""
         of, spare = self.maps.layouts[layout].layout, self.maps.layouts[layout].spare
         needed = (1 << len(of.cells)) - 1
         if not partial_update:  # those lie otherwise, and their server leaves out nothing with FULL
@@ -420,7 +423,7 @@ class _Splitter:
 
 
 def _places(cells: Sequence[Cell], data: bytes, start: int, end: int) -> Iterator[Place]:
-    """Where each image of data[start:end] lies. Raises MalformedCells."""
+    """Yield where each image of data[start:end] lies. Raises MalformedCells."""
     while start < end:
         stop = image_end(cells, data, start, end)
         yield start, stop
@@ -428,13 +431,13 @@ def _places(cells: Sequence[Cell], data: bytes, start: int, end: int) -> Iterato
 
 
 def _pieces(items: Iterator[T]) -> Iterator[list[T]]:
-    """An even number of them at a time, so that an update's two rows stay together."""
+    """Yield an even number of items at a time, so that an update's two rows stay together."""
     while piece := list(islice(items, _FIRST_CHANGES)):
         yield piece
 
 
 def _is_end_of_statement_only(number: int, code: int, body: bytes) -> bool:
-    """MySQL ends some statements with a rows event of no table (number ~0), no column and no row."""
+    """Tell whether a rows event has no table (number ~0), no column and no row: MySQL ends some statements so."""
     extra = b"\2\0" if OPERATIONS.get(code, PARTIAL_UPDATES) & HAS_EXTRA else b""
     return number in _NO_TABLE and body[ID_AND_FLAGS:] == extra + b"\0"
 
@@ -442,7 +445,7 @@ def _is_end_of_statement_only(number: int, code: int, body: bytes) -> bool:
 def _first_image(
     at: str, table: str, columns: int, operation: int, data: bytes, start: int, end: int
 ) -> tuple[int, list[int]]:
-    """Where the row images begin, and bitmaps of the columns that each has (of an update: before and after).
+    """Return where the row images begin, and bitmaps of the columns that each has (of an update: before and after).
 
     `start`: behind the flags.
     """

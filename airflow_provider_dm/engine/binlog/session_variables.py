@@ -26,7 +26,10 @@ _SECOND_PHASE: Final = 4 | 8  # of MariaDB's ALTER in two phases: commit, rollba
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """None is what the event does not say. Charsets are collation ids; texts are in the server's UTF-8."""
+    """The settings of a session; None is what the event does not say.
+
+    Charsets are collation ids; texts are in the server's UTF-8.
+    """
 
     flags: int | None = None
     sql_mode: int | None = None
@@ -64,7 +67,7 @@ class Session:
 
 
 def read_session(variables: bytes, at: str) -> Session:
-    """From the block of status variables. Raises MalformedEvent where a variable is cut short."""
+    """Read the block of status variables. Raises MalformedEvent where a variable is cut short."""
     found: dict[str, Any] = {}
     reader = _Reader(variables)
     while reader.left:
@@ -107,11 +110,11 @@ class _Reader:
         return int.from_bytes(self.take(size), "little")
 
     def prefixed(self) -> bytes:
-        """Text behind a byte with its length."""
+        """Read a text behind a byte with its length."""
         return self.take(self.number(1))
 
     def terminated(self) -> bytes:
-        """Text in front of a NUL."""
+        """Read a text in front of a NUL."""
         end = self._data.find(b"\0", self._position)
         if end < 0:
             raise _CutShort
@@ -119,7 +122,7 @@ class _Reader:
 
 
 class _Variable(NamedTuple):
-    """`name`: the field of Session, or "" where nobody needs the value."""
+    """One variable. `name`: the field of Session, or "" where nobody needs the value."""
 
     name: str
     read: Callable[[_Reader], object]

@@ -58,12 +58,12 @@ class TableMap:
 
 
 def map_name(body: bytes, at: str) -> TableName:
-    """The table of a map, from its body behind id and flags. Raises MalformedEvent."""
+    """Read the table of a map, from its body behind id and flags. Raises MalformedEvent."""
     return _Reader(body, at).name()
 
 
 def parse_map(body: bytes, at: str) -> TableMap:
-    """A whole map, from its body behind id and flags. Raises MalformedEvent."""
+    """Parse a whole map, from its body behind id and flags. Raises MalformedEvent."""
     reader = _Reader(body, at)
     name = reader.name()
     count = reader.length()
@@ -84,7 +84,7 @@ def _metadata_size(code: int, at: str) -> int:
 
 
 def _optional(reader: _Reader, types: bytes) -> tuple[tuple[bool, ...] | None, tuple[str, ...] | None]:
-    """(unsigned, names) from the fields behind the map, of which a server may write none, some or all."""
+    """Read (unsigned, names) from the fields behind the map, of which a server may write none, some or all."""
     unsigned: tuple[bool, ...] | None = None
     names: tuple[str, ...] | None = None
     while reader.left:
@@ -104,7 +104,7 @@ def _optional(reader: _Reader, types: bytes) -> tuple[tuple[bool, ...] | None, t
 
 
 def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
-    """How to read a row of this map as a row of `table`. Raises SchemaMismatch, UnsupportedColumnType."""
+    """Return how to read a row of this map as a row of `table`. Raises SchemaMismatch, UnsupportedColumnType."""
     _check_columns(table_map, table, at)
     cells = []
     for column, code, metadata in zip(table.columns, table_map.types, table_map.metadata, strict=False):
@@ -118,7 +118,7 @@ def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
 
 
 def _check_columns(table_map: TableMap, table: Table, at: str) -> None:
-    """The log has the catalogue's columns and then the hidden ones, and nothing else."""
+    """Check that the log has the catalogue's columns and then the hidden ones, and nothing else."""
     ours = [column.name for column in table.columns]
     types, names = table_map.types, table_map.names
     if len(types) != len(ours) + table.hidden:
@@ -164,7 +164,7 @@ class _Reader:
         return self._data[self._position - size : self._position]
 
     def length(self) -> int:
-        """An integer of 1, 3, 4 or 9 bytes, as lengths are written."""
+        """Read an integer of 1, 3, 4 or 9 bytes, as lengths are written."""
         first = self.take(1)[0]
         if first < 0xFB:
             return first

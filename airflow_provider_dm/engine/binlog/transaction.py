@@ -58,7 +58,7 @@ NOWHERE: Final = 1 << 62
 
 
 class Ended(Enum):
-    """Why a scan went no further."""
+    """The reason why a scan went no further."""
 
     CUT = "the boundary that was asked for"
     DDL = "a statement that is not about rows"
@@ -107,7 +107,7 @@ class Stretch:
 
 @dataclass(slots=True)
 class Walk:
-    """What a scan knows between two events.
+    """The state of a scan between two events.
 
     `place`: how errors name a position, but for its number. `pending`: the id of the transaction that is open;
     `seams`: positions where it may be cut. `inside_payload`: the events are those of a compressed transaction.
@@ -129,7 +129,7 @@ class Walk:
         return f"{self.place}{position}"
 
     def open(self, position: int, state: int) -> None:
-        """A transaction begins with the event at `position`."""
+        """Begin a transaction with the event at `position`."""
         if self.state == BEGUN or (self.state == OPENED and state == OPENED):
             raise MalformedEvent(self.at(position), "a transaction begins inside another one")
         if self.state == OUTSIDE:
@@ -138,7 +138,7 @@ class Walk:
         self.state = state
 
     def close(self, position: int, timestamp: int) -> None:
-        """A transaction ends; `position` is the boundary behind it."""
+        """End a transaction; `position` is the boundary behind it."""
         found = self.found
         seams = [Seam(seam, position) for seam in self.seams]
         self.seams.clear()
@@ -158,7 +158,7 @@ class Walk:
         self.state = OUTSIDE
 
     def take_in(self, inner: Walk, behind: int) -> None:
-        """The transaction was one payload, whose events `inner` has walked."""
+        """Take over the transaction that was one payload, whose events `inner` has walked."""
         found = inner.found
         if found.ddl is None:
             self.rows = inner.rows
@@ -170,12 +170,12 @@ class Walk:
             self.close(behind, found.ddl.timestamp)
 
     def pass_over(self, position: int) -> None:
-        """An event without a change lies before `position`."""
+        """Pass over an event without a change, which lies before `position`."""
         if self.state == OUTSIDE:
             self.found.end = position
 
     def alone_or_inside(self, behind: int, timestamp: int) -> None:
-        """A statement that changes no state: directly behind a GTID it is the whole transaction."""
+        """Handle a statement that changes no state: directly behind a GTID it is the whole transaction."""
         if self.state == OPENED:
             self.close(behind, timestamp)
         else:
@@ -183,7 +183,7 @@ class Walk:
 
 
 def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int, body: bytes) -> None:
-    """The events that the loop does not decide by itself, and whose body matters."""
+    """Handle an event that the loop does not decide by itself, and whose body matters."""
     if code in (_MYSQL_IDS if walk.flavour is Flavour.MARIADB else _MARIADB_IDS):
         raise MalformedEvent(walk.at(position), f"{codes.EVENTS[code].name} in a log of {walk.flavour.value}")
     match code:
@@ -214,7 +214,7 @@ def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int,
 
 
 def unapplicable(walk: Walk, position: int, behind: int, timestamp: int, code: int) -> None:
-    """An event whose entry in the table is STOP."""
+    """Raise UnknownEvent for an event whose entry in the table is STOP; with `apply=False` walk over it."""
     if walk.apply:
         raise UnknownEvent.of(walk.at(position), code)
     if code == codes.XA_PREPARE or walk.state == OPENED:
@@ -224,7 +224,7 @@ def unapplicable(walk: Walk, position: int, behind: int, timestamp: int, code: i
 
 
 def check_unusual(walk: Walk, position: int, flags: int, body: bytes) -> None:
-    """MariaDB: a transaction that may be one part of something in two phases."""
+    """Refuse a MariaDB transaction that is one part of something in two phases, if it is to be applied."""
     if walk.apply and flags & (PREPARED_XA | COMPLETED_XA):
         raise XaTransaction(walk.at(position))
     if walk.apply and is_two_phase_alter(body):

@@ -20,10 +20,10 @@ class Bytes(Protocol):
     def size(self) -> int: ...
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end."""
+        """Read up to `size` bytes; fewer only at the end."""
 
     def up_to(self, size: int) -> Bytes:
-        """The same bytes, ending earlier."""
+        """Return the same bytes, ending earlier."""
 
 
 class MemoryWindow:
@@ -51,7 +51,7 @@ class Window:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if descriptor is None else descriptor
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of what is published, or of a file shorter than promised."""
+        """Read up to `size` bytes; fewer only at the end of what is published, or of a file shorter than promised."""
         pieces = []
         left = min(size, self.size - position)
         while left > 0:
@@ -63,7 +63,7 @@ class Window:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def up_to(self, size: int) -> Window:
-        """The same open file, ending earlier; valid until this window is closed."""
+        """Return the same open file, ending earlier; valid until this window is closed."""
         return Window(self.path, min(size, self.size), self._descriptor)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ _UNIT_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.
 
 
 def kebab(name: str) -> str:
-    """DM's key for a Python name.
+    """Return DM's key for a Python name.
 
     >>> kebab("worker_count")
     'worker-count'
@@ -39,7 +39,7 @@ class DmModel(Strict):
 
 
 def aliases_of(model: type[Strict], field: str) -> tuple[str, ...]:
-    """The keys by which a file may give `field`, DM's present name first."""
+    """Return the keys by which a file may give `field`, DM's present name first."""
     info = model.model_fields[field]
     declared = info.validation_alias or info.alias or field
     choices = getattr(declared, "choices", [declared])
@@ -47,7 +47,7 @@ def aliases_of(model: type[Strict], field: str) -> tuple[str, ...]:
 
 
 def _says_nothing(model: type[Strict], key: str, value: Any) -> bool:
-    """A known key without a value; DM's exports also write the older name of a key beside it, empty."""
+    """Tell whether a known key has no value; DM's exports also write the older name of a key beside it, empty."""
     for field in model.model_fields:
         names = aliases_of(model, field)
         if key == field or key in names:
@@ -60,7 +60,7 @@ def is_empty(value: Any) -> bool:
 
 
 def one_or_many(value: Any) -> Any:
-    """A lone text is a list of one; it is not spread into its characters."""
+    """Wrap a lone text in a list; it is not split into its characters."""
     return [value] if isinstance(value, str) else value
 
 
@@ -68,7 +68,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(one_or_many)]
 
 
 def seconds(value: Any) -> Any:
-    """A Go duration ("1h30m", "250ms") in seconds; empty text is None, the rest is left to the field's own type.
+    """Convert a Go duration ("1h30m", "250ms") to seconds; empty text is None, the rest is left to the field's type.
 
     >>> seconds("1m30s")
     90.0

@@ -43,7 +43,7 @@ PASSWORDS: Final = ("password", "password-env", "password-file")
 
 
 def task_problems(document: Document) -> Iterator[Problem]:
-    """Contradictions and dangling names in a task."""
+    """Yield the contradictions and dangling names in a task."""
     task = _mapping(document.data)
     yield from _sharding(document, task)
     if task.get("column-mappings"):
@@ -55,7 +55,7 @@ def task_problems(document: Document) -> Iterator[Problem]:
 
 
 def unused_lists(document: Document) -> Iterator[Problem]:
-    """Block-allow lists that no source names. DM lets them pass, so this is for a warning."""
+    """Yield a problem for each block-allow list that no source names. DM accepts them, so this is for a warning."""
     task = _mapping(document.data)
     used = {name for _, instance in _instances_of(task) for key in LISTS for name in _names(instance.get(key))}
     for section in LISTS:
@@ -65,7 +65,7 @@ def unused_lists(document: Document) -> Iterator[Problem]:
 
 
 def source_problems(document: Document) -> Iterator[Problem]:
-    """Contradictions in a source."""
+    """Yield the contradictions in a source."""
     source = _mapping(document.data)
     yield from _one_password(document, _mapping(source.get("from")), ("from",))
 
@@ -108,7 +108,7 @@ def _instance_keys(path: Path, instance: Raw) -> Iterator[Problem]:
 
 
 def _references(task: Raw, reference: Reference) -> Iterator[Problem]:
-    """Names that lead nowhere, names given twice, and entries that nobody names, as DM refuses them."""
+    """Yield the references that DM refuses: to nothing, or given twice; and the entries that nobody names."""
     section = next((name for name in reference.sections if task.get(name)), reference.sections[0])
     defined = _mapping(task.get(section))
     used: set[str] = set()
@@ -136,7 +136,7 @@ def _one_password(document: Document, database: Raw, path: Path) -> Iterator[Pro
 
 
 def _together(document: Document, path: Path, one: str, other: str) -> Problem:
-    """Reported at the later of the two, naming the line of the earlier."""
+    """Report two keys that exclude each other at the later of the two, naming the line of the earlier."""
     places = [(document.line((*path, key)) or 0, key) for key in (one, other)]
     (line, earlier), (_, later) = sorted(places, key=lambda place: place[0])
     where = f" (line {line})" if line else ""
@@ -161,7 +161,7 @@ def _names(value: object) -> list[str]:
 
 
 def _given(mapping: Raw, key: str) -> bool:
-    """DM's examples carry empty keys; those say nothing."""
+    """Tell whether a key has a value. DM's examples carry empty keys; those do not count."""
     return mapping.get(key) not in (None, "")
 
 

@@ -50,12 +50,12 @@ class Security(DmModel):
 
     @property
     def embedded(self) -> bool:
-        """Whether TLS material is in the file itself, instead of in files that it names."""
+        """Tell whether TLS material is in the file itself, instead of in files that it names."""
         texts = (self.ssl_ca_base64, self.ssl_cert_base64, self.ssl_key_base64)
         return any(texts) or any((self.ssl_ca_bytes, self.ssl_cert_bytes, self.ssl_key_bytes))
 
     def tls(self) -> Tls | None:
-        """None when no file is named: DM's examples carry empty `security` keys."""
+        """Return the TLS files; None when no file is named: DM's examples carry empty `security` keys."""
         if not (self.ssl_ca or self.ssl_cert or self.ssl_key):
             return None
         return Tls(self.ssl_ca or None, self.ssl_cert or None, self.ssl_key or None)
@@ -79,7 +79,10 @@ class DatabaseConfig(DmModel):
     security: Security | None = None
 
     def secret(self, environ: Mapping[str, str] = os.environ) -> Secret:
-        """The password, empty when none is given. Raises PasswordUnreadable, NotSupportedYet (DM's encrypted form)."""
+        """Return the password, empty when none is given.
+
+        Raises PasswordUnreadable, NotSupportedYet (DM's encrypted form).
+        """
         if self.password_env:
             if self.password_env not in environ:
                 raise PasswordUnreadable(f"the environment variable {self.password_env}", "it is not set")
@@ -96,12 +99,12 @@ class DatabaseConfig(DmModel):
         return Secret(plain)
 
     def endpoint(self, name: str, environ: Mapping[str, str] = os.environ) -> Endpoint:
-        """This server as a value to connect to; `name` is what messages call it. Raises as `secret` does."""
+        """Return this server as a value to connect to; `name` is what messages call it. Raises as `secret` does."""
         tls = self.security.tls() if self.security else None
         return Endpoint(name, self.host, self.port, self.user, self.secret(environ), tls, tuple(self.session.items()))
 
     def without_secrets(self) -> Self:
-        """A copy that knows no password (references stay)."""
+        """Return a copy without the password and without embedded TLS material (references stay)."""
         security = self.security.model_copy(update=_NO_KEYS) if self.security else None
         return self.model_copy(update={"password": None, "security": security})
 
@@ -113,17 +116,17 @@ _NO_KEYS: Final = {
 
 
 class SourceDatabase(DatabaseConfig):
-    """`from` of source.yaml."""
+    """The `from` section of source.yaml."""
 
 
 class TargetDatabase(DatabaseConfig):
-    """`target-database` of task.yaml."""
+    """The `target-database` section of task.yaml."""
 
     port: int = Field(default=4000, ge=1, le=65535)
 
 
 def looks_encrypted(password: str) -> bool:
-    """Whether text has the form that `dmctl encrypt` prints: base64 of an AES vector, "@", and the cipher text.
+    """Tell whether text has the form that `dmctl encrypt` prints: base64 of an AES vector, "@", and the cipher text.
 
     >>> looks_encrypted("/Q7B9DizNLLTTfiZHv9WoEAKamfpIUs=")
     True

@@ -32,7 +32,7 @@ _KINDS: Final[Mapping[str, str]] = {
 
 
 def unknown_keys(model: Model, data: object, top: str) -> Iterator[Problem]:
-    """Keys that no field takes, and one field given under two names."""
+    """Yield a problem for each key that no field takes, and for each field given under two names."""
     for path, inner, mapping in mappings(model, data):
         known = fields_by_key(inner)
         where = path_text(path, top)
@@ -54,7 +54,7 @@ def _unknown(key: str, where: str, known: Sequence[str]) -> str:
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
-    """The valid word that was probably meant.
+    """Return the valid word that was probably meant.
 
     >>> nearest("worker_count", ["batch", "worker-count"])
     'worker-count'
@@ -64,7 +64,7 @@ def nearest(word: str, known: Sequence[str]) -> str | None:
 
 
 def invalid_values(model: Model, error: ValidationError, top: str) -> Iterator[Problem]:
-    """One problem for each thing that pydantic found."""
+    """Yield one problem for each error of pydantic that is not reported otherwise."""
     for found in error.errors(include_url=False):
         # "[key]" marks a problem of a dictionary's key; our paths name keys by themselves.
         path: Path = tuple(part for part in found["loc"] if part != "[key]")
@@ -84,7 +84,7 @@ def _sentence(model: Model, path: Path, found: Mapping[str, Any], top: str) -> s
 
 
 def _complaint(found: Mapping[str, Any], *, secret: bool) -> str:
-    """The predicate of the sentence; what was given is shown unless the key is a secret."""
+    """Return the predicate of the sentence; what was given is shown unless the key is a secret."""
     context = found.get("ctx", {})
     given = "" if secret else _given(found["input"])
     match found["type"]:
@@ -125,7 +125,7 @@ def _given(value: object) -> str:
 
 
 def _choices(context: Mapping[str, Any]) -> list[str]:
-    """pydantic gives `'full', 'incremental' or 'all'`; the empty choice means "leave it out"."""
+    """Return the choices: pydantic gives `'full', 'incremental' or 'all'`; the empty choice means "leave it out"."""
     quoted = str(context.get("expected", "")).replace(" or ", ", ").split(", ")
     return [choice.strip("'") for choice in quoted if choice.strip("'")]
 

@@ -51,7 +51,7 @@ class SecretRef(Strict):
     env: str
 
     def resolve(self, wanted_by: str, environ: Mapping[str, str] = os.environ) -> Secret:
-        """Raises SecretMissing."""
+        """Return the secret; `wanted_by` is what the error names. Raises SecretMissing."""
         try:
             return Secret(environ[self.env])
         except KeyError:
@@ -73,7 +73,7 @@ class EndpointSpec(Strict):
     session: dict[str, str] = Field(default_factory=dict)
 
     def resolve(self, environ: Mapping[str, str] = os.environ) -> Endpoint:
-        """Raises SecretMissing."""
+        """Return the endpoint with its password. Raises SecretMissing."""
         tls = Tls(self.tls_ca, self.tls_cert, self.tls_key) if self.use_tls or self.tls_ca else None
         password = self.password.resolve(self.name, environ) if self.password else Secret("")
         return Endpoint(self.name, self.host, self.port, self.user, password, tls, tuple(self.session.items()))
@@ -90,7 +90,7 @@ class SourceSpec(Strict):
 
 
 class HolderSpec(Strict):
-    """Who runs this job. A later attempt with the same `identity` takes the lease over at once."""
+    """The lease holder that runs this job. A later attempt with the same `identity` takes the lease over at once."""
 
     identity: str
     attempt: str
@@ -116,7 +116,7 @@ class JobSpec(Strict):
     """By source, the last generation that there was at the launch: the app claims nothing that is claimed since."""
 
     def source(self, source_id: str) -> SourceSpec:
-        """Raises KeyError."""
+        """Return the source with this id. Raises KeyError."""
         for source in self.sources:
             if source.config.source_id == source_id:
                 return source
@@ -127,7 +127,7 @@ class JobSpec(Strict):
         return cls.model_validate_json(path.read_text(encoding="utf-8"))
 
     def write(self, path: Path) -> None:
-        """Readable by its owner only."""
+        """Write the job to a file that only its owner can read."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(self.model_dump_json(indent=2))

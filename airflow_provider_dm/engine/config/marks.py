@@ -32,7 +32,7 @@ class Document:
     problems: tuple[Problem, ...] = ()
 
     def line(self, path: Path) -> int | None:
-        """Of the value at `path`, or of the nearest thing around it that the file shows."""
+        """Return the line of the value at `path`, or of the nearest thing around it that the file shows."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.lines:
                 return self.lines[path[:end]]
@@ -40,7 +40,7 @@ class Document:
 
 
 def read_document(text: str) -> Document:
-    """Never raises: text that is no YAML is a document with a problem and no data."""
+    """Read YAML text; never raises: text that is no YAML is a document with a problem and no data."""
     try:
         loader = yaml.SafeLoader(text)
         try:
@@ -138,7 +138,7 @@ class _Reader:
 
 
 def _own_and_merged(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """Pairs, merged ones first: what the mapping says itself overwrites what `<<` brings in."""
+    """Yield the pairs, merged ones first: what the mapping says itself overwrites what `<<` brings in."""
     for key, value in node.value:
         if key.tag == f"{_CORE}merge":
             bases = value.value if isinstance(value, yaml.SequenceNode) else [value]

@@ -36,7 +36,7 @@ class Pattern:
 
     @classmethod
     def compile(cls, text: str, *, case_sensitive: bool) -> Pattern:
-        """Raises InvalidPattern."""
+        """Compile `~` and a regular expression, or wildcards. Raises InvalidPattern."""
         source = _expression(text) if text.startswith("~") else _wildcards(text)
         flags = re.DOTALL if case_sensitive else re.DOTALL | re.IGNORECASE
         try:
@@ -45,7 +45,8 @@ class Pattern:
             raise InvalidPattern(text, f"it is no regular expression ({error})") from None
 
     def matches(self, name: str) -> bool:
-        """
+        """Tell whether the pattern matches a name.
+
         >>> Pattern.compile("t_?[0-9]*", case_sensitive=False).matches("T_x7_old")
         True
         """
@@ -62,7 +63,7 @@ def _expression(text: str) -> str:
 
 
 def _wildcards(text: str) -> str:
-    """The regular expression that matches the same whole names."""
+    """Return the regular expression that matches the same whole names."""
     parts = []
     index = 0
     while index < len(text):

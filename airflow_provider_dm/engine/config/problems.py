@@ -40,7 +40,7 @@ class ConfigError(DmError):
 
 
 def path_text(path: Path, top: str) -> str:
-    """A path as a person writes it; `top` names the whole document.
+    """Return a path as a person writes it; `top` names the whole document.
 
     >>> path_text(("mysql-instances", 0, "meta"), "the task")
     'mysql-instances[0].meta'
@@ -52,7 +52,7 @@ def path_text(path: Path, top: str) -> str:
 
 
 def one_of(choices: Iterable[str]) -> str:
-    """For the end of a sentence.
+    """Join the choices for the end of a sentence.
 
     >>> one_of(["a", "b", "c"])
     'a, b or c'

@@ -16,7 +16,7 @@ Model = type[Strict]
 
 
 def fields_by_key(model: Model) -> dict[str, FieldInfo]:
-    """Every key that a file may use, DM's present names first."""
+    """Return the field of every key that a file may use, DM's present names first."""
     fields = model.model_fields
     present = {aliases_of(model, name)[0]: info for name, info in fields.items()}
     older = {alias: info for name, info in fields.items() for alias in aliases_of(model, name)[1:]}
@@ -24,7 +24,7 @@ def fields_by_key(model: Model) -> dict[str, FieldInfo]:
 
 
 def mappings(model: Model, data: object, path: Path = ()) -> Iterator[tuple[Path, Model, Mapping[str, object]]]:
-    """Every mapping of the document that a model describes, from the top down."""
+    """Yield every mapping of the document that a model describes, from the top down."""
     if not isinstance(data, Mapping):
         return
     yield path, model, data
@@ -34,7 +34,7 @@ def mappings(model: Model, data: object, path: Path = ()) -> Iterator[tuple[Path
 
 
 def field_at(model: Model, path: Path) -> FieldInfo | None:
-    """The field that the last key of `path` fills; None where no model says anything."""
+    """Return the field that the last key of `path` fills; None where no model says anything."""
     found: FieldInfo | None = None
     annotation: Any = model
     for part in path:
@@ -65,7 +65,7 @@ def _inside(annotation: Any, value: object, path: Path) -> Iterator[tuple[Path, 
 
 
 def _plain(annotation: Any) -> Any:
-    """Without `Annotated` and `| None`."""
+    """Return the annotation without `Annotated` and `| None`."""
     while True:
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 
 
 class PurgeConfig(DmModel):
-    """When relay files that nobody needs are removed."""
+    """The rules for removing relay files that nobody needs."""
 
     interval: int = Field(default=3600, ge=0)
     """Seconds between looks; 0: never."""
@@ -25,7 +25,7 @@ class PurgeConfig(DmModel):
 
 
 class CheckerConfig(DmModel):
-    """How a relay that lost its upstream tries again (`relay.backoff`)."""
+    """The retries of a relay that lost its upstream (`relay.backoff`)."""
 
     check_enable: bool = True
     """False: a second failure in a row ends it."""
@@ -73,13 +73,13 @@ class SourceConfig(DmModel):
         return name
 
     def without_secrets(self) -> Self:
-        """A copy that knows no password: what a JobSpec carries."""
+        """Return a copy without the password, as a JobSpec carries it."""
         return self.model_copy(update={"from_": self.from_.without_secrets() if self.from_ else None})
 
     def unsupported(self) -> tuple[NotSupportedYet, ...]:
-        """What this file asks for that this release cannot do."""
+        """Return what this file asks for that this release cannot do."""
         return gaps_of_source(self)
 
     def require_supported(self) -> None:
-        """Raises the first of `unsupported`."""
+        """Raise the first of `unsupported`, if there is one."""
         refuse(self.unsupported())

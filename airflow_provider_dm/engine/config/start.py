@@ -36,7 +36,7 @@ class StartMeta(DmModel):
         return bool(self.binlog_gtid) and not self.binlog_name
 
     def location(self) -> Location | None:
-        """None when the file gives nothing, or only a GTID set."""
+        """Return the location to start at; None when the file gives nothing, or only a GTID set."""
         if not self.binlog_name:
             return None
         position = max(self.binlog_pos, BINLOG_HEADER_SIZE)

@@ -115,7 +115,7 @@ class MysqlInstance(DmModel):
 
 @dataclass(frozen=True)
 class SubtaskConfig:
-    """What one source has to do: names resolved, overrides applied, nothing in it that cannot be done."""
+    """The work of one source: names resolved, overrides applied, nothing in it that cannot be done."""
 
     task: str
     source_id: str
@@ -132,7 +132,7 @@ class SubtaskConfig:
 
     @property
     def overwrites(self) -> bool:
-        """Rows of the same key overwrite each other, whosever they are: the user has said so."""
+        """Tell whether rows of the same key overwrite each other, whosever they are, as the user has said."""
         return self.loader.on_duplicate_logical is OnDuplicate.REPLACE
 
 
@@ -193,30 +193,30 @@ class TaskConfig(DmModel):
         return ShardMode.PESSIMISTIC if self.is_sharding and not self.shard_mode else self.shard_mode
 
     def instance(self, source_id: str) -> MysqlInstance:
-        """Raises UnknownSource."""
+        """Return the mysql-instance of a source. Raises UnknownSource."""
         for instance in self.mysql_instances:
             if instance.source_id == source_id:
                 return instance
         raise UnknownSource(source_id, self.name, self.source_ids)
 
     def unsupported(self) -> tuple[NotSupportedYet, ...]:
-        """Everything that this file asks for and this release cannot do."""
+        """Return everything that this file asks for and this release cannot do."""
         instances = (gap for instance in self.mysql_instances for gap in gaps_of_instance(self, instance))
         return (*gaps_of_task(self), *instances)
 
     def require_supported(self) -> None:
-        """Raises the first of `unsupported`."""
+        """Raise the first of `unsupported`, if there is one."""
         refuse(self.unsupported())
 
     def without_secrets(self) -> Self:
-        """A copy that knows no password: what a JobSpec carries."""
+        """Return a copy without passwords, as a JobSpec carries it."""
         target = self.target_database.without_secrets() if self.target_database else None
         loaders = {name: loader.without_secrets() for name, loader in self.loaders.items()}
         instances = tuple(instance.without_secrets() for instance in self.mysql_instances)
         return self.model_copy(update={"target_database": target, "loaders": loaders, "mysql_instances": instances})
 
     def subtask(self, source_id: str) -> SubtaskConfig:
-        """What `source_id` has to do. Raises UnknownSource, NotSupportedYet, InvalidLocation (a bad `meta`)."""
+        """Return what `source_id` has to do. Raises UnknownSource, NotSupportedYet, InvalidLocation (a bad `meta`)."""
         instance = self.instance(source_id)
         refuse((*gaps_of_task(self), *gaps_of_instance(self, instance)))
         block_allow = self.block_allow_list[instance.block_allow_list] if instance.block_allow_list else None

@@ -13,12 +13,12 @@ DEFAULT_DIR: Final = "./dumped_data"
 
 
 def _zero_is(default: int) -> BeforeValidator:
-    """DM's exports write 0 for what was not given."""
+    """Build a validator that takes 0 as the default: DM's exports write 0 for what was not given."""
     return BeforeValidator(lambda value: default if value in (0, "0") else value)
 
 
 def _empty_is(default: str) -> BeforeValidator:
-    """DM's exports write "" for what was not given."""
+    """Build a validator that takes "" as the default: DM's exports write "" for what was not given."""
 
     def fill(value: Any) -> Any:
         return default if value == "" else value
@@ -27,7 +27,7 @@ def _empty_is(default: str) -> BeforeValidator:
 
 
 class OnDuplicate(StrEnum):
-    """What the full load does with a row that the target already has."""
+    """The full load's action for a row that the target already has."""
 
     REPLACE = "replace"
     IGNORE = "ignore"
@@ -35,7 +35,7 @@ class OnDuplicate(StrEnum):
 
 
 class ImportMode(StrEnum):
-    """How the full load writes. `sql` and `loader` are old names of `logical`."""
+    """The way in which the full load writes. `sql` and `loader` are old names of `logical`."""
 
     LOGICAL = "logical"
     SQL = "sql"

@@ -42,23 +42,23 @@ WITHOUT_EFFECT: Final = (
 
 
 def refuse(gaps: Iterable[NotSupportedYet]) -> None:
-    """Raises the first gap, if there is one."""
+    """Raise the first gap, if there is one."""
     for gap in gaps:
         raise gap
 
 
 def gaps_of_task(task: TaskConfig) -> tuple[NotSupportedYet, ...]:
-    """Gaps that concern every source of the task."""
+    """Return the gaps that concern every source of the task."""
     return tuple(_task_gaps(task))
 
 
 def gaps_of_instance(task: TaskConfig, instance: MysqlInstance) -> tuple[NotSupportedYet, ...]:
-    """Gaps of one source of the task, with the rules and units that it names."""
+    """Return the gaps of one source of the task, with the rules and units that it names."""
     return tuple(_instance_gaps(task, instance))
 
 
 def gaps_of_source(source: SourceConfig) -> tuple[NotSupportedYet, ...]:
-    """Gaps of a source.yaml."""
+    """Return the gaps of a source.yaml."""
     return tuple(_source_gaps(source))
 
 
@@ -121,7 +121,7 @@ def _mydumper_gaps(mydumper: MydumperConfig | None, where: str) -> Iterator[NotS
 
 
 def _selecting_flags(extra_args: str) -> list[str]:
-    """The flags that choose what is read; `--consistency snapshot` is one, as it reads the past."""
+    """Return the flags that choose what is read; `--consistency snapshot` is one, as it reads the past."""
     try:
         words = shlex.split(extra_args)
     except ValueError:

@@ -35,32 +35,32 @@ DEPRECATED: Final = frozenset(
 
 
 def load_task(path: FilePath | str) -> TaskConfig:
-    """Raises ConfigError."""
+    """Read a task.yaml. Raises ConfigError."""
     return parse_task(_text(path), str(path))
 
 
 def load_source(path: FilePath | str) -> SourceConfig:
-    """Raises ConfigError."""
+    """Read a source.yaml. Raises ConfigError."""
     return parse_source(_text(path), str(path))
 
 
 def parse_task(text: str, file: str = "task.yaml") -> TaskConfig:
-    """`file` is what messages call the text. Raises ConfigError."""
+    """Parse the text of a task.yaml; `file` is what messages call it. Raises ConfigError."""
     return _build(TaskConfig, read_document(text), file, "the task", checks.task_problems)
 
 
 def parse_source(text: str, file: str = "source.yaml") -> SourceConfig:
-    """`file` is what messages call the text. Raises ConfigError."""
+    """Parse the text of a source.yaml; `file` is what messages call it. Raises ConfigError."""
     return _build(SourceConfig, read_document(text), file, "the source", checks.source_problems)
 
 
 def task_of(mapping: Mapping[str, object], name: str = "the task") -> TaskConfig:
-    """From a dictionary with DM's keys, as in a DAG. Raises ConfigError, without lines."""
+    """Build a task from a dictionary with DM's keys, as in a DAG. Raises ConfigError, without lines."""
     return _build(TaskConfig, Document(mapping), name, "the task", checks.task_problems)
 
 
 def source_of(mapping: Mapping[str, object], name: str = "the source") -> SourceConfig:
-    """From a dictionary with DM's keys, as in a DAG. Raises ConfigError, without lines."""
+    """Build a source from a dictionary with DM's keys, as in a DAG. Raises ConfigError, without lines."""
     return _build(SourceConfig, Document(mapping), name, "the source", checks.source_problems)
 
 

@@ -38,7 +38,7 @@ class TableNotCopied(DmError):
 
 
 def check_nothing_new(target: Endpoint, source: Source) -> None:
-    """Of a source whose load is complete: raises TableNotCopied when the rules select a table that was not in it."""
+    """Raise TableNotCopied when the rules select a table that was not in the complete load of this source."""
     owner, subtask = source.owner, source.subtask
     key = (owner.meta_schema, owner.task, owner.source)
     rules = BlockAllowRules.from_config(
@@ -52,8 +52,9 @@ def check_nothing_new(target: Endpoint, source: Source) -> None:
 
 
 def check_beforehand(task: TaskConfig, sources: Mapping[str, Endpoint], target: Endpoint) -> None:
-    """What `begin` would refuse of a task that the target knows nothing of: before the target is claimed, so that bad
-    input leaves no trace there. Of a task that has begun it says nothing. Raises as `design` does."""
+    """Check, of a task that the target knows nothing of, what `begin` would refuse: before the target is claimed, so
+    that bad input leaves no trace there. A task that has begun is not checked. Raises as `design` does.
+    """
     if begun_subtasks(target_connection(target), task.meta_schema, task.name, task.source_ids):
         return
     subtasks = {source: task.subtask(source) for source in sources}

@@ -96,7 +96,7 @@ class Loading:
 
 
 def finished(target: Endpoint, source: Source) -> bool:
-    """Whether this source's full load is complete already."""
+    """Tell whether this source's full load is complete already."""
     owner = source.owner
     found = run_transaction(target, lambda tx: read_subtask(tx, owner.meta_schema, owner.task, owner.source))
     return found is not None and found.unit == UNIT_SYNC
@@ -123,7 +123,7 @@ too much is kept rather than too little."""
 
 
 def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int, begun: Begun) -> list[Loading]:
-    """The sources with their plans in the target. Raises every reason not to begin; see the module docstring."""
+    """Return the sources with their plans in the target. Raises every reason not to begin; see the module docstring."""
     stored = {source.id: _stored_plan(target, source) for source in sources}
     surveys = [_survey(source, stored[source.id]) for source in sources]
     names = {one.target for survey in surveys for one in survey.tables}
@@ -150,7 +150,7 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
 
 
 def _newcomers(source: Source, made: Design) -> list[Newcomer]:
-    """The tables of a source that is about to begin, as far as they can be merged."""
+    """Return the tables of a source that is about to begin, as far as they can be merged."""
     if source.subtask.overwrites:
         return []
     return [
@@ -180,7 +180,7 @@ def _stored_plan(target: Endpoint, source: Source) -> _Stored | None:
 
 
 def _survey(source: Source, stored: _Stored | None) -> SourceSurvey:
-    """What is there now; of a source that has begun, the tables that it began with, unchanged."""
+    """Return what is there now; of a source that has begun, the tables that it began with, unchanged."""
     survey = survey_source(source.endpoint, source.subtask)
     if stored is None:
         return survey
@@ -194,7 +194,9 @@ def _survey(source: Source, stored: _Stored | None) -> SourceSurvey:
 
 
 def check_unchanged(source: Source, tables: Sequence[Table]) -> None:
-    """Raises SchemaChangedDuringCopy, or TableNotFound."""
+    """Check that the tables of the source still have these definitions. Raises SchemaChangedDuringCopy, or
+    TableNotFound.
+    """
     with connected(source.endpoint) as connection:
         now = read_tables(connection, [table.name for table in tables])
     for table in tables:
@@ -203,7 +205,7 @@ def check_unchanged(source: Source, tables: Sequence[Table]) -> None:
 
 
 def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
-    """Target tables that some source of this task has begun to copy into."""
+    """Return the target tables that some source of this task has begun to copy into."""
     connection = target_connection(target)
     found: set[TableName] = set()
     for source_id in task.source_ids:
@@ -215,7 +217,7 @@ def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
 
 
 def _announce(target: Endpoint, source: Source, place: Location, begun: Begun) -> None:
-    """Say it as the holder of the generation, which nobody else can claim meanwhile. Raises Fenced."""
+    """Announce it as the holder of the generation, which nobody else can claim meanwhile. Raises Fenced."""
     owner = source.owner
 
     def body(connection: Connection) -> None:
@@ -281,7 +283,7 @@ def wait_for_relay(
     seconds: float = RELAY_WAIT_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Location:
-    """The beginning of the file that the relay of this server writes now. Raises RelayNotRunning.
+    """Return the beginning of the file that the relay of this server writes now. Raises RelayNotRunning.
 
     A relay begins at the start of the server's current file, or earlier; so a location that is taken afterwards lies
     behind that.

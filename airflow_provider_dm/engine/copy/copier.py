@@ -29,7 +29,7 @@ ROWS_OF_A_STATEMENT: Final = 1_000
 
 
 def paging_order(mapping: TableMapping) -> KeyOrder | None:
-    """The order by which a table is copied page by page; None: it needs one snapshot (`whole_table`).
+    """Return the order by which a table is copied page by page; None: it needs one snapshot (`whole_table`).
 
     A target without a key cannot take the repeated changes of catch-up either, however good the source's key is.
     """
@@ -37,7 +37,7 @@ def paging_order(mapping: TableMapping) -> KeyOrder | None:
 
 
 def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult:
-    """Run on an executor: copy until the chunk is done or `job.until`.
+    """Copy until the chunk is done or `job.until`. Runs on an executor.
 
     Raises Fenced, DuplicateDuringCopy, TooManyContested, SchemaChangedDuringCopy, and what reading and writing raise.
     """
@@ -74,7 +74,9 @@ class _PageWriter:
     literals: Callable[[Sequence[Row]], Sequence[Literals]]
 
     def write(self, seen: ChunkProgress, page: Page) -> ChunkProgress:
-        """One transaction: the chunk's step and the page's rows. Gives where the chunk stands now, whoever moved it."""
+        """Write the chunk's step and the page's rows in one transaction. Returns where the chunk is now, whoever moved
+        it.
+        """
         job, rows = self.job, self.literals(page.rows)
         last_key = page.last_key or seen.last_key
         write = self._into_merged(page, rows) if job.number else self._into_own(page, rows)
@@ -96,7 +98,7 @@ class _PageWriter:
         return run_transaction(self.target, lambda connection: load_chunk(connection, job.owner, seen.number))
 
     def _into_own(self, page: Page, rows: Sequence[Literals]) -> Callable[[Connection, bool], None]:
-        """Into a table that nobody else writes to, or that began so."""
+        """Return what writes the page into a table that nobody else writes to, or that began so."""
         job = self.job
         written = write_rows(job.mapping, rows, job.verb, dialect=self.dialect, max_rows=ROWS_OF_A_STATEMENT)
         statements = list(written)

@@ -55,7 +55,7 @@ class KeyDemanded(DmError):
 def schemas_to_create(
     surveys: Sequence[SourceSurvey], creations: Sequence[CreateTable], target: Flavour
 ) -> tuple[CreateSchema, ...]:
-    """The schemas of these tables, as the first source schema has it whose tables go there."""
+    """Return the schemas of these tables, as the first source schema has it whose tables go there."""
     wanted = {one.name.schema for one in creations}
     made: dict[str, CreateSchema] = {}
     first: dict[str, str] = {}
@@ -83,7 +83,7 @@ def check_keyless(connection: Connection, tables: Sequence[str], server: str) ->
 
 
 def create(target: Endpoint, tables: Sequence[CreateTable], schemas: Sequence[CreateSchema]) -> tuple[str, ...]:
-    """Create what is not there. Gives what a person may want to know of the schemas.
+    """Create what is not there. Returns what a person may want to know of the schemas.
 
     Raises KeyDemanded, and the errors of `translate`.
     """

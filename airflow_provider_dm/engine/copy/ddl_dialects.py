@@ -26,7 +26,7 @@ class Adapted:
 
 
 def adapt(clauses: Sequence[Clause], source: Flavour, target: Flavour) -> Adapted:
-    """The clauses as the target's flavour writes them. Raises UnknownDdl."""
+    """Return the clauses as the target's flavour writes them. Raises UnknownDdl."""
     if (source is Flavour.MARIADB) is (target is Flavour.MARIADB):
         return Adapted(tuple(clauses), ())
     rules = _TO_MARIADB if target is Flavour.MARIADB else _TO_MYSQL
@@ -57,7 +57,7 @@ def _is_key(clause: Clause) -> bool:
 
 
 def _refuse(types: str, what: str) -> Rule:
-    """Columns of these types."""
+    """Return a rule that refuses columns of these types."""
     refused = frozenset(types.split())
 
     def rule(clause: Clause) -> tuple[Clause, str]:
@@ -69,7 +69,7 @@ def _refuse(types: str, what: str) -> Rule:
 
 
 def _rename(name: str, becomes: Sequence[str], note: str = "") -> Rule:
-    """A type."""
+    """Return a rule that renames a column type."""
 
     def rule(clause: Clause) -> tuple[Clause, str]:
         if _is_key(clause) or len(clause) < 2 or clause[1].upper() != name:
@@ -80,7 +80,7 @@ def _rename(name: str, becomes: Sequence[str], note: str = "") -> Rule:
 
 
 def _drop(word: str, arguments: int, note: str) -> Rule:
-    """A word and what belongs to it."""
+    """Return a rule that drops a word and its `arguments` words behind it."""
 
     def rule(clause: Clause) -> tuple[Clause, str]:
         upper = _upper(clause)

@@ -65,7 +65,7 @@ class UnknownDdl(Exception):
 
 
 def words_of(body: str) -> list[str]:
-    """The words of what stands between the outer parentheses. Raises UnknownDdl."""
+    """Return the words of what stands between the outer parentheses. Raises UnknownDdl."""
     words: list[str] = []
     at = clause = depth = 0
     while body[at:].strip():
@@ -89,12 +89,12 @@ def words_of(body: str) -> list[str]:
 
 
 def names_charset(words: list[str], index: int) -> bool:
-    """Whether the word at `index` is what CHARACTER SET names."""
+    """Tell whether the word at `index` is what CHARACTER SET names."""
     return [word.upper() for word in words[max(0, index - 2) : index]] == ["CHARACTER", "SET"]
 
 
 def clauses_of(words: list[str]) -> list[list[str]]:
-    """One list of words for each column and key."""
+    """Return one list of words for each column and key."""
     clauses: list[list[str]] = [[]]
     depth = 0
     for word in words:
@@ -107,7 +107,7 @@ def clauses_of(words: list[str]) -> list[list[str]]:
 
 
 def _begins_expression(words: list[str], clause: int, depth: int, rest: str) -> bool:
-    """Behind GENERATED ALWAYS AS; or a part of a key that is no name."""
+    """Tell whether an expression begins here: behind GENERATED ALWAYS AS, or as a part of a key that is no name."""
     if [word.upper() for word in words[-3:]] == _GENERATED:
         return True
     in_key = depth == 1 and words[clause].upper() in KEYS
@@ -115,7 +115,7 @@ def _begins_expression(words: list[str], clause: int, depth: int, rest: str) -> 
 
 
 def _expression(body: str, at: int) -> tuple[str, int]:
-    """(text, where it ends) of an expression in parentheses that begins at `at`."""
+    """Return (text, where it ends) of an expression in parentheses that begins at `at`."""
     start, depth = at, 0
     while True:
         match = _EXPRESSION.match(body, at)

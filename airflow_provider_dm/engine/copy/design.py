@@ -77,14 +77,14 @@ class TargetTableGone(DmError):
 
 @dataclass(frozen=True)
 class Design:
-    """What a run will do. `mappings` by source-id; `feeders`: for each target, the source tables that go there."""
+    """The plan of a run. `mappings` by source-id; `feeders`: for each target, the source tables that go there."""
 
     mappings: dict[str, tuple[TableMapping, ...]]
     creations: tuple[CreateTable, ...]
     feeders: dict[TableName, tuple[str, ...]]
 
     def siblings(self, source_id: str, mapping: TableMapping) -> tuple[str, ...]:
-        """The other source tables that are merged into the same target."""
+        """Return the other source tables that are merged into the same target."""
         mine = _feeder(source_id, mapping.source.name)
         return tuple(name for name in self.feeders[mapping.target.name] if name != mine)
 
@@ -97,7 +97,8 @@ def design(
     fresh: Collection[str],
     copied_into: Collection[TableName],
 ) -> Design:
-    """`fresh`: sources whose copy has not begun yet; `copied_into`: targets that this task has copied to before.
+    """Decide what a run will do. `fresh`: sources whose copy has not begun yet; `copied_into`: targets that this task
+    has copied to before.
 
     Raises the first reason not to begin: UnsupportedColumnType, CannotCreateTarget, TargetTableMismatch,
     TargetNotEmpty, TargetKeyNotKept, TargetTableGone, NotSupportedYet. Nothing was changed then.
@@ -126,7 +127,7 @@ def design(
 def _creations(
     surveys: Sequence[SourceSurvey], target: TargetSurvey, fresh: Collection[str]
 ) -> dict[TableName, tuple[Table, CreateTable]]:
-    """For each table that the target lacks: what it will be, and how."""
+    """Return, for each table that the target lacks, what it will be, and how it is created."""
     made: dict[TableName, tuple[Table, CreateTable]] = {}
     for survey in surveys:
         for one in survey.tables:
@@ -181,14 +182,16 @@ def _check_source(
 
 
 def _check_keys(mapping: TableMapping) -> None:
-    """Every unique key of the target follows from one of the source: REPLACE would not notice where it does not."""
+    """Check that every unique key of the target follows from one of the source: REPLACE would not notice where it does
+    not. Raises TargetKeyNotKept.
+    """
     for key in mapping.target.unique_keys:
         if not any(_follows(key, ours) for ours in mapping.source.unique_keys):
             raise TargetKeyNotKept(str(mapping.source.name), str(mapping.target.name), key.name)
 
 
 def _follows(theirs: Index, ours: Index) -> bool:
-    """Whether rows that differ in `ours` differ in `theirs`, collations aside."""
+    """Tell whether rows that differ in `ours` differ in `theirs`, collations aside."""
     if theirs.expression or ours.expression:
         return theirs.expression and ours.expression  # what is computed is not known here
     lengths = dict(zip(map(str.lower, theirs.columns), theirs.prefixes or (None,) * len(theirs.columns), strict=True))

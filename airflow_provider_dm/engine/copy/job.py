@@ -35,7 +35,7 @@ class ChunkJob:
     """Of the table in dm_row_owner: the target is merged, and its rows are written by the law of `merge`."""
 
     def writer(self, access: Access) -> OwnerWriter:
-        """What writes the rows of this table into a merged target."""
+        """Return what writes the rows of this table into a merged target."""
         who = self.owner
         owner = RowOwner(who.meta_schema, who.task, who.source, self.mapping.source.name, self.number)
         return OwnerWriter(owner, self.mapping, access, MOST_WHILE_COPYING)
@@ -43,7 +43,7 @@ class ChunkJob:
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """How the chunk stands, and what this job did for it."""
+    """The chunk's progress, and what this job did for it."""
 
     source: str
     progress: ChunkProgress

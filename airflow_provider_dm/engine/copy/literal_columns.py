@@ -19,7 +19,7 @@ ColumnWriter = Callable[[Sequence[Value]], Sequence[bytes]]
 
 
 def page_literals(table: Table, target: Flavour) -> Callable[[Sequence[Row]], Sequence[Literals]]:
-    """The function from rows of `table` to their literals for a target of this flavour, in column order."""
+    """Return the function from rows of `table` to their literals for a target of this flavour, in column order."""
     writers = [_writer(codec_for(table.name, column), target) for column in table.columns]
 
     def literals(rows: Sequence[Row]) -> Sequence[Literals]:

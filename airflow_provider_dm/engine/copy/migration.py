@@ -1,4 +1,4 @@
-"""The full migration of a run's sources, from the first look to the hand-over: a short conductor.
+"""The full migration of a run's sources, from the first look to the hand-over: the steps in their order.
 
     begin    survey, design, create, P0, chunks                     (begin.py)
     rounds   lanes of chunk jobs to the runner, until none is left  (here)
@@ -64,13 +64,15 @@ class Lane:
 
 @dataclass(frozen=True)
 class CopyLane:
-    """What runs on executors. It knows how to log in, so it travels as code, not as an item that Spark may spill."""
+    """The function that runs on executors. It knows how to log in, so it travels as code, not as an item that Spark may
+    spill.
+    """
 
     sources: dict[str, Endpoint]
     target: Endpoint
 
     def __call__(self, lane: Lane) -> list[ChunkResult]:
-        """Raises what `copy_chunk` raises."""
+        """Copy the lane's chunks one after the other. Raises what `copy_chunk` raises."""
         until = time.time() + lane.seconds
         results: list[ChunkResult] = []
         for job in lane.jobs:
@@ -103,7 +105,7 @@ Outcome = Finished | Stopped
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the conductor needs of the world around it."""
+    """The functions by which `migrate` reaches its caller, and how many lanes run at a time."""
 
     run_lanes: RunLanes
     slots: int
@@ -120,7 +122,7 @@ def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outc
     """Copy all sources of the job. `generations`: what was claimed in the target, by source-id.
 
     Result: {"rows", "seconds", "notes", "sources": {id: {"rows", "tables", "chunks", "start", "catch_up_until",
-    "resumed", "written_to_meanwhile", "contested_rows"}}}. Raises the typed errors of the copy rooms.
+    "resumed", "written_to_meanwhile", "contested_rows"}}}. Raises the typed errors of the copy's modules.
     """
     began = time.monotonic()
     target = spec.target.resolve(hooks.environ)
@@ -156,7 +158,7 @@ def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outc
 
 
 def _copy_in_rounds(target: Endpoint, loadings: Sequence[Loading], hooks: Hooks, sharing: Sharing) -> bool:
-    """Until every chunk is done (True) or the run is asked to stop (False)."""
+    """Copy until every chunk is done (True) or the run is asked to stop (False)."""
     work = CopyLane({loading.source.id: loading.source.endpoint for loading in loadings}, target)
     while True:
         lanes = [lane for loading in loadings for lane in _lanes(loading, _chunks(target, loading.source), hooks.slots)]
@@ -173,7 +175,7 @@ def _copy_in_rounds(target: Endpoint, loadings: Sequence[Loading], hooks: Hooks,
 
 
 def _lanes(loading: Loading, chunks: Sequence[ChunkProgress], slots: int) -> list[Lane]:
-    """What is left of a source, dealt out; tables that are copied in one go come first, as they take longest."""
+    """Divide what is left of a source into lanes; tables that are copied in one go come first, as they take longest."""
     source = loading.source
     mappings = {mapping.source.name: mapping for mapping in loading.design.mappings[source.id]}
     left = sorted(
@@ -202,7 +204,7 @@ def _job(loading: Loading, chunk: ChunkProgress, mapping: TableMapping) -> Chunk
 
 
 def load_progress(target: Endpoint, task: TaskConfig, source_id: str) -> Json:
-    """How far a source is, as the target says now: one attempt, nothing when it does not answer.
+    """Return how far a source is, as the target says now: one attempt, nothing when it does not answer.
 
     {"unit": "load", "rows", "chunks", "chunks_done", "contested_rows"}.
     """
@@ -234,7 +236,7 @@ def _chunks(target: Endpoint, source: Source) -> list[ChunkProgress]:
 
 
 def _hand_over(target: Endpoint, loading: Loading, hooks: Hooks, sharing: Sharing) -> Json:
-    """Pend, and the subtask becomes one that syncs."""
+    """Take Pend, and make the subtask one that syncs."""
     source, owner = loading.source, loading.source.owner
     contested = sharing.finish(loading)
     check_unchanged(source, [mapping.source for mapping in loading.design.mappings[source.id]])

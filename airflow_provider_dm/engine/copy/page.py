@@ -44,7 +44,7 @@ class Page:
 
 @dataclass(frozen=True)
 class PageReader:
-    """Reads pages of one table. `order` is its key; the SELECT list and the reader of cells come with the table."""
+    """A reader of a table's pages. `order` is its key; the SELECT list and the reader of cells come with the table."""
 
     endpoint: Endpoint
     table: Table
@@ -57,7 +57,7 @@ class PageReader:
         return cls(endpoint, table, order, *row_reader(table))
 
     def page(self, progress: ChunkProgress, limit: int) -> Page:
-        """The next rows of the chunk. Raises what `with_retries` raises."""
+        """Return the next rows of the chunk. Raises what `with_retries` raises."""
         return with_retries(self.endpoint, lambda: self._page(progress, limit))
 
     def _page(self, progress: ChunkProgress, limit: int) -> Page:
@@ -78,7 +78,7 @@ class PageReader:
         return self._made(found, weight, last=False)
 
     def _behind(self, after: Key | None, progress: ChunkProgress, limit: int) -> Generator[Batch, None, None]:
-        """The answer of the first step that has one."""
+        """Yield the answer of the first step that has one."""
         for step in self.order.steps(after, progress.low, progress.high):
             with closing(self._select(step, limit)) as batches:
                 first = next(batches, None)
@@ -102,7 +102,7 @@ class PageReader:
 
 
 def next_limit(limit: int, page: Page, seconds: float) -> int:
-    """How many rows the next page should have, from what this one weighed and took.
+    """Return how many rows the next page should have, from what this one weighed and took.
 
     >>> next_limit(1000, Page([()] * 1000, 100_000, last=False, last_key=None), seconds=0.05)
     4000

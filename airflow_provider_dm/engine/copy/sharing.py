@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 
 @dataclass(frozen=True)
 class Sharing:
-    """Of the sources of one run that are being copied and have merged tables."""
+    """The contests of those sources of one run that are being copied and have merged tables."""
 
     target: Endpoint
     contests: dict[str, Contests]
@@ -34,7 +34,7 @@ class Sharing:
     def of(
         cls, target: Endpoint, loadings: Iterable[Loading], sources: Iterable[Source], stop: Callable[[], bool]
     ) -> Sharing:
-        """`sources`: all of the run, as rows of any of them may be asked for."""
+        """Return the contests of a run. `sources`: all of the run, as rows of any of them may be asked for."""
         endpoints = {source.id: source.endpoint for source in sources}
         return cls(
             target,
@@ -51,18 +51,18 @@ class Sharing:
         )
 
     def look(self) -> None:
-        """Between two rounds. Raises RowsCollide and what else `Contests.look` raises."""
+        """Look at the contests between two rounds. Raises RowsCollide and what else `Contests.look` raises."""
         for contests in self.contests.values():
             contests.look()
 
     def explain(self, error: DmError) -> None:
-        """A round has failed: if by rows that collide, say which. Raises RowsCollide."""
+        """Say which rows collide, if a round has failed by that. Raises RowsCollide."""
         if isinstance(error, TooManyContested):
             for contests in self.contests.values():
                 contests.confirm(self._wait)
 
     def finish(self, loading: Loading) -> int:
-        """All is copied. Gives how many rows of this source go along to the sync.
+        """Confirm the contests once all is copied. Returns how many rows of this source go along to the sync.
 
         Raises RowsCollide and WrittenToMeanwhile.
         """

@@ -90,7 +90,7 @@ class CreateSchema:
     notes: tuple[str, ...] = ()
 
     def sql(self) -> str:
-        """CREATE DATABASE; the charset is what the collation's name begins with."""
+        """Return the CREATE DATABASE statement; the charset is what the collation's name begins with."""
         plain = f"CREATE DATABASE IF NOT EXISTS {quote(self.name)}"
         if self.collation is None:
             return plain
@@ -98,7 +98,8 @@ class CreateSchema:
 
 
 def charset_of(collation: str) -> str:
-    """
+    """Return the charset that a collation's name begins with.
+
     >>> charset_of("utf8mb4_0900_ai_ci"), charset_of("binary")
     ('utf8mb4', 'binary')
     """
@@ -106,7 +107,7 @@ def charset_of(collation: str) -> str:
 
 
 def create_schema_like(name: str, collation: str, *, source_flavour: Flavour, target_flavour: Flavour) -> CreateSchema:
-    """A schema whose tables get, if they do not say otherwise, what the source's would get."""
+    """Return a schema whose tables get, if they do not say otherwise, what the source's would get."""
     if target_flavour is Flavour.MARIADB and charset_of(collation) in MYSQL_ONLY_CHARSETS:
         return CreateSchema(name, None, (f"there is no {collation}; its default is the target's own",))
     becomes = _COLLATIONS.get((source_flavour, target_flavour), {}).get(collation.lower(), collation)
@@ -122,7 +123,7 @@ def create_table_like(
     target_flavour: Flavour,
     collation: str,
 ) -> CreateTable:
-    """The target's CREATE TABLE. `statement` is the source's own; `collation` the source table's default.
+    """Return the target's CREATE TABLE. `statement` is the source's own; `collation` the source table's default.
 
     Raises CannotCreateTarget.
     """
@@ -153,7 +154,7 @@ def create_table_like(
 
 
 def _parts(statement: str) -> tuple[str, str]:
-    """What stands between the outer parentheses, and the table's options behind them."""
+    """Return what stands between the outer parentheses, and the table's options behind them."""
     start, end = statement.find("(\n"), statement.rfind("\n)")
     if not statement.upper().startswith("CREATE TABLE `") or start < 0 or end < start:
         raise UnknownDdl(f"the statement {statement[:40]!r}…")
@@ -174,7 +175,7 @@ def _options(text: str) -> dict[str, str]:
 
 
 def _with_collations(words: list[str], source: Table, swapped: Callable[[str], str]) -> Iterator[str]:
-    """The words again: collations swapped, and said where only a character set was."""
+    """Yield the words again: collations swapped, and said where only a character set was."""
     collations = {f"`{column.name.replace('`', '``')}`": column.collation for column in source.columns}
     column = ""
     depth = 0

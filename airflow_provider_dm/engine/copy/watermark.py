@@ -86,7 +86,7 @@ class WatermarkNotPermitted(DmError):
 
 
 def low_watermark(endpoint: Endpoint) -> Location:
-    """A location before which everything is visible to all SELECTs from now on (module docstring).
+    """Return a location before which everything is visible to all SELECTs from now on (module docstring).
 
     Raises WatermarkBlocked (retry), WatermarkNotPermitted, and what connecting raises.
     """
@@ -99,14 +99,14 @@ def low_watermark(endpoint: Endpoint) -> Location:
 
 
 def high_watermark(endpoint: Endpoint) -> Location:
-    """A location behind everything that any SELECT has shown so far."""
+    """Return a location behind everything that any SELECT has shown so far."""
     with connected(endpoint) as connection:
         return current_location(connection)
 
 
 @contextmanager
 def table_snapshot(endpoint: Endpoint, table: TableName) -> Iterator[tuple[Connection, Location]]:
-    """A connection in a read transaction that shows `table` exactly as of the location that comes with it.
+    """Yield a connection in a read transaction that shows `table` exactly as of the location that comes with it.
 
     Raises WatermarkBlocked (retry), WatermarkNotPermitted.
     """
@@ -145,7 +145,7 @@ def _after_owned_gtids(connection: Connection, source: str) -> Location:
 
 
 def plain_gtid_set(owned: str) -> str:
-    """`@@gtid_owned` (`uuid:4#11:5#12`, number#thread) as a GTID set.
+    """Return `@@gtid_owned` (`uuid:4#11:5#12`, number#thread) as a GTID set.
 
     >>> plain_gtid_set("3e11fa47-71ca-11e1-9e33-c80aa9429562:4#11:5#12")
     '3e11fa47-71ca-11e1-9e33-c80aa9429562:4:5'
@@ -179,7 +179,9 @@ def _mysql_table_snapshot(reader: Connection, endpoint: Endpoint, table: TableNa
 
 
 def _with_short_lock(connection: Connection, source: str, privilege: str, body: Callable[[], T]) -> T:
-    """Our wait for a lock makes others wait behind us: so wait briefly, let them go on, and try again."""
+    """Call `body`, which takes a lock. Our wait for it makes others wait behind us: so wait briefly, let them go on,
+    and try again. Raises WatermarkBlocked, WatermarkNotPermitted.
+    """
     query(connection, "SET SESSION lock_wait_timeout = %s", (LOCK_WAIT_SECONDS,))
     began = time.monotonic()
     for attempt in range(1, LOCK_ATTEMPTS + 1):

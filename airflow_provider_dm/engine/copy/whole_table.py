@@ -35,7 +35,7 @@ MOST_ROWS: Final = 500_000
 
 
 def copy_whole_table(job: ChunkJob, seen: ChunkProgress, source: Endpoint, target: Endpoint) -> ChunkProgress:
-    """All rows of the table, its `skip_until` and its chunk's end in one transaction of the target.
+    """Write all rows of the table, its `skip_until` and its chunk's end in one transaction of the target.
 
     Raises Fenced, DuplicateDuringCopy, TooManyContested, WatermarkBlocked, WatermarkNotPermitted, AnswerCut, and what
     reading and writing raise.
@@ -61,7 +61,7 @@ def _copy(
     dialect: Dialect,
     at: Location,
 ) -> None:
-    """The body of the transaction. It may run again: the snapshot shows the same rows as often as it is asked."""
+    """Run the body of the transaction. It may run again: the snapshot shows the same rows as often as it is asked."""
     if not advance_chunk(connection, job.owner, seen, rows=0, last_key=None, done=True):
         return
     expected = _count(snapshot, job, source)
@@ -81,7 +81,7 @@ def _copy(
 
 
 class _Counted:
-    """An iterator that knows how much went through."""
+    """An iterator that counts the rows that went through."""
 
     def __init__(self, rows: Iterator[Row]) -> None:
         self._rows = rows

@@ -60,7 +60,9 @@ class DuplicateDuringCopy(DmError):
 
 
 def verb_for(mapping: TableMapping, loader: LoaderConfig) -> Verb:
-    """How rows of this table are written (module docstring). Raises NotSupportedYet for on-duplicate-logical ignore."""
+    """Return how rows of this table are written (module docstring). Raises NotSupportedYet for on-duplicate-logical
+    ignore.
+    """
     match loader.on_duplicate_logical:
         case OnDuplicate.REPLACE:
             return Verb.REPLACE
@@ -73,7 +75,7 @@ def verb_for(mapping: TableMapping, loader: LoaderConfig) -> Verb:
 
 
 def same_key(mapping: TableMapping) -> bool:
-    """Whether source and target tell rows apart by the same columns."""
+    """Tell whether source and target tell rows apart by the same columns."""
     ours, theirs = (
         side.identity and {*map(str.lower, side.identity.columns)} for side in (mapping.source, mapping.target)
     )
@@ -81,14 +83,14 @@ def same_key(mapping: TableMapping) -> bool:
 
 
 def key_literals(mapping: TableMapping, rows: Iterable[Literals]) -> Iterator[Literals]:
-    """The identity keys of rows in the source's column order."""
+    """Yield the identity keys of rows in the source's column order."""
     identity = mapping.target.identity
     places = [mapping.source.column(name).position for name in identity.columns] if identity else []
     return (tuple([row[place] for place in places]) for row in rows)
 
 
 def check_absent(connection: Connection, statements: Iterable[Statement], job: ChunkJob) -> None:
-    """Before a REPLACE: no row has these identity keys (`count_rows`). Raises DuplicateDuringCopy.
+    """Check, before a REPLACE, that no row has these identity keys (`count_rows`). Raises DuplicateDuringCopy.
 
     A page comes once, in key order; so whoever has such a key already is another shard or a stranger."""
     for statement in statements:
@@ -107,7 +109,7 @@ def copy_merged(connection: Connection, writer: OwnerWriter, rows: Rows) -> None
 
 
 def write_all(connection: Connection, statements: Iterable[Statement], job: ChunkJob) -> int:
-    """Inside a transaction that has advanced the chunk. Gives the rows affected.
+    """Execute the statements inside a transaction that has advanced the chunk. Returns the rows affected.
 
     Raises DuplicateDuringCopy and what `execute` raises.
     """

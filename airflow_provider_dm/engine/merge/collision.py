@@ -73,14 +73,14 @@ class Holder:
 
 
 class Answers(Protocol):
-    """What judging a row needs to know."""
+    """The answers that judging a row needs."""
 
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
-        """The rows in the target that have a unique value of this one."""
+        """Return the rows in the target that have a unique value of this one."""
         ...
 
     def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool | None:
-        """Whether a source table has a row with these values now; None where the source cannot be asked.
+        """Tell whether a source table has a row with these values now; None where the source cannot be asked.
 
         The values are canonical for the columns of `typed`.
         """
@@ -88,7 +88,7 @@ class Answers(Protocol):
 
 
 class Verdict(Enum):
-    """What will become of a row that waits."""
+    """The verdict on a row that waits."""
 
     WAITS = "its own log, or that of the holder, goes on to say what is right"
     NOBODYS = "no source table has the row that holds its place"
@@ -97,14 +97,14 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Collides:
-    """Both rows are at their sources now."""
+    """The verdict that both rows are at their sources now."""
 
     row: ContestedRow
     other: Feeder
     holder: Holder
 
     def error(self, more: Sequence[Collides]) -> RowsCollide:
-        """This and others of the same two tables and the same key."""
+        """Return the error for this and others of the same two tables and the same key."""
         alike = [one for one in more if self._like() == one._like()]
         return RowsCollide(
             self.row.source,
@@ -124,7 +124,7 @@ class Collides:
 def judge(
     row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], answers: Answers
 ) -> Verdict | Collides:
-    """What will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
+    """Judge what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
     holders = answers.holders(row, mapping)
     verdict = Verdict.NOBODYS if not holders and _keys_unseen(mapping) else Verdict.WAITS
     for holder in holders:
@@ -147,7 +147,7 @@ def judge(
 
 
 def _is_same_row(row: ContestedRow, holder: Holder, mapping: TableMapping) -> bool:
-    """Whether the holder has the identity of the waiting row, as far as one can compare what two servers show."""
+    """Tell whether the holder has the identity of the waiting row, as far as one can compare what two servers show."""
     columns = [mapping.target.column(name) for name in holder.identity]
     comparable = all(value_signature(one) == value_signature(mapping.source.column(one.name)) for one in columns)
     mine = [row.row[mapping.source.column(name).position] for name in holder.identity]
@@ -155,17 +155,17 @@ def _is_same_row(row: ContestedRow, holder: Holder, mapping: TableMapping) -> bo
 
 
 def _keys_unseen(mapping: TableMapping) -> bool:
-    """Whether the target has a unique key of which `find_holders` can ask nothing."""
+    """Tell whether the target has a unique key of which `find_holders` can ask nothing."""
     return any(key.expression for key in mapping.target.unique_keys)
 
 
 def identity_of(row: Row, mapping: TableMapping) -> Values:
-    """The identity values of a row, by the names of their columns."""
+    """Return the identity values of a row, by the names of their columns."""
     return {mapping.source.columns[position].name: row[position] for position in key_positions(mapping)}
 
 
 def values_of(row: Row, mapping: TableMapping, key: Index) -> Values:
-    """The values of a unique key in a row."""
+    """Return the values of a unique key in a row, by the names of their columns."""
     columns = [mapping.source.column(name) for name in key.columns]
     return {column.name: row[column.position] for column in columns}
 
@@ -176,7 +176,7 @@ def find_holders(
     connection: Connection,
     select: Callable[[Connection, bytes], list[Cells]],
 ) -> list[Holder]:
-    """Ask the target. Of a unique key over an expression nothing can be asked."""
+    """Ask the target for the rows that hold this one's places. A unique key over an expression is left out."""
     identity = mapping.target.identity
     assert identity is not None
     found = []
@@ -199,14 +199,14 @@ def find_holders(
 
 
 def select_rows(table: Table, names: Sequence[str], where: bytes) -> bytes:
-    """A SELECT of some columns, as their codecs want to have them."""
+    """Return a SELECT of some columns, as their codecs want to have them."""
     columns = [table.column(name) for name in names]
     selected = ", ".join(codec_for(table.name, column).select(quote(column.name)) for column in columns)
     return f"SELECT {selected} FROM {table.name.quoted()} WHERE ".encode() + where
 
 
 def canonical(table: Table, names: Sequence[str], cells: Cells) -> list[Value]:
-    """What such a SELECT has sent, as canonical values."""
+    """Return what such a SELECT has sent, as canonical values."""
     converts = [codec_for(table.name, table.column(name)).from_text for name in names]
     return [
         cell if convert is None or cell is None else convert(cell)
@@ -215,7 +215,7 @@ def canonical(table: Table, names: Sequence[str], cells: Cells) -> list[Value]:
 
 
 def condition(table: Table, values: Values, prefixes: dict[str, int] | None = None) -> bytes:
-    """`a = 1 AND b = 'x'`, of values that are canonical for columns of `table`."""
+    """Return `a = 1 AND b = 'x'`, of values that are canonical for columns of `table`."""
     parts = []
     for name, value in values.items():
         column = table.column(name)

@@ -90,23 +90,23 @@ class Surroundings(Protocol):
     def access(self) -> Access: ...
 
     def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
-        """How a source table goes into its target."""
+        """Return how a source table goes into its target."""
         ...
 
     def feeders(self) -> list[Feeder]:
-        """The source tables of all sources of the task that have begun."""
+        """Return the source tables of all sources of the task that have begun."""
         ...
 
     def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
-        """Where the logs of these sources end now; None where one cannot be asked."""
+        """Return where the logs of these sources end now; None where one cannot be asked."""
         ...
 
     def applied(self, source: str) -> Location | None:
-        """Up to where the log of a source is applied exactly; None while it is loading or catching up."""
+        """Return up to where the log of a source is applied exactly; None while it is loading or catching up."""
         ...
 
     def now(self) -> float:
-        """Seconds of a clock that only goes forward."""
+        """Return the seconds of a clock that only goes forward."""
         ...
 
 
@@ -134,7 +134,7 @@ class Contests:
     def look(self, *, now: bool = False) -> int:
         """Move what can be moved, then look into what is left of this source, if it is time (`now`: it is).
 
-        Gives how many rows of this source wait. Raises RowsCollide, DuplicateInTarget, Fenced.
+        Return how many rows of this source wait. Raises RowsCollide, DuplicateInTarget, Fenced.
         """
         mine, over = self._count()
         if mine is None:
@@ -158,7 +158,7 @@ class Contests:
     def confirm(self, wait: Callable[[float], bool]) -> int:
         """Look into the rows at once, and again where some collide. `wait(seconds)` is True when the run should stop.
 
-        Gives and raises what `look` does.
+        Return and raise what `look` does.
         """
         while self.look(now=True) and self._seen:
             if wait(CONFIRM_SECONDS):
@@ -166,9 +166,9 @@ class Contests:
         return self.rows
 
     def finish(self, wait: Callable[[float], bool]) -> int:
-        """At the goal: give the rows a little time. What is left then waits for logs that this run was not to read.
+        """Give the rows a little time, at the goal. What is left then waits for logs that this run was not to read.
 
-        Gives how many are left. Raises OtherSourcesWanted where nobody here can tell, and what `look` raises.
+        Return how many are left. Raises OtherSourcesWanted where nobody here can tell, and what `look` raises.
         """
         deadline = self.around.now() + FINISH_SECONDS
         while self.confirm(wait) and self.around.now() < deadline:
@@ -182,7 +182,7 @@ class Contests:
         return self.rows
 
     def _count(self) -> tuple[int | None, bool]:
-        """(rows of this source, whether too many of one table). (None, …): no source has any."""
+        """Return (rows of this source, whether too many of one table). (None, …): no source has any."""
         fence = self.fence
         found = self.around.transactions(lambda connection: waiting(connection, fence.meta_schema, fence.task))
         mine = [one.rows for one in found if one.source == fence.source]
@@ -255,7 +255,7 @@ class Contests:
 
 
 def end_in(place: Location, end: Location) -> Location:
-    """`end`, which the upstream gave, as a place in the sub-directory of the relay log that is read now."""
+    """Return `end`, which the upstream gave, as a place in the sub-directory of the relay log that is read now."""
     return replace(end, suffix=place.suffix)
 
 

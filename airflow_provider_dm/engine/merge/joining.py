@@ -100,7 +100,7 @@ def read_others(connection: Connection, meta_schema: str, task: str, source: str
 def recorded_tables(
     source: str, newcomers: Sequence[Newcomer], others: Sequence[Other], fellows: Sequence[Newcomer], *, loading: bool
 ) -> list[TableName]:
-    """Which of the newcomers have their rows recorded, in their order.
+    """Return those of the newcomers whose rows are recorded, in their order.
 
     `fellows`: source tables of other sources that begin in the same run. `loading`: there is a copy, of which catch-up
     follows. Raises OwnerNotReady and PastNotOurs.
@@ -132,9 +132,10 @@ def enter_tables(
     loading: bool,
     full: bool = False,
 ) -> dict[TableName, int]:
-    """Inside the transaction that begins a subtask, after its first statement: save its tables, with numbers for those
-    whose rows are recorded. `newcomers`: those of them that can be merged; `full`: the task reads no log. Gives the
-    numbers. Raises as `recorded_tables` does.
+    """Save a subtask's tables, with numbers for those whose rows are recorded; return the numbers.
+
+    Done inside the transaction that begins the subtask, after its first statement. `newcomers`: those of the tables
+    that can be merged; `full`: the task reads no log. Raises as `recorded_tables` does.
     """
     last = lock_owner_numbers(connection, meta_schema)
     others = read_others(connection, meta_schema, task, source, full=full)
@@ -156,6 +157,6 @@ def _check(source: str, one: Newcomer, other: Other) -> None:
 
 
 def merged_targets(feeders: Collection[Feeder]) -> frozenset[TableName]:
-    """Target tables that take the rows of more than one source table."""
+    """Return the target tables that take the rows of more than one source table."""
     counted = Counter(feeder.target for feeder in feeders)
     return frozenset(target for target, number in counted.items() if number > 1)

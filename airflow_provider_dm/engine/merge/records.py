@@ -26,8 +26,8 @@ RECORDS_OF_A_LOOK: Final = 10_000
 
 @dataclass
 class Records:
-    """Those of one subtask's tables. `adopts`: see merge/joining.py. `recorded`: there may be some; False once all are
-    removed."""
+    """The records of one subtask's tables. `adopts`: see merge/joining.py. `recorded`: there may be some; False once
+    all are removed."""
 
     fence: Fence
     around: Surroundings
@@ -41,7 +41,7 @@ class Records:
     """Where all logs ended when all source tables were exact."""
 
     def remove_all(self) -> None:
-        """All that can be given up, at once: for a driver that will not look again. Raises Fenced."""
+        """Give up all that can be, at once: for a driver that will not look again. Raises Fenced."""
         self.look()
         while self.recorded and not self.recording:
             self.look()
@@ -65,7 +65,8 @@ class Records:
         return load_feeders(connection, self.fence.meta_schema, self.fence.task)
 
     def _all_have_come(self, feeders: Iterable[Feeder]) -> bool:
-        """To where their logs ended when all of them were exact. Any of this subtask's targets counts for all."""
+        """Tell whether all have come to where their logs ended when all of them were exact. Any of this subtask's
+        targets counts for all."""
         shared = {one.target for one in feeders if one.source == self.fence.source and one.owner > 0}
         sources = {one.source for one in feeders if one.target in shared}
         here = {source: self.around.applied(source) for source in sources}
@@ -81,7 +82,7 @@ class Records:
         )
 
     def _give_up(self, connection: Connection) -> list[Feeder]:
-        """One transaction. Gives this subtask's tables that have a number."""
+        """Give up numbers that nobody needs, in one transaction. Return this subtask's tables that have a number."""
         fence = self.fence
         fence.check(connection)
         lock_owner_numbers(connection, fence.meta_schema)
@@ -93,7 +94,7 @@ class Records:
         return [one for one in self._feeders(connection) if one.source == fence.source and one.owner]
 
     def _exact(self, connection: Connection, feeders: Iterable[Feeder]) -> set[TableName]:
-        """Target tables whose source tables are all exact."""
+        """Return the target tables whose source tables are all exact."""
         behind: dict[str, bool] = {}
         for source in {one.source for one in feeders}:
             subtask = read_subtask(connection, self.fence.meta_schema, self.fence.task, source)
@@ -101,7 +102,7 @@ class Records:
         return {one.target for one in feeders} - {one.target for one in feeders if behind[one.source]}
 
     def _remove(self, connection: Connection, one: Feeder) -> None:
-        """One transaction."""
+        """Remove some records of a table, and its number with the last of them, in one transaction."""
         self.fence.check(connection)
         if forget_some(connection, self.fence.meta_schema, -one.owner, RECORDS_OF_A_LOOK) < RECORDS_OF_A_LOOK:
             remove_owner(connection, self.fence.meta_schema, self.fence.task, one.source, one.table)

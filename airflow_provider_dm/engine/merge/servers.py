@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 
 
 def target_access(target: Endpoint) -> Access:
-    """Statements on the calling thread's connection to the target."""
+    """Return the way to run statements on the calling thread's connection to the target."""
     return Access(target_dialect(target))
 
 
 @dataclass
 class Servers:
-    """For one driver and the threads that it asks from; definitions of tables are read once."""
+    """The servers of one driver, for the threads that it asks from, too; definitions of tables are read once."""
 
     target: Endpoint
     meta_schema: str
@@ -60,7 +60,7 @@ class Servers:
         return target_access(self.target)
 
     def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
-        """Raises TargetTableMismatch, TableNotFound."""
+        """Return how a source table goes into its target. Raises TargetTableMismatch, TableNotFound."""
         if (source, table) not in self._mappings:
             connection = target_connection(self.target)
             into = read_tables(connection, [target])[target]
@@ -99,7 +99,7 @@ class Servers:
         return self.transactions(lambda connection: find_holders(row, mapping, connection, access.select))
 
     def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool | None:
-        """One attempt: the sync itself needs no source that answers, so a row goes on waiting where it does not."""
+        """Ask once: the sync itself needs no source that answers, so a row goes on waiting where it does not."""
         if source not in self.sources:
             return None
         sql = f"SELECT 1 FROM {table.quoted()} WHERE ".encode() + condition(typed, values) + b" LIMIT 1"

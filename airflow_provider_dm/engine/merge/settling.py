@@ -44,7 +44,7 @@ class Fence:
     generation: int
 
     def check(self, connection: Connection) -> None:
-        """First statement of a transaction. Raises Fenced."""
+        """Check the generation, as the first statement of a transaction. Raises Fenced."""
         check_generation(connection, self.meta_schema, self.task, self.source, self.generation)
 
 
@@ -54,7 +54,7 @@ Mapped = Callable[[str, TableName, TableName], TableMapping]
 
 @dataclass
 class Settler:
-    """Tries rows in the order in which they came to wait, round by round, beginning anew behind the last."""
+    """A mover of rows: it tries them in the order in which they came to wait, round by round, anew behind the last."""
 
     fence: Fence
     transactions: Transactions
@@ -63,7 +63,7 @@ class Settler:
     behind: int = 0
 
     def settle(self) -> int:
-        """Try up to MOST rows of the task. Gives how many have found their places. Raises Fenced."""
+        """Try up to MOST rows of the task. Return how many have found their places. Raises Fenced."""
         settled = 0
         for _ in range(MOST // ROWS_OF_A_TRANSACTION):
             ids = self.transactions(self._next_ids)
@@ -79,7 +79,7 @@ class Settler:
         return ids_behind(connection, fence.meta_schema, fence.task, self.behind, ROWS_OF_A_TRANSACTION)
 
     def _move(self, connection: Connection, ids: list[int]) -> int:
-        """One transaction."""
+        """Move those of the rows that find their places, in one transaction; return how many."""
         self.fence.check(connection)
         by_owner: defaultdict[tuple[str, TableName, TableName], list[ContestedRow]] = defaultdict(list)
         for row in lock_rows(connection, self.fence.meta_schema, ids):
@@ -109,7 +109,7 @@ class Settler:
 
 
 def known_literals(table: Table, target: Flavour) -> Callable[[Row], Literals]:
-    """As `row_literals`, for rows that have ABSENT in the place of a value that the target computes."""
+    """Return `row_literals` for rows that have ABSENT in the place of a value that the target computes."""
     plain = row_literals(table, target)
 
     def literals(row: Row) -> Literals:

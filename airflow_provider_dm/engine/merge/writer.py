@@ -55,7 +55,7 @@ MOST_WHILE_SYNCING: Final = 10_000
 
 @dataclass(eq=False)
 class TooManyContested(DmError):
-    """So many rows find their places taken that something else than moving rows must be going on."""
+    """Rows that find their places taken, so many that something else than moving rows must be going on."""
 
     source: str
     table: str
@@ -81,7 +81,7 @@ def _select(connection: Connection, sql: bytes) -> list[Cells]:
 
 @dataclass(frozen=True)
 class Access:
-    """How statements reach the target. The model test has another one, over SQLite."""
+    """The way in which statements reach the target. The model test has another one, over SQLite."""
 
     dialect: Dialect
     execute: Callable[[Connection, Statement], int] = execute
@@ -99,7 +99,7 @@ class Rows:
     keys: Sequence[bytes]
 
     def where(self, keep: Callable[[bytes], bool]) -> Rows:
-        """Those whose key `keep` wants."""
+        """Return those whose key `keep` wants."""
         return self.pick([number for number, key in enumerate(self.keys) if keep(key)])
 
     def pick(self, numbers: Sequence[int]) -> Rows:
@@ -131,7 +131,7 @@ class OwnerWriter:
 
     @cached_property
     def key(self) -> tuple[int, ...]:
-        """Where a row's identity values stand."""
+        """The positions of a row's identity values."""
         return key_positions(self.mapping)
 
     @cached_property
@@ -152,19 +152,19 @@ class OwnerWriter:
     # Exact
 
     def withdraw(self, connection: Connection, waiting: Collection[bytes], gone: Rows) -> Rows:
-        """Rows that vanish: those that wait need nothing but to be forgotten. Gives the others."""
+        """Withdraw rows that vanish: those that wait need nothing but to be forgotten. Return the others."""
         here = self._locked(connection, waiting, gone.keys)
         withdraw(connection, self.owner, here)
         return gone.where(lambda key: key not in here) if here else gone
 
     def change(self, connection: Connection, waiting: Collection[bytes], changed: Rows) -> Rows:
-        """Rows that have a new image: those that wait go on waiting with it. Gives the others."""
+        """Change rows that have a new image: those that wait go on waiting with it. Return the others."""
         here = self._locked(connection, waiting, changed.keys)
         change_contested(connection, self.owner, self._images(changed.where(here.__contains__)))
         return changed.where(lambda key: key not in here) if here else changed
 
     def insert_new(self, connection: Connection, waiting: Collection[bytes], new: Rows) -> int:
-        """Rows that were not there. Gives how many of them have to wait.
+        """Insert rows that were not there. Return how many of them have to wait.
 
         Raises InvariantBroken where one of them waits already, and TooManyContested.
         """
@@ -177,7 +177,7 @@ class OwnerWriter:
     # Catch-up and copy
 
     def clear(self, connection: Connection, waiting: Collection[bytes], gone: Rows, written: Rows) -> Rows:
-        """Make room: what this owner has at these keys goes. Gives the rows of `written` that have to be inserted; the
+        """Make room: what this owner has at these keys goes. Return the rows of `written` that have to be inserted; the
         others wait, and have their new images.
         """
         keys = {*gone.keys, *written.keys}
@@ -194,11 +194,11 @@ class OwnerWriter:
         return written.where(lambda key: key not in here)
 
     def put(self, connection: Connection, waiting: Collection[bytes], written: Rows) -> int:
-        """Insert what `clear` gave, and record it. Gives how many rows have to wait. Raises TooManyContested."""
+        """Insert what `clear` gave, and record it. Return how many rows have to wait. Raises TooManyContested."""
         return self._insert(connection, waiting, written, evict=True)
 
     def copy(self, connection: Connection, waiting: Collection[bytes], copied: Rows) -> int:
-        """Insert rows as a page of the copy has found them. Gives how many have to wait. Raises TooManyContested.
+        """Insert rows as a page of the copy has found them. Return how many have to wait. Raises TooManyContested.
 
         A key comes once, unless the target has another key than the source.
         """
@@ -213,7 +213,7 @@ class OwnerWriter:
         return self.mapping.target.name
 
     def place(self, connection: Connection, new: Rows, *, evict: bool) -> list[int]:
-        """Insert what finds its place. Gives the numbers of the others."""
+        """Insert what finds its place. Return the numbers of the others."""
         taken: list[int] = []
 
         def insert(numbers: Sequence[int], *, evict: bool) -> None:
@@ -258,7 +258,7 @@ class OwnerWriter:
         return len(taken)
 
     def _evict(self, connection: Connection, new: Rows) -> bool:
-        """Delete those rows of this owner that hold a place of `new`. Whether there were any."""
+        """Delete those rows of this owner that hold a place of `new`. Tell whether there were any."""
         same = self._literals_by_key(new)
         others = self._holders(connection, new)
         mine = self.owner.recorded(connection, same.keys() | others.keys())
@@ -271,7 +271,7 @@ class OwnerWriter:
         return bool(doomed)
 
     def _holders(self, connection: Connection, new: Rows) -> dict[bytes, Literals]:
-        """Rows in the target that have a further unique value of one of `new`, locked: their keys."""
+        """Lock the rows in the target that have a further unique value of one of `new`; return their keys."""
         found: dict[bytes, Literals] = {}
         for index in self.mapping.target.unique_keys:
             places = unique_positions(self.mapping, index)
@@ -281,7 +281,7 @@ class OwnerWriter:
         return found
 
     def _standing_at(self, connection: Connection, index: Index, values: Sequence[Literals]) -> dict[bytes, Literals]:
-        """The rows in the target with these values of a unique key, locked until the transaction ends: their keys.
+        """Lock the rows in the target with these values of a unique key until the transaction ends; return their keys.
 
         Nothing where a key that is read there may look other than the one that was written.
         """
@@ -309,7 +309,7 @@ class OwnerWriter:
         return {key: self._key_literals(row) for key, row in zip(found.keys, found.literals, strict=True)}
 
     def _nobodys(self, connection: Connection, keys: Mapping[bytes, Literals]) -> dict[bytes, Literals]:
-        """The rows that stand in the target at these keys and that no other owner is recorded for.
+        """Return the rows that stand in the target at these keys and that no other owner is recorded for.
 
         First the rows are locked, then it is asked whose they are: who writes one meanwhile is not overlooked. A
         collation may find another key there than was asked for; it is that one whose owner counts.
@@ -341,19 +341,19 @@ class OwnerWriter:
         return ((key, tuple([row[place] for place in order])) for key, row in found.by_key())
 
     def unrecorded(self) -> OwnerWriter:
-        """The same, without a look at dm_row_owner: where the log is exact and nobody else needs to know."""
+        """Return this writer without a look at dm_row_owner: where the log is exact and nobody else needs to know."""
         return replace(self, owner=replace(self.owner, number=0)) if self.owner.number else self
 
 
 def key_positions(mapping: TableMapping) -> tuple[int, ...]:
-    """Where the values of the target's identity key stand in a row of the source. For a target that has one."""
+    """Return where the values of the target's identity key stand in a row of the source. For a target that has one."""
     identity = mapping.target.identity
     assert identity is not None
     return tuple(mapping.source.column(name).position for name in identity.columns)
 
 
 def unique_positions(mapping: TableMapping, index: Index) -> tuple[int, ...] | None:
-    """Where the values of a unique key of the target stand in a row of the source. None: they are not whole columns."""
+    """Return where a unique key's values of the target stand in a source row. None: they are not whole columns."""
     names = {column.name.lower(): column.position for column in mapping.source.columns}
     if index.expression or any(index.prefixes) or any(name.lower() not in names for name in index.columns):
         return None
@@ -363,8 +363,8 @@ def unique_positions(mapping: TableMapping, index: Index) -> tuple[int, ...] | N
 def identity_reader(
     mapping: TableMapping, target: Flavour
 ) -> tuple[str, Callable[[Cells], tuple[bytes, Literals]]] | None:
-    """`SELECT … FROM …` of the identity keys of the target's rows, and the function from such a row to the key as
-    `row_key` has it and as literals. None where the two servers may show one value in two ways.
+    """Return `SELECT … FROM …` of the identity keys of the target's rows, and the function from such a row to the key
+    as `row_key` has it and as literals. None where the two servers may show one value in two ways.
     """
     identity = mapping.target.identity
     assert identity is not None

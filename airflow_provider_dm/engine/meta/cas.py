@@ -29,7 +29,7 @@ class LostRace(DmError):
 
 
 def must_hit_one(rowcount: int, row: str, expected: str) -> None:
-    """Raises LostRace unless a write has matched one row."""
+    """Check that a write has matched one row. Raises LostRace."""
     if rowcount != 1:
         raise LostRace(row, expected)
 
@@ -42,7 +42,7 @@ def put(
     *,
     at_first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Sets columns of the row, or makes it; `version` is counted here. `at_first`: columns of a new row only.
+    """Set columns of the row, or make it; `version` is counted here. `at_first`: columns of a new row only.
 
     The row is read under a lock and written against its version. Two first writers meet in an IntegrityError, after
     which `Database.write` runs the body again. Raises LostRace."""
@@ -56,12 +56,12 @@ def put(
 
 
 def read_for_update(connection: Connection, table: Table, key: Mapping[str, str]) -> Row[Any] | None:
-    """The row, locked until the transaction ends (SQLite: the whole database, by BEGIN IMMEDIATE)."""
+    """Return the row, locked until the transaction ends (SQLite: the whole database, by BEGIN IMMEDIATE)."""
     return connection.execute(select(table).where(matching(table, key)).with_for_update()).one_or_none()
 
 
 def read_with_now(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> list[Row[Any]]:
-    """Rows with a further column `now`: the DB's clock while reading."""
+    """Return rows with a further column `now`: the DB's clock while reading."""
     return list(connection.execute(select(table, db_now().label("now")).where(*conditions)))
 
 

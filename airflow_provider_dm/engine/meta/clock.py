@@ -19,7 +19,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class db_now(FunctionElement[int]):  # noqa: N801 - it reads as the SQL function that it is
-    """Now, by the DB's clock."""
+    """The time now, by the DB's clock."""
 
     type = BigInteger()
     inherit_cache = True
@@ -44,7 +44,7 @@ def _postgresql(*_: Any, **__: Any) -> str:
 
 
 def moment(microseconds: int) -> datetime:
-    """A stored time as a value.
+    """Return a stored time as a value.
 
     >>> moment(1_500_000).isoformat()
     '1970-01-01T00:00:01.500000+00:00'

@@ -87,17 +87,17 @@ class Database:
         self._pid = 0
 
     def read(self, body: Callable[[Connection], T]) -> T:
-        """Runs the body in a read-only transaction. Raises MetaUnreachable, MetaRefused, MetaDriverMissing."""
+        """Run the body in a read-only transaction. Raises MetaUnreachable, MetaRefused, MetaDriverMissing."""
         return self._run(body, write=False)
 
     def write(self, body: Callable[[Connection], T]) -> T:
-        """Runs the body and commits; again after a deadlock or a key that another writer inserted first.
+        """Run the body and commit; again after a deadlock or a key that another writer inserted first.
 
         Raises MetaUnreachable, MetaRefused, MetaDriverMissing; what the body raises passes through after a rollback."""
         return self._run(body, write=True)
 
     def close(self) -> None:
-        """Closes all connections; the next transaction opens new ones."""
+        """Close all connections; the next transaction opens new ones."""
         with self._lock:
             if self._engine is not None and self._pid == os.getpid():
                 self._engine.dispose()
@@ -105,7 +105,7 @@ class Database:
 
     @contextmanager
     def connection(self, *, write: bool) -> Iterator[Connection]:
-        """One open connection, errors translated. For transactions of ours use `read` and `write`."""
+        """Open a connection, errors translated. For transactions of ours use `read` and `write`."""
         with self._translated(), self._current_engine().connect() as connection:
             yield connection.execution_options(**{_WRITE: write})
 

@@ -114,7 +114,7 @@ class Overtaken:
 def decide(
     found: Row[Any] | None, holder: Holder, *, at_least: int, launched_behind: int | None
 ) -> Grant | Refuse | Overtaken:
-    """What a row (with the DB's `now`) means for one who wants the lease. Expired, released or our own: free."""
+    """Decide what a row (with the DB's `now`) means for one who wants the lease. Expired, released or our own: free."""
     if found is None:
         return Grant(at_least + 1)
     if found.identity != holder.identity and found.expires_at > found.now:
@@ -135,8 +135,8 @@ def acquire(
     at_least: int,
     launched_behind: int | None,
 ) -> Lease:
-    """The lease with a generation above `at_least` and above all before. `launched_behind`: the one that was the last
-    when this run was launched; None: it does not matter.
+    """Acquire the lease with a generation above `at_least` and above all before. `launched_behind`: the one that was
+    the last when this run was launched; None: it does not matter.
 
     Raises LeaseHeld, RunOvertaken, LostRace.
     """
@@ -157,7 +157,7 @@ def acquire(
 
 
 def _take(database: Database, wanted: Lease, found: Row[Any] | None) -> bool:
-    """Whether we were first to write after `found` was read."""
+    """Take the lease; tell whether we were first to write after `found` was read."""
     key = {"task": wanted.task, "source": wanted.source}
     values = {
         "generation": wanted.generation,
@@ -185,7 +185,7 @@ def _take(database: Database, wanted: Lease, found: Row[Any] | None) -> bool:
 
 
 def renew(database: Database, lease: Lease) -> None:
-    """Another `ttl_seconds` from now. An expired lease that nobody took is still ours. Raises LeaseLost."""
+    """Renew the lease by `ttl_seconds` from now. An expired lease that nobody took is still ours. Raises LeaseLost."""
 
     def body(tx: Connection) -> int:
         expires = db_now() + int(lease.ttl_seconds * SECOND)
@@ -196,12 +196,12 @@ def renew(database: Database, lease: Lease) -> None:
 
 
 def release(database: Database, lease: Lease) -> None:
-    """The next one need not wait. Nothing happens if the lease is no longer ours."""
+    """Release the lease: the next one need not wait. Nothing happens if it is no longer ours."""
     database.write(lambda tx: _update_own(tx, lease, expires_at=0))
 
 
 def _update_own(tx: Connection, lease: Lease, **values: Any) -> int:
-    """The version moves with every write: a taker who read before a renewal must lose."""
+    """Update our lease. The version moves with every write: a taker who read before a renewal must lose."""
     own = tables.lease.c.generation == lease.generation
     where = (matching(tables.lease, {"task": lease.task, "source": lease.source}), own)
     return tx.execute(update(tables.lease).where(*where).values(**values, version=tables.lease.c.version + 1)).rowcount

@@ -55,7 +55,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
-    """Our scripts, and the connection that env.py uses: the URL never enters a file or an option."""
+    """Return our scripts and the connection that env.py uses: the URL never enters a file or an option."""
     from alembic.config import Config
 
     config = Config()
@@ -65,7 +65,7 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def _prepare(connection: Connection) -> None:
-    """WAL stays with the file. Readers then never wait for writers."""
+    """Set SQLite to WAL, which stays with the file. Readers then never wait for writers."""
     raw = connection.connection.dbapi_connection
     if connection.dialect.name != "sqlite" or raw is None:
         return
@@ -83,7 +83,7 @@ def _prepare(connection: Connection) -> None:
 
 @contextmanager
 def _alone(connection: Connection, where: str) -> Iterator[None]:
-    """A transaction beside which nobody migrates: it has ended, and others see what it did, before they may begin."""
+    """Open a transaction beside which nobody migrates: others begin when it has ended and they see what it did."""
     if connection.dialect.name == "sqlite":  # BEGIN IMMEDIATE waits for the file's one writer
         with connection.begin():
             yield

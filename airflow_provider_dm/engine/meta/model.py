@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class Stage(StrEnum):
-    """Where a run, subtask or relay stands (DM's words)."""
+    """The stage of a run, subtask or relay (DM's words)."""
 
     NEW = "New"
     RUNNING = "Running"
@@ -23,7 +23,7 @@ class Stage(StrEnum):
 
 
 class Unit(StrEnum):
-    """What a subtask is doing."""
+    """The work that a subtask is doing."""
 
     PRECHECK = "precheck"
     DUMP = "dump"
@@ -35,7 +35,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True)
 class Holder:
-    """Who works. Attempts of one piece of work share `identity`: a later one takes over from an earlier at once."""
+    """The worker. Attempts of one piece of work share `identity`: a later one takes over from an earlier at once."""
 
     identity: str
     attempt: str
@@ -91,7 +91,7 @@ class SubtaskStatus:
 
 @dataclass(frozen=True)
 class RelayStatus:
-    """What a relay process last said. `heartbeat_at` and `heartbeat_age_seconds` are set by the store when reading."""
+    """The last report of a relay process. The store sets `heartbeat_at` and `heartbeat_age_seconds` when reading."""
 
     source: str
     stage: Stage

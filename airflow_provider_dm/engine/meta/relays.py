@@ -23,7 +23,7 @@ _NOTHING_SAID = {"sub_dir": "", "caught_up": False, "host": ""}
 
 
 def put_status(database: Database, status: RelayStatus) -> None:
-    """The relay's report, stamped with the DB's clock. The desired stage is left alone.
+    """Write the relay's report, stamped with the DB's clock. The desired stage is left alone.
 
     So is the sub-directory that was known, where a relay does not know yet which one it writes: the statement does not
     name that column then. What nobody remembers of a log would have to be guessed.
@@ -44,19 +44,19 @@ def put_status(database: Database, status: RelayStatus) -> None:
 
 
 def set_desired(database: Database, source: str, stage: Stage) -> None:
-    """What people want. The relay's own report is left alone."""
+    """Write the stage that people want. The relay's own report is left alone."""
     values = {"desired": stage.value}
     database.write(lambda tx: put(tx, tables.relay, {"source": source}, values, at_first=_NOTHING_SAID))
 
 
 def desired(database: Database, source: str) -> Stage | None:
-    """None: nobody has said anything."""
+    """Return the stage that people want; None: nobody has said anything."""
     row = _row(database, source)
     return Stage(row.desired) if row is not None and row.desired else None
 
 
 def status(database: Database, source: str) -> RelayStatus | None:
-    """None: no relay has ever reported."""
+    """Return the relay's last report; None: no relay has ever reported."""
     row = _row(database, source)
     if row is None or row.stage is None:
         return None

@@ -47,7 +47,7 @@ class RunTaken(DmError):
 
 
 def start(database: Database, run_id: str, *, task: str, app: str, holder: Holder) -> None:
-    """A new Running row; a row of the same identity begins anew. Raises RunTaken."""
+    """Insert a new Running row; a row of the same identity begins anew. Raises RunTaken."""
     values: dict[str, Any] = {
         "task": task,
         "app": app,
@@ -75,7 +75,7 @@ def start(database: Database, run_id: str, *, task: str, app: str, holder: Holde
 
 
 def heartbeat(database: Database, run_id: str, progress: Json) -> None:
-    """`progress` replaces what was said before. Raises RunUnknown, LostRace (the run is not Running any more)."""
+    """Write a heartbeat; `progress` replaces the last one. Raises RunUnknown, LostRace (the run is not Running now)."""
 
     def body(tx: Connection) -> None:
         found = _found(tx, run_id)
@@ -87,7 +87,7 @@ def heartbeat(database: Database, run_id: str, progress: Json) -> None:
 
 
 def finish(database: Database, run_id: str, *, stage: Stage, result: Json | None, error: Json | None) -> None:
-    """The outcome, once. The same outcome again changes nothing. Raises RunUnknown, LostRace (it had another)."""
+    """Write the outcome, once. The same outcome again changes nothing. Raises RunUnknown, LostRace (it had another)."""
     outcome = {"stage": stage.value, "result": to_text(result), "error": to_text(error)}
 
     def body(tx: Connection) -> None:
@@ -101,12 +101,12 @@ def finish(database: Database, run_id: str, *, stage: Stage, result: Json | None
 
 
 def request_stop(database: Database, run_id: str) -> None:
-    """The app sees it with its next heartbeat. Raises RunUnknown."""
+    """Ask a run to stop; the app sees it with its next heartbeat. Raises RunUnknown."""
     database.write(lambda tx: _update(tx, _found(tx, run_id), {"stop_requested": True}))
 
 
 def stop_requested(database: Database, run_id: str) -> bool:
-    """Raises RunUnknown."""
+    """Tell whether the run was asked to stop. Raises RunUnknown."""
     found = get(database, run_id)
     if found is None:
         raise RunUnknown(run_id)
@@ -119,7 +119,7 @@ def get(database: Database, run_id: str) -> Run | None:
 
 
 def list_of(database: Database, task: str | None) -> list[Run]:
-    """Newest first."""
+    """Return the runs of a task (None: of all), the newest first."""
     conditions = (tables.run.c.task == task,) if task else ()
     rows = database.read(lambda tx: read_with_now(tx, tables.run, *conditions))
     return sorted((_run(row) for row in rows), key=lambda run: run.started_at, reverse=True)

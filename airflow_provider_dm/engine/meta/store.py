@@ -50,7 +50,7 @@ class MetaStore:
 
     @classmethod
     def open(cls, url: Secret | str) -> Self:
-        """Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing, MetaSchemaOutdated."""
+        """Open the metadata DB. Raises MetaUrlInvalid, MetaUnreachable, MetaDriverMissing, MetaSchemaOutdated."""
         store = cls(Database(parse_url(url)))
         try:
             store.check_schema()
@@ -71,7 +71,7 @@ class MetaStore:
         self.close()
 
     def check_schema(self) -> None:
-        """Raises MetaSchemaOutdated."""
+        """Check that the schema is that of this release. Raises MetaSchemaOutdated."""
         found = self._database.read(schema_version)
         if found != SCHEMA_VERSION:
             raise MetaSchemaOutdated(shown(self._database.url), found or "none", SCHEMA_VERSION)
@@ -88,7 +88,7 @@ class MetaStore:
         at_least: int,
         launched_behind: int | None = None,
     ) -> Lease:
-        """A lease with a generation above `at_least` and above all before. The same identity takes over at once.
+        """Take a lease with a generation above `at_least` and above all before. The same identity takes over at once.
 
         `launched_behind`: `last_generation` when the run was launched. Raises LeaseHeld while somebody else's lease has
         not expired, RunOvertaken when the free one was claimed by another run since the launch."""
@@ -107,40 +107,40 @@ class MetaStore:
         return lease.generation(self._database, task, source) or 0
 
     def renew_lease(self, held: Lease) -> None:
-        """Raises LeaseLost."""
+        """Renew the lease. Raises LeaseLost."""
         lease.renew(self._database, held)
 
     def release_lease(self, held: Lease) -> None:
-        """Nothing happens if it is no longer ours."""
+        """Release the lease. Nothing happens if it is no longer ours."""
         lease.release(self._database, held)
 
     # Runs
 
     def start_run(self, run_id: str, *, task: str, app: str, holder: Holder) -> None:
-        """Raises RunTaken if the id belongs to another identity."""
+        """Start a run. Raises RunTaken if the id belongs to another identity."""
         runs.start(self._database, run_id, task=task, app=app, holder=holder)
 
     def heartbeat_run(self, run_id: str, progress: Json) -> None:
-        """Raises RunUnknown, LostRace (the run is not Running any more)."""
+        """Write a run's heartbeat and progress. Raises RunUnknown, LostRace (the run is not Running any more)."""
         runs.heartbeat(self._database, run_id, progress)
 
     def finish_run(self, run_id: str, *, stage: Stage, result: Json | None = None, error: Json | None = None) -> None:
-        """Raises RunUnknown, LostRace (it has another outcome already)."""
+        """Write a run's outcome. Raises RunUnknown, LostRace (it has another outcome already)."""
         runs.finish(self._database, run_id, stage=stage, result=result, error=error)
 
     def get_run(self, run_id: str) -> Run | None:
         return runs.get(self._database, run_id)
 
     def list_runs(self, *, task: str | None = None) -> list[Run]:
-        """Newest first."""
+        """Return the runs of a task (None: of all), the newest first."""
         return runs.list_of(self._database, task)
 
     def request_stop(self, run_id: str) -> None:
-        """Raises RunUnknown."""
+        """Ask a run to stop. Raises RunUnknown."""
         runs.request_stop(self._database, run_id)
 
     def stop_requested(self, run_id: str) -> bool:
-        """Raises RunUnknown."""
+        """Tell whether the run was asked to stop. Raises RunUnknown."""
         return runs.stop_requested(self._database, run_id)
 
     # Subtasks
@@ -155,7 +155,7 @@ class MetaStore:
         needed: Location | None = None,
         applied: Location | None = None,
     ) -> None:
-        """Replaces what was known; the relay keeps everything from `needed` on."""
+        """Replace what was known; the relay keeps everything from `needed` on."""
         subtasks.put_status(self._database, task, source, unit=unit, stage=stage, needed=needed, applied=applied)
 
     def forget_subtask(self, task: str, source: str) -> None:
@@ -165,7 +165,7 @@ class MetaStore:
         return subtasks.list_of(self._database, task=task, source=source)
 
     def oldest_needed(self, source: str) -> Location | None:
-        """Of all subtasks that are not Finished. Raises UnrelatedNeeds."""
+        """Return the oldest need of a source's subtasks that are not Finished. Raises UnrelatedNeeds."""
         return subtasks.oldest_needed(self.list_subtasks(source=source))
 
     # Relays

@@ -40,7 +40,7 @@ def put_status(
     needed: Location | None,
     applied: Location | None,
 ) -> None:
-    """Replaces what was known of this subtask."""
+    """Replace what was known of this subtask."""
     values = {
         "unit": unit.value,
         "stage": stage.value,
@@ -52,13 +52,13 @@ def put_status(
 
 
 def forget(database: Database, task: str, source: str) -> None:
-    """Drops the subtask: it needs nothing any more."""
+    """Drop the subtask: it needs nothing any more."""
     key = matching(tables.subtask, {"task": task, "source": source})
     database.write(lambda tx: tx.execute(delete(tables.subtask).where(key)).rowcount)
 
 
 def list_of(database: Database, *, task: str | None, source: str | None) -> list[SubtaskStatus]:
-    """By task and source."""
+    """Return the subtasks by task and source."""
     wanted = {name: value for name, value in (("task", task), ("source", source)) if value is not None}
     conditions = [tables.subtask.c[name] == value for name, value in wanted.items()]
     rows = database.read(lambda tx: read_with_now(tx, tables.subtask, *conditions))
@@ -66,7 +66,7 @@ def list_of(database: Database, *, task: str | None, source: str | None) -> list
 
 
 def oldest_needed(statuses: Iterable[SubtaskStatus]) -> Location | None:
-    """The oldest need of one source's subtasks, whatever their stage, except Finished. Raises UnrelatedNeeds."""
+    """Return the oldest need of one source's subtasks, whatever their stage, except Finished. Raises UnrelatedNeeds."""
     oldest: Location | None = None
     for status in statuses:
         if status.stage is Stage.FINISHED or status.needed is None:

@@ -39,13 +39,13 @@ def schema_version(tx: Connection) -> str | None:
 
 
 def name(length: int) -> TypeEngine[str]:
-    """Names that differ in case are different names, also on MySQL."""
+    """Return the type of a name: names that differ in case are different names, also on MySQL."""
     exact = mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin")
     return String(length).with_variant(exact, "mysql", "mariadb")
 
 
 def document() -> TypeEngine[str]:
-    """JSON as text: no dialect may re-order or re-write it. MySQL's TEXT would end at 64 KiB."""
+    """Return the type of JSON as text: no dialect may re-order or re-write it. MySQL's TEXT would end at 64 KiB."""
     return Text().with_variant(mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
 
 

@@ -33,7 +33,7 @@ class MetaUrlInvalid(DmError):
 
 
 def parse_url(url: Secret | str) -> URL:
-    """With the driver that we ship; whichever driver the URL names, another one would block or behave otherwise.
+    """Parse a URL, and set the driver that we ship: another one that it may name would block or behave otherwise.
 
     Raises MetaUrlInvalid."""
     text = url.reveal() if isinstance(url, Secret) else url
@@ -50,5 +50,5 @@ def parse_url(url: Secret | str) -> URL:
 
 
 def shown(url: URL) -> str:
-    """For messages: without password and without query, which may hold one too."""
+    """Return the URL for messages: without password and without query, which may hold one too."""
     return url.set(query={}).render_as_string(hide_password=True)

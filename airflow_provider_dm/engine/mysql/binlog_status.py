@@ -44,7 +44,7 @@ class BinlogSize(NamedTuple):
 
 @dataclass(frozen=True)
 class BinlogSettings:
-    """How the binlog is written. A setting that the server does not know is ""."""
+    """The way in which the binlog is written. A text that the server does not know is "" (MySQL's `format`: ROW)."""
 
     log_bin: bool
     format: str
@@ -62,7 +62,7 @@ class BinlogSettings:
 
 
 def current_location(connection: Connection) -> Location:
-    """The end of the server's binlog; suffix 1.
+    """Return the end of the server's binlog, with suffix 1.
 
     The position is exact. The GTID set belongs to it, except that on MySQL it may lack transactions that are being
     committed at this moment. Raises BinlogDisabled, AccessDenied (REPLICATION CLIENT / BINLOG MONITOR is missing).
@@ -82,12 +82,12 @@ def current_location(connection: Connection) -> Location:
 
 
 def list_binlogs(connection: Connection) -> list[BinlogSize]:
-    """Oldest first. Raises BinlogDisabled or AccessDenied."""
+    """List the binlog files that the server still has, oldest first. Raises BinlogDisabled or AccessDenied."""
     return [BinlogSize(text(row[0]), int(row[1])) for row in _ask(connection, "SHOW BINARY LOGS")]
 
 
 def binlog_settings(connection: Connection) -> BinlogSettings:
-    """Never raises for a setting that the release lacks."""
+    """Read how the binlog is written. Never raises for a setting that the release lacks."""
     names = "log_bin|binlog_format|binlog_row_image|binlog_checksum|binlog_transaction_compression|log_bin_compress"
     more = "gtid_mode|binlog_expire_logs_seconds|expire_logs_days"
     rows = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name REGEXP %s", (f"^({names}|{more})$",))
@@ -117,7 +117,7 @@ def _status(connection: Connection, info: ServerInfo) -> BinlogSize:
 
 
 def _status_statement(info: ServerInfo) -> str:
-    """MySQL renamed it in 8.2, MariaDB knows the old name everywhere.
+    """Return the statement that shows the binlog's end: MySQL renamed it in 8.2, MariaDB knows the old name everywhere.
 
     >>> _status_statement(ServerInfo(Flavour.MYSQL, "9.7.4", 1, ""))
     'SHOW BINARY LOG STATUS'
@@ -133,7 +133,7 @@ def _gtid_set(connection: Connection, info: ServerInfo) -> str:
 
 
 def _gtid_set_at(connection: Connection, end: BinlogSize) -> str:
-    """MariaDB reads the file from its start to answer: exact, and slow for a long file."""
+    """Ask MariaDB for the GTID set at `end`: exact, and slow for a long file, which it reads from its start."""
     ((value,),) = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (end.name, end.size))
     return str(GtidSet.parse(text(value or ""), Flavour.MARIADB))
 

@@ -65,7 +65,7 @@ class AccessDenied(DmError):
 def connect(
     endpoint: Endpoint, *, database: str | None = None, read_timeout: float | None = None, isolation: str = READING
 ) -> GuardedConnection:
-    """A connection with the pinned session; autocommit is on. `read_timeout` in seconds.
+    """Open a connection with the pinned session; autocommit is on. `read_timeout` in seconds.
 
     Raises ServerUnreachable (retry); AccessDenied, FileAskedFor, TlsFilesUnusable, TlsRefused, SessionConflict or
     SessionRefused (stop).
@@ -108,12 +108,12 @@ def _refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> DmError:
 
 
 def text(value: Any) -> str:
-    """A cell of a catalogue query as str: the pinned session returns bytes for every text column."""
+    """Return a cell of a catalogue query as str: the pinned session returns bytes for every text column."""
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 
 def query(connection: Connection, sql: str, arguments: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-    """All rows of a small query; text cells are bytes, numbers are numbers."""
+    """Return all rows of a small query; text cells are bytes, numbers are numbers."""
     with connection.cursor() as cursor:
         cursor.execute(sql, arguments or None)
         return list(cursor.fetchall())
@@ -122,7 +122,7 @@ def query(connection: Connection, sql: str, arguments: tuple[object, ...] = ()) 
 def query_whole(
     connection: Connection, columns: str, rest: str, arguments: tuple[object, ...] = (), *, tail: str = ""
 ) -> list[tuple[Any, ...]]:
-    """All rows of `SELECT columns rest tail`, which the server has counted as well: for what must not be cut off.
+    """Return all rows of `SELECT columns rest tail`, counted by the server as well: for what must not be cut off.
 
     A session that limits answers is never ours, but something between us and the server may. Raises AnswerCut.
     """
@@ -139,7 +139,7 @@ def query_whole(
 
 @contextmanager
 def connected(endpoint: Endpoint, **options: Any) -> Iterator[GuardedConnection]:
-    """`connect` for a `with` block; always closed."""
+    """Open a connection (`connect`) for a `with` block and always close it."""
     connection = connect(endpoint, **options)
     try:
         yield connection
@@ -163,7 +163,7 @@ class AnswerCut(DmError):
 
 @dataclass(frozen=True)
 class ServerInfo:
-    """What a server says it is."""
+    """The family, version and identity that a server states."""
 
     flavour: Flavour
     version: str

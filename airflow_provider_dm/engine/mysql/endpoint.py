@@ -33,7 +33,7 @@ class Secret:
 
 
 class Flavour(Enum):
-    """Which family a server belongs to; decided by asking it, never by configuration alone."""
+    """The family that a server belongs to; decided by asking it, never by configuration alone."""
 
     MYSQL = "mysql"
     MARIADB = "mariadb"

@@ -39,7 +39,7 @@ class InvalidGtidSet(DmError):
 
 
 class Sid(NamedTuple):
-    """Who numbered a MySQL transaction: a server uuid (lower case), and a tag or ""."""
+    """The source id of a MySQL transaction: a server uuid (lower case), and a tag or ""."""
 
     uuid: str
     tag: str = ""
@@ -64,16 +64,16 @@ class MariadbGtid(NamedTuple):
 
 
 class GtidSet(ABC):
-    """What the two families have in common. Immutable; `str` is the canonical text, empty for the empty set."""
+    """The base class of both families. Immutable; `str` is the canonical text, empty for the empty set."""
 
     @staticmethod
     def parse(text: str, flavour: Flavour) -> GtidSet:
-        """Tolerates blanks and line breaks, as servers print long sets. Raises InvalidGtidSet."""
+        """Parse a set, with the blanks and line breaks that servers print in long ones. Raises InvalidGtidSet."""
         return MariadbGtidSet.parse_text(text) if flavour is Flavour.MARIADB else MysqlGtidSet.parse_text(text)
 
     @staticmethod
     def of_text(text: str) -> GtidSet:
-        """Of the family that the text shows: only MySQL writes a colon. Raises InvalidGtidSet.
+        """Parse a set of the family that the text shows: only MySQL writes a colon. Raises InvalidGtidSet.
 
         >>> GtidSet.of_text("0-1-42"), bool(GtidSet.of_text(""))
         (MariadbGtidSet(last={0: MariadbGtid(domain=0, server_id=1, sequence=42)}), False)
@@ -82,20 +82,20 @@ class GtidSet(ABC):
 
     @staticmethod
     def empty(flavour: Flavour) -> GtidSet:
-        """The set without a transaction."""
+        """Return the set without a transaction."""
         return GtidSet.parse("", flavour)
 
     @abstractmethod
     def union(self, other: GtidSet) -> GtidSet:
-        """Everything in either. Raises InvariantBroken for the other family."""
+        """Return everything in either. Raises InvariantBroken for the other family."""
 
     @abstractmethod
     def contains(self, other: GtidSet) -> bool:
-        """Whether all of `other` is here. Raises InvariantBroken for the other family."""
+        """Tell whether all of `other` is here. Raises InvariantBroken for the other family."""
 
     @abstractmethod
     def minus(self, other: GtidSet) -> GtidSet:
-        """What is here and not in `other`. Raises InvariantBroken for the other family."""
+        """Return what is here and not in `other`. Raises InvariantBroken for the other family."""
 
     @abstractmethod
     def __bool__(self) -> bool: ...
@@ -112,13 +112,13 @@ def _same_family(own: _Own, other: GtidSet) -> _Own:
 
 @dataclass(frozen=True)
 class MysqlGtidSet(GtidSet):
-    """`intervals`: sorted, disjoint and not adjacent, never empty; build with `of` or `parse_text`."""
+    """A MySQL set. `intervals`: sorted, disjoint and not adjacent, never empty; build with `of` or `parse_text`."""
 
     intervals: Mapping[Sid, tuple[Interval, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, intervals: Iterable[tuple[Sid, Interval]]) -> MysqlGtidSet:
-        """Any intervals, in any order, overlapping or not."""
+        """Build the set of these intervals, in any order, overlapping or not."""
         grouped: dict[Sid, list[Interval]] = {}
         for sid, interval in intervals:
             grouped.setdefault(sid, []).append(interval)
@@ -126,7 +126,7 @@ class MysqlGtidSet(GtidSet):
 
     @classmethod
     def parse_text(cls, text: str) -> MysqlGtidSet:
-        """Raises InvalidGtidSet.
+        """Parse the text of a MySQL set. Raises InvalidGtidSet.
 
         >>> str(MysqlGtidSet.parse_text("3E11FA47-71CA-11E1-9E33-C80AA9429562:7:1-3:4-5"))
         '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7'
@@ -140,7 +140,7 @@ class MysqlGtidSet(GtidSet):
         return cls.of(found)
 
     def flat(self) -> Iterator[tuple[Sid, Interval]]:
-        """Every interval with its numberer."""
+        """Iterate over every interval with its source id."""
         return ((sid, interval) for sid, intervals in self.intervals.items() for interval in intervals)
 
     def union(self, other: GtidSet) -> MysqlGtidSet:
@@ -217,13 +217,13 @@ def _without(interval: Interval, holes: Iterable[Interval]) -> Iterator[Interval
 
 @dataclass(frozen=True)
 class MariadbGtidSet(GtidSet):
-    """`last`: the last transaction of each domain; build with `of` or `parse_text`."""
+    """A MariaDB set. `last`: the last transaction of each domain; build with `of` or `parse_text`."""
 
     last: Mapping[int, MariadbGtid] = field(default_factory=dict)
 
     @classmethod
     def of(cls, gtids: Iterable[MariadbGtid]) -> MariadbGtidSet:
-        """Of each domain the highest sequence number counts, in any order."""
+        """Build the set of these ids, in any order; of each domain the highest sequence number counts."""
         last: dict[int, MariadbGtid] = {}
         for gtid in gtids:
             held = last.get(gtid.domain)
@@ -233,7 +233,7 @@ class MariadbGtidSet(GtidSet):
 
     @classmethod
     def parse_text(cls, text: str) -> MariadbGtidSet:
-        """Raises InvalidGtidSet.
+        """Parse the text of a MariaDB set. Raises InvalidGtidSet.
 
         >>> str(MariadbGtidSet.parse_text("1-7-9, 0-1-42"))
         '0-1-42,1-7-9'
@@ -253,7 +253,7 @@ class MariadbGtidSet(GtidSet):
         return not self.unreached(_same_family(self, other))
 
     def unreached(self, other: MariadbGtidSet) -> list[MariadbGtid]:
-        """The positions of `other` that this set has not reached."""
+        """Return the positions of `other` that this set has not reached."""
         return [
             gtid
             for gtid in other.last.values()

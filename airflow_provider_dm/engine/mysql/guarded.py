@@ -63,7 +63,7 @@ class _NeverInClear:
         self._connection = connection
 
     def authenticate(self, _packet: Any) -> Any:
-        """The server's answer. Raises OperationalError."""
+        """Send the password and return the server's answer. Raises OperationalError."""
         connection = self._connection
         if not (connection.asked_for_tls and connection._secure):
             raise pymysql.err.OperationalError(
@@ -88,7 +88,7 @@ _RESET_CONNECTION: Final = 0x1F  # COM_RESET_CONNECTION
 
 
 def _has_number(error: Exception) -> bool:
-    """Whether a server has sent this error: PyMySQL's own InternalErrors are only a text."""
+    """Tell whether a server has sent this error: PyMySQL's own InternalErrors are only a text."""
     return isinstance(error, pymysql.err.InternalError) and len(error.args) > 1
 
 
@@ -119,7 +119,7 @@ class GuardedConnection(pymysql.connections.Connection):
         return configured if isinstance(configured, ssl.SSLContext) else _if_offered()
 
     def set_character_set(self, charset: str, collation: str | None = None) -> None:
-        """Does nothing: `pinning` says it with all the rest, and a round trip less."""
+        """Do nothing: `pinning` sets it with all the rest, which saves a round trip."""
 
     def reset(self) -> None:
         """Give the session back the state of a fresh login: no transaction, lock, temporary table or variable."""
@@ -127,7 +127,7 @@ class GuardedConnection(pymysql.connections.Connection):
         self._read_query_result()
 
     def cursor(self, cursor: Any = None) -> Any:
-        """As PyMySQL's, with statements of several rows (`executemany`) that the server takes."""
+        """Return PyMySQL's cursor, with statements of several rows (`executemany`) that the server takes."""
         found = super().cursor(cursor)
         found.max_stmt_length = min(Cursor.max_stmt_length, self.most_bytes // 2)
         return found
@@ -138,7 +138,7 @@ class GuardedConnection(pymysql.connections.Connection):
         super()._execute_command(command, sql)  # type: ignore[misc]
 
     def connect(self, sock: Any = None) -> None:
-        """Raises MySQLError, whatever it is that answers."""
+        """Connect as PyMySQL does. Raises MySQLError, whatever it is that answers."""
         try:
             super().connect(sock)
         except _STUMBLES as error:
@@ -166,10 +166,10 @@ class GuardedConnection(pymysql.connections.Connection):
 
 
 def _beginning(sql: bytes) -> str:
-    """Verb and names: no value stands before the first parenthesis or quote."""
+    """Return verb and names of a statement: no value stands before the first parenthesis or quote."""
     return re.split(rb"['(]", sql[:200])[0].decode("utf-8", "replace").strip()
 
 
 def printable(text: str) -> str:
-    """A server's words, fit for a terminal and a log."""
+    """Replace what is not printable in a server's text, for a terminal and a log."""
     return "".join(one if one.isprintable() else "?" for one in text)

@@ -20,7 +20,7 @@ class InvalidIdentifier(DmError):
 
 
 def quote(name: str) -> str:
-    """The name in back-quotes, safe to splice into SQL. Raises InvalidIdentifier.
+    """Return the name in back-quotes, safe to splice into SQL. Raises InvalidIdentifier.
 
     >>> quote("a`b")
     '`a``b`'

@@ -13,7 +13,7 @@ NULL: Final = b"NULL"
 
 
 def quote_utf8(value: bytes) -> bytes:
-    r"""Valid UTF-8 bytes as a quoted literal.
+    r"""Return valid UTF-8 bytes as a quoted literal.
 
     >>> quote_utf8(b"it's")
     b"'it\\'s'"
@@ -22,7 +22,7 @@ def quote_utf8(value: bytes) -> bytes:
 
 
 def escaped(value: bytes) -> bytes:
-    """With a backslash before each backslash and quote."""
+    """Put a backslash before each backslash and quote."""
     if b"\\" in value:
         value = value.replace(b"\\", b"\\\\")
     if b"'" in value:
@@ -31,7 +31,7 @@ def escaped(value: bytes) -> bytes:
 
 
 def hexadecimal(value: bytes) -> bytes:
-    """Binary bytes as a literal of type BINARY. The empty string has no 0x form.
+    """Return binary bytes as a literal of type BINARY. The empty string has no 0x form.
 
     >>> hexadecimal(b"\\x00\\xff")
     b"x'00ff'"
@@ -40,5 +40,5 @@ def hexadecimal(value: bytes) -> bytes:
 
 
 def introduced(charset: bytes, value: bytes) -> bytes:
-    """Bytes of a non-UTF-8 charset as `_charset x'..'`; the server takes them as they are."""
+    """Return bytes of a non-UTF-8 charset as `_charset x'..'`; the server takes them as they are."""
     return b"_" + charset + b" " + hexadecimal(value)

@@ -24,7 +24,7 @@ _TEXT: Final = re.compile(r"^\(?\s*(?P<file>[\w.-]+?\.\d{6,})\s*[:,]\s*(?P<posit
 
 
 class Order(Enum):
-    """How one location stands to another."""
+    """The ways in which one location stands to another."""
 
     BEFORE = "before"
     SAME = "same"
@@ -52,7 +52,7 @@ class BinlogFile:
 
     @classmethod
     def parse(cls, name: str) -> BinlogFile:
-        """Raises InvalidLocation for anything that is not BASE.DIGITS; a path never parses."""
+        """Parse a file's name. Raises InvalidLocation for anything that is not BASE.DIGITS; a path never parses."""
         match = _FILE.match(name)
         if match is None:
             raise InvalidLocation(name)
@@ -67,7 +67,7 @@ class BinlogFile:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Everything of one source's log before `position` of `file` (bytes), and `gtid_set` committed until there.
+    """A place in one source's log: everything before `position` (bytes) of `file`; `gtid_set` is committed until there.
 
     `suffix` is the number of the relay sub-directory (1 for a source that never failed over).
     """
@@ -86,7 +86,7 @@ class Location:
 
     @classmethod
     def parse(cls, text: str) -> Location:
-        """From `FILE:POSITION` or DM's `(FILE, POSITION)`."""
+        """Parse `FILE:POSITION` or DM's `(FILE, POSITION)`. Raises InvalidLocation."""
         match = _TEXT.match(text.strip())
         if match is None:
             raise InvalidLocation(text)
@@ -105,7 +105,7 @@ class Location:
         return f"{self.suffix:06d}.{BinlogFile.parse(self.file).number:010d}.{self.position:020d}"
 
     def at(self, position: int) -> Location:
-        """The same file, another position; the GTID set is not carried over, as it would be wrong there."""
+        """Return another position of the same file; the GTID set is not carried over, as it would be wrong there."""
         return replace(self, position=position, gtid_set="")
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ class Location:
 
 
 def compare(a: Location, b: Location) -> Order:
-    """How `a` stands to `b`. UNRELATED when, inside one sub-directory, the servers or the files' base names differ."""
+    """Compare `a` with `b`. UNRELATED when, inside one sub-directory, the servers or the files' base names differ."""
     if a.suffix == b.suffix and not same_log(a, b):
         return Order.UNRELATED
     if a.sort_key == b.sort_key:
@@ -129,13 +129,14 @@ def same_log(a: Location, b: Location) -> bool:
 
 
 def reached(here: Location, goal: Location) -> bool:
-    """Whether everything before `goal` is also before `here`. False for unrelated histories."""
+    """Tell whether everything before `goal` is also before `here`. False for unrelated histories."""
     return compare(here, goal) in (Order.SAME, Order.AFTER)
 
 
 def has_passed(here: Location, place: Location) -> bool:
-    """Whether everything before `place` is before `here`: as `reached`, but in a later sub-directory by what was
-    committed, since a new server's log repeats what the old one's held.
+    """Tell whether everything before `place` is before `here`.
+
+    As `reached`, but in a later sub-directory by GTID sets: a new server's log repeats what the old one's held.
     """
     if here.suffix <= place.suffix:
         return reached(here, place)
@@ -143,5 +144,5 @@ def has_passed(here: Location, place: Location) -> bool:
 
 
 def missing_at(here: Location, place: Location) -> GtidSet:
-    """What was committed before `place` and not before `here`. Both know their sets."""
+    """Return what was committed before `place` and not before `here`. Both have their GTID sets."""
     return GtidSet.of_text(place.gtid_set).minus(GtidSet.of_text(here.gtid_set))

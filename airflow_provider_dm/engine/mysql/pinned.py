@@ -243,7 +243,7 @@ class SessionConflict(DmError):
 
 @dataclass(frozen=True)
 class Setting:
-    """What is sent for one variable. `chosen`: by a user."""
+    """A variable and the value that is sent for it. `chosen`: by a user."""
 
     name: str
     value: str | int | float | None
@@ -253,7 +253,7 @@ class Setting:
 def settings(
     flavour: Flavour, version: Version, *, isolation: str, server: str, session: Sequence[tuple[str, str]]
 ) -> list[Setting]:
-    """All that a session on this server is set to, in order. `session`: what the user wants. Raises SessionConflict."""
+    """List a session's settings on this server, in order. `session`: what the user wants. Raises SessionConflict."""
     for name, value in session:
         _check(server, name, value)
     chosen = {_current(name): value for name, value in session}
@@ -300,13 +300,13 @@ def _wanted_modes(value: str) -> Iterator[str]:
 
 
 def _normal(value: str) -> str:
-    """One text for the ways in which one value is written."""
+    """Return one text for the ways in which one value is written."""
     value = value.strip().strip("'").lower()
     return _ON_OFF.get(value, value)
 
 
 def _typed(value: str) -> str | int | float:
-    """A number must not arrive as text: MySQL refuses it for numeric variables (1232)."""
+    """Turn a number's text into a number: MySQL refuses text for numeric variables (1232)."""
     if not _NUMBER.fullmatch(value):
         return value
     return float(value) if "." in value else int(value)

@@ -86,14 +86,17 @@ def _begin_anew(connection: GuardedConnection) -> None:
 
 
 def _leave_transactions(connection: Any) -> None:
-    """Without autocommit, not everything can be set; and with another completion_type, turning it on begins another."""
+    """Turn autocommit on, without which not everything can be set.
+
+    With another completion_type, that would begin another transaction.
+    """
     if not connection.get_autocommit():
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION completion_type = 0, autocommit = 1")
 
 
 def pin_answers(connection: Any, server: str, *, isolation: str) -> None:
-    """The same for another's connection (PyMySQL's), which has its own mind about charsets and about autocommit.
+    """Pin a connection that another made (PyMySQL's), and leave it its own charsets and its autocommit.
 
     Raises SessionRefused, and pymysql's errors.
     """
@@ -106,7 +109,7 @@ def pin_answers(connection: Any, server: str, *, isolation: str) -> None:
 
 
 def family_of(server_version: str) -> tuple[Flavour, Version]:
-    """What a server calls itself when it greets.
+    """Return the family and version that a server states in its greeting.
 
     >>> family_of("5.5.5-10.11.19-MariaDB-log"), family_of("9.7.4-2")
     ((<Flavour.MARIADB: 'mariadb'>, (10, 11, 19)), (<Flavour.MYSQL: 'mysql'>, (9, 7, 4)))
@@ -121,7 +124,7 @@ def family_of(server_version: str) -> tuple[Flavour, Version]:
 
 @dataclass(frozen=True)
 class _Known:
-    """What was found out about a server and an account: variables that it lacks, or may not set."""
+    """The facts found out about a server and an account: variables that it lacks, or may not set."""
 
     absent: frozenset[str] = frozenset()
     denied: frozenset[str] = frozenset()

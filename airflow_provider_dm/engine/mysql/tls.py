@@ -113,7 +113,7 @@ class _HostCheckingContext(ssl.SSLContext):
 
     @classmethod
     def of(cls, tls: Tls, server: str) -> _HostCheckingContext:
-        """Raises OSError for files that cannot be used."""
+        """Build the context for these files. Raises OSError for files that cannot be used."""
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context.server = server
         context.check_hostname = False  # asks for a name even where there is none
@@ -127,7 +127,7 @@ class _HostCheckingContext(ssl.SSLContext):
         return context
 
     def wrap_socket(self, sock: socket.socket, *arguments: Any, **options: Any) -> ssl.SSLSocket:
-        """Raises TlsRefused, and OSError as its base does."""
+        """Connect by TLS, and check the host's name. Raises TlsRefused, and OSError as its base does."""
         wrapped = super().wrap_socket(sock, *arguments, **options)
         host, names = options.get("server_hostname") or "", named_hosts(wrapped.getpeercert() or {})
         if names and not any(is_host(name, host) for name in names):
@@ -162,7 +162,7 @@ def _common_names(certificate: Mapping[str, Any]) -> Iterable[str]:
 
 
 def is_host(name: str, host: str) -> bool:
-    """Whether a certificate's name means this host. `*` stands for one label, at the beginning.
+    """Tell whether a certificate's name means this host. `*` stands for one label, at the beginning.
 
     >>> is_host("*.example.org", "DB.example.org"), is_host("*.example.org", "a.db.example.org")
     (True, False)

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.target.table_schema import TableSchema, load_tab
 
 @dataclass
 class ServerFacts:
-    """What both sides have."""
+    """The facts that both sides have."""
 
     endpoint: Endpoint
     connection: Connection
@@ -35,13 +35,13 @@ class ServerFacts:
 
     @cached_property
     def account(self) -> str:
-        """Who we are to the server, as a GRANT names it: 'dm'@'10.0.%' is another account than 'dm'@'%'."""
+        """The account we have on the server, as a GRANT names it: 'dm'@'10.0.%' is another account than 'dm'@'%'."""
         user, _, host = text(query(self.connection, "SELECT CURRENT_USER()")[0][0]).rpartition("@")
         return "@".join(quote_utf8(part.encode()).decode() for part in (user, host))
 
     @cached_property
     def grants(self) -> Grants:
-        """Of the account that we are, with the roles that are active."""
+        """The grants of the account that we are, with the roles that are active."""
         statement = "SHOW GRANTS"
         if self.info.flavour is Flavour.MYSQL and self.info.version_number >= (8,):
             active = text(query(self.connection, "SELECT CURRENT_ROLE()")[0][0])
@@ -50,14 +50,14 @@ class ServerFacts:
         return Grants.parse(text(row[0]) for row in query(self.connection, statement))
 
     def setting(self, name: str) -> str:
-        """A global variable; "" where the server has none of that name."""
+        """Return a global variable; "" where the server has none of that name."""
         rows = query(self.connection, "SHOW GLOBAL VARIABLES WHERE Variable_name = %s", (name,))
         return text(rows[0][1]) if rows else ""
 
 
 @dataclass
 class SourceFacts(ServerFacts):
-    """One upstream. `targets` is shared by the sources of a task."""
+    """The facts of one upstream."""
 
     config: SourceConfig
     known: Subtask | None = None
@@ -69,12 +69,12 @@ class SourceFacts(ServerFacts):
 
     @property
     def copies(self) -> bool:
-        """Whether the task reads whole tables."""
+        """True if the task reads whole tables."""
         return self.task.task_mode is not TaskMode.INCREMENTAL
 
     @property
     def follows(self) -> bool:
-        """Whether the task reads the binlog."""
+        """True if the task reads the binlog."""
         return self.task.task_mode is not TaskMode.FULL
 
     @cached_property
@@ -90,7 +90,7 @@ class SourceFacts(ServerFacts):
 
     @cached_property
     def selected(self) -> list[TableName]:
-        """What the block-allow list leaves of the tables that the account sees."""
+        """The tables that the block-allow list leaves of those that the account sees."""
         return select(list_tables(self.connection), self.rules)
 
     @cached_property
@@ -104,13 +104,13 @@ class SourceFacts(ServerFacts):
 
     @cached_property
     def routed(self) -> dict[TableName, TableName]:
-        """Selected table -> where its rows go."""
+        """The map selected table -> where its rows go."""
         return {name: self.router.route(name) for name in self.selected}
 
 
 @dataclass(frozen=True)
 class Begun:
-    """What a source of the task has begun with, as the target knows it."""
+    """The schemas that a source of the task has begun with, as the target knows them."""
 
     loading: bool
     """The full load is not complete yet."""
@@ -125,7 +125,7 @@ class TargetFacts(ServerFacts):
 
     @cached_property
     def begun(self) -> dict[str, Begun]:
-        """Source-id -> what it has begun with, of those that have."""
+        """The map source-id -> what it has begun with, of those that have."""
         where = (self.task.meta_schema, self.task.name)
         found = begun_subtasks(self.connection, *where, (source.id for source in self.sources))
         return {
@@ -134,8 +134,9 @@ class TargetFacts(ServerFacts):
         }
 
     def of_task(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
-        """The tables of a source that the task reads, as it reads them, and where their rows go: what it has begun
-        with, or else what is there now."""
+        """Return the tables of a source that the task reads, as it reads them, and where their rows go: what it has
+        begun with, or else what is there now.
+        """
         begun = self.begun.get(source.id)
         if begun is None:
             return [(table, source.routed[table.name]) for table in source.tables]
@@ -147,6 +148,6 @@ class TargetFacts(ServerFacts):
 
     @cached_property
     def tables(self) -> dict[TableName, Table]:
-        """Those of `wanted` that exist."""
+        """The definitions of those of `wanted` that exist."""
         there = set(list_tables(self.connection))
         return read_tables(self.connection, [name for name in self.wanted if name in there])

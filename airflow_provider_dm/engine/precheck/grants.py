@@ -35,7 +35,9 @@ class Grant:
     revoked: bool = False
 
     def covers(self, privilege: str, schema: str | None, table: str | None) -> bool:
-        """Whether this line gives (or takes) the privilege on all of `schema`.`table`; None asks for everything."""
+        """Tell whether this line gives (or takes) the privilege on all of `schema`.`table`; None asks for
+        everything.
+        """
         if not (
             _EVERYTHING & self.privileges or ({privilege} | _ALSO_BY.get(privilege, frozenset())) & self.privileges
         ):
@@ -47,13 +49,13 @@ class Grant:
 
 @dataclass(frozen=True)
 class Grants:
-    """What an account may do."""
+    """The privileges of an account."""
 
     lines: tuple[Grant, ...]
 
     @classmethod
     def parse(cls, lines: Iterable[str]) -> Grants:
-        """From SHOW GRANTS; lines that are no grants on objects are left out.
+        """Parse the lines of SHOW GRANTS; those that are no grants on objects are left out.
 
         >>> Grants.parse(["GRANT SELECT ON `shop`.* TO `dm`@`%`"]).allow("SELECT", "shop", "orders")
         True
@@ -61,7 +63,7 @@ class Grants:
         return cls(tuple(grant for line in lines if (grant := _parse(line)) is not None))
 
     def allow(self, privilege: str, schema: str | None = None, table: str | None = None) -> bool:
-        """Whether the account has `privilege` on that table, on that whole schema, or (None) on everything."""
+        """Tell whether the account has `privilege` on that table, on that whole schema, or (None) on everything."""
         given = any(line.covers(privilege, schema, table) for line in self.lines if not line.revoked)
         taken = any(line.covers(privilege, schema, table) for line in self.lines if line.revoked)
         return given and not taken
@@ -83,7 +85,7 @@ def _name(written: str) -> str | None:
 
 
 def _pattern(schema: str) -> re.Pattern[str]:
-    r"""A schema name in a grant: `%` and `_` are wildcards unless a backslash stands before them."""
+    r"""Return the pattern of a grant's schema name: `%` and `_` are wildcards unless a backslash precedes them."""
     tokens = re.findall(r"\\[%_\\]|.", schema, re.DOTALL)
     wild = {"%": ".*", "_": "."}
     return re.compile("".join(wild.get(token) or re.escape(token[-1]) for token in tokens), re.DOTALL)

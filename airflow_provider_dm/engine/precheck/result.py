@@ -14,7 +14,7 @@ MOST_NAMED: Final = 10
 
 
 class State(StrEnum):
-    """DM's words are success, warn and fail."""
+    """The state of a check's result. DM's words are success, warn and fail."""
 
     OK = "ok"
     WARN = "warn"
@@ -38,7 +38,7 @@ class CheckResult:
 
 @dataclass(eq=False)
 class PrecheckFailed(DmError):
-    """At least one check says that the task cannot run. `remedies`: what to do about each, in the same order."""
+    """The failure of at least one check: the task cannot run. `remedies`: what to do about each, in the same order."""
 
     task: str
     failures: tuple[str, ...]
@@ -64,7 +64,7 @@ class PrecheckReport:
 
     @property
     def passed(self) -> bool:
-        """Warnings do not fail a task."""
+        """True unless a check failed; warnings do not fail a task."""
         return not self.failures
 
     @property
@@ -76,7 +76,7 @@ class PrecheckReport:
         return tuple(one for one in self.results if one.state is State.WARN)
 
     def require_passed(self) -> None:
-        """Raises PrecheckFailed."""
+        """Raise PrecheckFailed where a check has failed."""
         if not self.passed:
             failures = tuple(f"{one.where} {one.name}: {one.message}" for one in self.failures)
             raise PrecheckFailed(self.task, failures, tuple(one.remedy for one in self.failures))
@@ -93,7 +93,7 @@ class PrecheckReport:
 
 
 def named(items: Sequence[str]) -> str:
-    """A list for a message, not longer than a person reads.
+    """Return a list for a message, not longer than a person reads.
 
     >>> named(["a", "b"])
     'a, b'

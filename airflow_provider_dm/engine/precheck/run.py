@@ -39,7 +39,9 @@ Findings = Iterable[tuple[State, str, str]]
 
 @dataclass(frozen=True)
 class Check(Generic[FactsT]):
-    """`item` is what `ignore-checking-items` calls it; `name` is shown. `only`: for which tasks it matters."""
+    """A check to run. `item` is what `ignore-checking-items` calls it; `name` is shown. `only`: for which tasks it
+    matters.
+    """
 
     name: str
     item: str
@@ -86,7 +88,9 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
 def run_precheck(
     task: TaskConfig, sources: Sequence[tuple[SourceConfig, Endpoint]], target: Endpoint
 ) -> PrecheckReport:
-    """Every check on every source and on the target. Never raises for what it finds."""
+    """Run every check on every source and on the target; none of them where the configuration's check fails. Never
+    raises for what it finds.
+    """
     results = list(_named("configuration", TARGET, check_configuration(task, [config for config, _ in sources])))
     if any(one.state is State.FAIL for one in results):
         return PrecheckReport(task.name, tuple(results))
@@ -146,7 +150,7 @@ def _named(name: str, where: str, findings: Findings) -> Iterator[CheckResult]:
 
 
 def _usable(reached: Sequence[SourceFacts]) -> tuple[SourceFacts, ...]:
-    """Sources whose tables could be read; what is wrong with the others stands in their own results."""
+    """Return the sources whose tables could be read; what is wrong with the others stands in their own results."""
     usable = []
     for facts in reached:
         try:

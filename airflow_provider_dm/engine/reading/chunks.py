@@ -29,7 +29,7 @@ Range = tuple[int | None, int | None]
 
 @dataclass(frozen=True)
 class TableSize:
-    """What is known of a table before it is copied. `span`: MIN and MAX of the first key column, None if that is no
+    """The size of a table before it is copied. `span`: MIN and MAX of the first key column, None if that is no
     integer or the table was empty; `rows` is an estimate."""
 
     table: TableName
@@ -38,7 +38,7 @@ class TableSize:
 
 
 def plan_chunks(sizes: Iterable[TableSize], *, slots: int, chunk_rows: int | None = None) -> list[ChunkProgress]:
-    """All chunks of a source, none copied yet. `slots`: how many run at a time; `chunk_rows` is DM's `mydumpers.rows`.
+    """Cut a source into chunks, none copied yet. `slots`: how many run at once; `chunk_rows` is DM's `mydumpers.rows`.
 
     >>> size = TableSize(TableName("a", "t"), rows=30, span=(1, 40))
     >>> [(chunk.low, chunk.high) for chunk in plan_chunks([size], slots=1, chunk_rows=10)]

@@ -38,7 +38,7 @@ class KeyOrder:
 
     @classmethod
     def of(cls, table: Table) -> KeyOrder | None:
-        """None where the table has no key that rows can be paged by (module docstring)."""
+        """Return the order of a table; None where it has no key that rows can be paged by (module docstring)."""
         key = table.identity
         if key is None or key.expression or any(key.prefixes):
             return None
@@ -49,12 +49,12 @@ class KeyOrder:
 
     @property
     def splittable(self) -> bool:
-        """Whether ranges over the first column can be computed."""
+        """Tell whether ranges over the first column can be computed."""
         return self.columns[0].data_type.lower() in INTEGERS
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Where the key columns stand in a row."""
+        """The positions of the key columns in a row."""
         return tuple(column.position for column in self.columns)
 
     def hint(self) -> str:
@@ -64,7 +64,7 @@ class KeyOrder:
         return ", ".join(quote(column.name) for column in self.columns)
 
     def steps(self, after: Key | None, low: int | None = None, high: int | None = None) -> Iterator[bytes]:
-        """Conditions that together, one after the other, select the rows behind `after` in key order.
+        """Yield conditions that together, one after the other, select the rows behind `after` in key order.
 
         `low` and `high` are inclusive limits of the first key column.
         """
@@ -83,7 +83,7 @@ class KeyOrder:
 
 
 def write_key(key: Key) -> str:
-    r"""A key as ASCII text that a person can read where the key is readable, and that reads back exactly.
+    r"""Write a key as ASCII text that a person can read where the key is readable, and that reads back exactly.
 
     >>> write_key((b"42", b"caf\xe9"))
     '["42", "caf\\u00e9"]'
@@ -92,7 +92,7 @@ def write_key(key: Key) -> str:
 
 
 def read_key(written: str) -> Key:
-    r"""The inverse of `write_key`.
+    r"""Read a key that `write_key` has written.
 
     >>> read_key('["42", "caf\\u00e9"]')
     (b'42', b'caf\xe9')

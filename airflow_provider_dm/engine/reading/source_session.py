@@ -87,7 +87,7 @@ _cache: Final = _Cache()
 
 
 def source_connection(endpoint: Endpoint) -> Connection:
-    """This thread's open connection; every cell of it arrives as bytes. Raises ServerUnreachable or AccessDenied."""
+    """Return this thread's open connection, whose cells are bytes. Raises ServerUnreachable or AccessDenied."""
     key = (os.getpid(), endpoint)
     connection = _cache.connections.get(key)
     if connection is None or not connection.open:
@@ -96,7 +96,7 @@ def source_connection(endpoint: Endpoint) -> Connection:
 
 
 def read(endpoint: Endpoint, sql: bytes) -> list[Cells]:
-    """All rows of one SELECT on this thread's connection, tried again when the connection breaks.
+    """Return all rows of one SELECT on this thread's connection, tried again when the connection breaks.
 
     Raises SourceReadFailed (retry), AccessDenied, ServerUnreachable.
     """
@@ -106,7 +106,7 @@ def read(endpoint: Endpoint, sql: bytes) -> list[Cells]:
 
 
 def with_retries(endpoint: Endpoint, attempt: Callable[[], T]) -> T:
-    """`attempt()`, again on a fresh connection while the source is away for a moment."""
+    """Call `attempt`, again on a fresh connection while the source is away for a moment."""
     for number in range(1, ATTEMPTS + 1):
         try:
             return attempt()
@@ -120,7 +120,7 @@ def with_retries(endpoint: Endpoint, attempt: Callable[[], T]) -> T:
 
 
 def source_error(endpoint: Endpoint, error: Exception) -> DmError:
-    """A driver's error while reading, as ours."""
+    """Turn a driver's error while reading into one of ours."""
     if isinstance(error, DmError):
         return error
     number, reason = (*error.args, 0, "")[:2]

@@ -80,7 +80,7 @@ class SourceSurvey:
 
 @dataclass(frozen=True)
 class TargetSurvey:
-    """What the target has of the tables that rows are routed to. `filled`: those with at least one row."""
+    """The tables that the target has of those that rows are routed to. `filled`: those with at least one row."""
 
     flavour: Flavour
     tables: dict[TableName, Table]
@@ -90,7 +90,10 @@ class TargetSurvey:
 
 
 def survey_source(endpoint: Endpoint, subtask: SubtaskConfig) -> SourceSurvey:
-    """Raises NoTablesSelected, EngineNotTransactional, AmbiguousRoute, and what connecting raises."""
+    """Read the tables of a source that belong to the task.
+
+    Raises NoTablesSelected, EngineNotTransactional, AmbiguousRoute, and what connecting raises.
+    """
     rules = BlockAllowRules.from_config(
         subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
     )
@@ -115,7 +118,7 @@ def survey_source(endpoint: Endpoint, subtask: SubtaskConfig) -> SourceSurvey:
 
 
 def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSurvey:
-    """The tables among `names` that exist. Raises EngineNotTransactional, and what connecting raises."""
+    """Read the tables among `names` that exist. Raises EngineNotTransactional, and what connecting raises."""
     with connected(endpoint) as connection:
         flavour = server_info(connection).flavour
         there = set(names) & set(list_tables(connection))
@@ -128,7 +131,7 @@ def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSur
 
 
 def measure(endpoint: Endpoint, tables: Iterable[tuple[Table, int]]) -> list[TableSize]:
-    """Sizes for the chunker, of tables with their estimated rows: MIN and MAX where the key begins with an integer.
+    """Measure tables with their estimated rows for the chunker: MIN and MAX where the key begins with an integer.
 
     Two index look-ups a table.
     """

@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 
 
 def rows(connection: Connection, sql: bytes) -> Generator[Batch, None, None]:
-    """The rows of one SELECT in batches of about BLOCK_BYTES (a larger row comes almost alone), as they arrive.
+    """Yield the rows of one SELECT in batches of about BLOCK_BYTES (a larger row comes almost alone), as they arrive.
 
     Raises pymysql's errors. Left before its end, it closes the connection.
     """
@@ -50,7 +50,7 @@ def rows(connection: Connection, sql: bytes) -> Generator[Batch, None, None]:
 
 
 def packed_rows(connection: Connection, sql: bytes) -> Generator[tuple[int, list[bytes]], None, None]:
-    """The same rows as they travel: (number of columns, packets). Equal packets are equal rows, NULLs included."""
+    """Yield rows as they travel: (number of columns, packets). Equal packets are equal rows, NULLs included."""
     finished = False
     try:
         width = _begin(connection, sql)
@@ -65,7 +65,7 @@ def packed_rows(connection: Connection, sql: bytes) -> Generator[tuple[int, list
 
 
 def split_row(packet: bytes, width: int) -> Cells:
-    r"""The cells of one row.
+    r"""Split one row into its cells.
 
     >>> split_row(b"\x021\x32\xfb\x00", 3)
     (b'12', None, b'')
@@ -88,7 +88,7 @@ def split_row(packet: bytes, width: int) -> Cells:
 
 
 def _begin(connection: Any, sql: bytes) -> int:
-    """Send the statement and read up to the first row; gives the number of columns."""
+    """Send the statement and read up to the first row; return the number of columns."""
     connection._execute_command(COMMAND.COM_QUERY, sql)
     head = connection._read_packet()
     width = int(head.read_length_encoded_integer())
@@ -98,7 +98,7 @@ def _begin(connection: Any, sql: bytes) -> int:
 
 
 def _packets(connection: Any) -> Iterator[list[bytes]]:
-    """Bodies of packets in batches; the last body of the last batch is the EOF packet."""
+    """Yield bodies of packets in batches; the last body of the last batch is the EOF packet."""
     file = connection._rfile
     pending: list[bytes] = []  # blocks of a packet that has not arrived whole
     waiting, parts = 0, list[bytes]()
@@ -123,14 +123,14 @@ def _packets(connection: Any) -> Iterator[list[bytes]]:
 
 
 def _missing(data: bytes, at: int) -> int:
-    """How many bytes of the packet that begins at `at` are still to come; 1 where even its length is."""
+    """Count the bytes still to come of the packet that begins at `at`; 1 where even its length is still to come."""
     if len(data) - at < 4:
         return 1
     return 4 + int.from_bytes(data[at : at + 3], "little") - (len(data) - at)
 
 
 def _split_packets(data: bytes, parts: list[bytes]) -> tuple[list[bytes], int]:
-    """Whole packets in `data` and where the rest begins. `parts` keeps the pieces of a packet above 16 MiB."""
+    """Return the whole packets and where the rest begins. `parts` keeps the pieces of a packet above 16 MiB."""
     bodies: list[bytes] = []
     at, size = 0, len(data)
     while size - at >= 4:

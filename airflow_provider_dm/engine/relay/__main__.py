@@ -35,7 +35,7 @@ _LAST_WORDS_SECONDS: Final = 5.0
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit code."""
+    """Run the relay that the spec file in `arguments` describes, and return the exit code."""
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
     )

@@ -63,7 +63,7 @@ class Piece:
 def audit_pieces(
     root: Path, *, start: str | None = None, end: str | None = None, piece_bytes: int = PIECE_BYTES
 ) -> list[Piece]:
-    """The row changes from `start` (the first file there is) to `end` (the last complete transaction), in order.
+    """List the row changes from `start` (the first file there is) to `end` (the last complete transaction), in order.
 
     Locations are `FILE:POSITION` or `SUB-DIRECTORY/FILE:POSITION`; `start` lies between two transactions.
     Raises InvalidLocation, AmbiguousFile, RelayDirectoryUnusable, RelayStartsTooLate, RelayFileGone,
@@ -86,7 +86,7 @@ def _first(directory: RelayDirectory) -> Location:
 
 
 def _located(directory: RelayDirectory, text: str) -> Location:
-    """The location that a person has written."""
+    """Resolve a location that a person has written."""
     named, slash, rest = text.rpartition("/")
     location = Location.parse(rest)
     if slash:
@@ -108,7 +108,7 @@ def _holds(files: Sequence[RelayFile], file: BinlogFile) -> bool:
 def _ranges(
     root: Path, files: Sequence[LogFile], lo: Location, hi: Location | None, piece_bytes: int
 ) -> list[ByteRange]:
-    """Of the whole stretch; what only a DDL statement divides, and is small, is one range."""
+    """Return the ranges of the whole stretch; what only a DDL statement divides, and is small, is one range."""
     ranges: list[ByteRange] = []
     here, passed, repetitions = lo, None, Repetitions()
     while True:
@@ -146,7 +146,7 @@ def _append(
 
 
 def _gtids_of_seams(ranges: Sequence[ByteRange]) -> list[str | None]:
-    """For each range that begins inside a transaction, that transaction's id: it stands in an earlier range."""
+    """Find, for each range that begins inside a transaction, that transaction's id: it stands in an earlier range."""
     found: list[str | None] = []
     for index, one in enumerate(ranges):
         if not one.inside:

@@ -12,8 +12,10 @@ FIRST_PAUSE_SECONDS: Final = 0.2
 
 
 def pause_seconds(checker: CheckerConfig, failures: int) -> float:
-    """Before the next attempt, after so many failures in a row: from `backoff-min` to `backoff-max`, times
-    `backoff-factor` with each; with `backoff-jitter` half of it is left to chance.
+    """Return the pause before the next attempt, after so many failures in a row.
+
+    FIRST_PAUSE_SECONDS, then from `backoff-min` to `backoff-max`, times `backoff-factor` with each failure; with
+    `backoff-jitter` half of it is left to chance.
 
     >>> [pause_seconds(CheckerConfig(backoff_jitter=False), failures) for failures in (1, 2, 3, 4, 99)]
     [0.2, 1.0, 2.0, 4.0, 300.0]

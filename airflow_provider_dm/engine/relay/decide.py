@@ -59,7 +59,7 @@ class FileSequenceBroken(DmError):
 
 
 def header_of(event: memoryview) -> EventHeader:
-    """The header of a whole event. Raises PacketsBroken for what cannot be one."""
+    """Parse the header of a whole event. Raises PacketsBroken for what cannot be one."""
     if len(event) < HEADER_SIZE:
         raise PacketsBroken(f"an event of {len(event)} bytes")
     header = EventHeader.parse(event)
@@ -70,7 +70,7 @@ def header_of(event: memoryview) -> EventHeader:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Where the stream is: upstream position `cursor` of `file`, of which `size` bytes are held (0: no file yet)."""
+    """A place in the stream: upstream position `cursor` of `file`, of which `size` bytes are held (0: no file yet)."""
 
     file: BinlogFile
     cursor: int
@@ -79,7 +79,7 @@ class Stand:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """In no file of the upstream."""
+    """An event that is in no file of the upstream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What follows starts at `position` of `file`."""
+    """A rotate: what follows starts at `position` of `file`."""
 
     file: BinlogFile
     position: int
@@ -109,7 +109,7 @@ Decision = Drop | Create | Append | Compare | Turn
 
 
 def judge(header: EventHeader, body: bytes, stand: Stand) -> Decision:
-    """`body`: what follows the header, without checksum; read for rotates only.
+    """Decide what to do with an event. `body`: what follows the header, without checksum; read for rotates only.
 
     Raises BinlogNameRefused, FileSequenceBroken or StreamHasHole.
     """
@@ -146,7 +146,7 @@ def _turn(body: bytes, stand: Stand) -> Turn:
 
 
 def named_by(body: bytes) -> tuple[BinlogFile, int]:
-    """The file and position in the body of a rotate. Raises BinlogNameRefused."""
+    """Parse the file and position in the body of a rotate. Raises BinlogNameRefused."""
     name = body[8:].decode("ascii", "replace")
     try:
         (position,) = struct.unpack_from("<Q", body)

@@ -52,7 +52,7 @@ class SubDir(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> SubDir:
-        """Raises InvalidSubDir; a path never parses."""
+        """Parse a sub-directory's name. Raises InvalidSubDir; a path never parses."""
         match = _LINE.fullmatch(text)
         if match is None or int(match[2]) < 1:
             raise InvalidSubDir(text)
@@ -71,7 +71,7 @@ class RelayFile(NamedTuple):
 
 
 def parse_index(text: str) -> tuple[SubDir, ...] | None:
-    """The lines of an index; None when it is torn or no index at all (suffixes rise by one from line to line)."""
+    """Parse the lines of an index; None when it is torn or no index at all (suffixes rise by one from line to line)."""
     if not text.endswith("\n"):
         return None
     try:
@@ -88,12 +88,12 @@ def format_index(sub_dirs: Sequence[SubDir]) -> str:
 
 @dataclass(frozen=True)
 class RelayDirectory:
-    """`root` may not exist yet. Reading methods create nothing."""
+    """A relay directory. `root` may not exist yet. Reading methods create nothing."""
 
     root: Path
 
     def sub_dirs(self) -> tuple[SubDir, ...]:
-        """Oldest first: what the index says and is still there, and every other folder that holds binlog files.
+        """List, oldest first, what the index says and is still there, and every other folder that holds binlog files.
 
         A purge removes folders before it shortens the index, an `add` makes the folder before its line; a crash in
         between leaves a line without folder, or an empty folder without line. Neither is a sub-directory.
@@ -128,7 +128,7 @@ class RelayDirectory:
         return self.root / str(sub_dir)
 
     def files(self, sub_dir: SubDir) -> tuple[RelayFile, ...]:
-        """The binlog files of a sub-directory in the order of their numbers; links and foreign names are not seen."""
+        """List a sub-directory's binlog files in the order of their numbers; links and foreign names are not seen."""
         found: list[RelayFile] = []
         for entry in self._entries(self.folder(sub_dir)):
             try:
@@ -165,10 +165,10 @@ class RelayDirectory:
             raise RelayDirectoryUnusable(str(self.root), str(error)) from error
 
     def add(self, server_uuid: str, *, at_least: int = 1) -> SubDir:
-        """A new, last sub-directory for this upstream, of this number or a higher one: first the folder, then its line
-        in the index.
+        """Add a last sub-directory for this upstream, of this number or a higher one.
 
-        Dying in between leaves an empty folder that is in no index; the next `add` takes it.
+        First the folder is made, then its line in the index. A crash in between leaves an empty folder that is in no
+        index; the next `add` takes it.
         """
         with index_lock(self.root):
             known = self.sub_dirs()
@@ -183,7 +183,7 @@ class RelayDirectory:
             return sub_dir
 
     def remove_empty(self, sub_dir: SubDir) -> None:
-        """The folder of a sub-directory without binlog files. The index is left to `repair_index`."""
+        """Remove the folder of a sub-directory without binlog files. The index is left to `repair_index`."""
         folder = self.folder(sub_dir)
         try:
             for leftover in (folder / META, *folder.glob(".*.new")):

@@ -55,7 +55,7 @@ class RelayDiskFailed(DmError):
 
 
 def disk_error(path: Path, error: OSError) -> DmError:
-    """The typed error for a failed write."""
+    """Return the typed error for a failed write."""
     if error.errno in _NO_SPACE:
         return RelayDiskFull(str(path))
     return RelayDiskFailed(str(path), error.strerror or str(error))
@@ -63,7 +63,7 @@ def disk_error(path: Path, error: OSError) -> DmError:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """What the disk refuses inside of the block, as typed errors; `path`, where the refusal names no file.
+    """Turn what the disk refuses inside the block into typed errors; of `path`, where the refusal names no file.
 
     Raises RelayDiskFull, RelayDiskFailed.
     """
@@ -85,7 +85,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_all(descriptor: int, data: bytes | memoryview, at: int) -> None:
-    """Every byte of it to this place, whatever one write call takes."""
+    """Write every byte of it to this place, whatever one write call takes."""
     written = os.pwrite(descriptor, data, at)
     if written == len(data):
         return

@@ -29,7 +29,7 @@ _ENOUGH: Final = 20_000
 
 
 def fold(heads: Sequence[bytes], flavour: Flavour) -> GtidSet:
-    """The transactions that these GTID events open. Raises MalformedEvent."""
+    """Return the transactions that these GTID events open. Raises MalformedEvent."""
     if flavour is Flavour.MARIADB:
         return MariadbGtidSet.of(_last_of_domains(heads))
     plain: dict[bytes, list[int]] = {}
@@ -48,7 +48,7 @@ def fold(heads: Sequence[bytes], flavour: Flavour) -> GtidSet:
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[Interval]:
-    """Numbers as intervals, few where they follow one another."""
+    """Join numbers into intervals, few where they follow one another."""
     first = last = 0
     for number in sorted(numbers):
         if number > last + 1 or not last:
@@ -61,7 +61,7 @@ def _runs(numbers: Iterable[int]) -> Iterator[Interval]:
 
 
 def _last_of_domains(heads: Sequence[bytes]) -> Iterator[MariadbGtid]:
-    """A set takes the highest of each domain: before it is made an object of, as there are many."""
+    """Yield the highest id of each domain, all that a set takes; only these are made objects, as there are many."""
     last: dict[int, tuple[int, int]] = {}
     unpack, none = _MARIADB.unpack_from, (-1, -1)
     for head in heads:
@@ -88,22 +88,22 @@ class GtidTracker:
         self.settled = self.carried
 
     def restart(self, settled: GtidSet) -> None:
-        """What the log says at the start of a file, or what recovery found."""
+        """Begin with what the log says at the start of a file, or what recovery found."""
         self.settled, self._heads = self.carried.union(settled), []
 
     def saw(self, heads: list[bytes]) -> None:
-        """The first HEAD_SIZE bytes of GTID events, in the order of the log. The last one may come again."""
+        """Add GTID events, the first HEAD_SIZE bytes of each, in the order of the log. The last one may come again."""
         again = self._heads[-1:] == heads[:1]
         self._heads += heads[1:] if again else heads
         if len(self._heads) > _ENOUGH:
             self.complete(boundary=False)
 
     def forget_open(self) -> None:
-        """The last transaction begun was cut off the log."""
+        """Forget the last transaction begun, which was cut off the log."""
         del self._heads[-1:]
 
     def complete(self, *, boundary: bool) -> GtidSet:
-        """Every complete transaction; the last one begun counts when the log ends at a `boundary`."""
+        """Return every complete transaction; the last one begun counts when the log ends at a `boundary`."""
         done, self._heads = (self._heads, []) if boundary else (self._heads[:-1], self._heads[-1:])
         if done:
             self.settled = self.settled.union(fold(done, self.flavour))

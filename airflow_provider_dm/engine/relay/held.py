@@ -17,9 +17,9 @@ from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 
 def held_writer(directory: RelayDirectory, flavour: Flavour) -> RelayWriter | None:
-    """The writer that goes on behind the newest file, or begins the one that was announced; None without any.
+    """Return the writer that goes on behind the newest file, or begins the one that was announced; None without any.
 
-    Cuts that file back to a transaction boundary. Newer sub-directories, which a death left empty, are removed.
+    Cuts that file back to a transaction boundary. Newer sub-directories, which a crash left empty, are removed.
     Raises what `recover` raises.
     """
     sub_dirs = directory.sub_dirs()
@@ -38,7 +38,7 @@ def held_writer(directory: RelayDirectory, flavour: Flavour) -> RelayWriter | No
 
 
 def announce(directory: RelayDirectory, sub_dir: SubDir, file: BinlogFile) -> None:
-    """Once this sub-directory is empty, it begins with `file`. Atomic and durable.
+    """Write down, atomically and durably, that this sub-directory, once it is empty, begins with `file`.
 
     Raises RelayDiskFull or RelayDiskFailed.
     """
@@ -46,13 +46,16 @@ def announce(directory: RelayDirectory, sub_dir: SubDir, file: BinlogFile) -> No
 
 
 def _announced(directory: RelayDirectory, sub_dir: SubDir) -> BinlogFile | None:
-    """relay.meta never vouches for the start of a file that is there: it is written behind a format description."""
+    """Return the file that was announced, if any.
+
+    For a file that is there, relay.meta never gives its start: it is written behind a format description.
+    """
     meta = RelayMeta.read(directory.folder(sub_dir))
     return BinlogFile.parse(meta.binlog_name) if meta is not None and meta.binlog_pos == BINLOG_HEADER_SIZE else None
 
 
 def set_of(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> GtidSet:
-    """Every transaction that is complete in a finished sub-directory and in those before it.
+    """Return every transaction that is complete in a finished sub-directory and in those before it.
 
     Its relay.meta was written when it was finished; where that is lost the newest file says what is in it, of what was
     before maybe less. One whose files were all removed counts as gone: nothing that follows need go on behind it.

@@ -36,7 +36,7 @@ HOUR: Final = 3600.0
 
 
 def wishes_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[Wish, ...]:
-    """What source.yaml wants to be rid of now (seconds since 1970). Nothing with `interval: 0`, as in DM."""
+    """Return what source.yaml wants to be purged `now` (seconds since 1970). Nothing with `interval: 0`, as in DM."""
     wishes: list[Wish] = []
     missing = config.remain_space * GIGABYTE - free_bytes
     if config.interval and missing > 0:
@@ -48,7 +48,8 @@ def wishes_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[Wish
 
 @dataclass
 class Housekeeper:
-    """Use it with `with`, under the directory's lock and before recovery: it first undoes what a dead purge left."""
+    """The relay's own purge. Use it with `with`, under the directory's lock and before recovery: it first undoes what a
+    crashed purge left."""
 
     spec: RelaySpec
     store: MetaStore
@@ -58,7 +59,7 @@ class Housekeeper:
     _said: str = ""
 
     def __enter__(self) -> Housekeeper:
-        """Raises PurgeFailed."""
+        """Restore hidden files, then start to look now and then. Raises PurgeFailed."""
         restore_hidden(self._root)
         if self._every:
             self._thread = threading.Thread(target=self._loop, name="relay-purge", daemon=True)
@@ -71,7 +72,7 @@ class Housekeeper:
             self._thread.join()
 
     def purge_now(self) -> int:
-        """The same look, now, for a disk that is full: bytes that it freed. Errors are logged."""
+        """Look for files that may go now, as for a disk that is full, and return the bytes freed. Errors are logged."""
         with self._looking:
             try:
                 return self._look()
@@ -127,7 +128,7 @@ class Housekeeper:
         return needs_of(statuses, only_task=spool.task if spool else None)
 
     def _say(self, text: str) -> None:
-        """Once, until there is something else to say."""
+        """Log it once, until there is something else to say."""
         if text != self._said:
             log.warning("%s", text)
             self._said = text

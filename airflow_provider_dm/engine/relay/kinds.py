@@ -29,5 +29,5 @@ ACTIONS: Final = bytes(SPECIAL if kind in _SPECIAL else GTID if kind in _GTID el
 
 
 def carried_set(kind: int) -> Callable[[bytes, str], GtidSet] | None:
-    """The reader of the GTID set in an event's body, for the kinds that carry one."""
+    """Return the reader of the GTID set in an event's body, for the kinds that carry one; else None."""
     return _CARRIED.get(kind)

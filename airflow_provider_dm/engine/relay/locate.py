@@ -18,9 +18,9 @@ from airflow_provider_dm.engine.relay.protocol import DumpRequest, open_dump
 def file_behind(
     connection: Connection, flavour: Flavour, known: GtidSet, *, server_id: int, replica_uuid: str
 ) -> BinlogFile:
-    """The newest file before which there is no transaction that is not in `known`. Uses the connection up.
+    """Find the newest file before which there is no transaction that is not in `known`. Uses the connection up.
 
-    Raises GtidsPurged, StreamLost and its kin, PacketsBroken, BinlogNameRefused.
+    Raises GtidsPurged, StreamLost and the other errors of `protocol`, PacketsBroken, BinlogNameRefused.
     """
     stream = open_dump(connection, flavour, DumpRequest("", BINLOG_HEADER_SIZE, server_id, replica_uuid, known))
     try:

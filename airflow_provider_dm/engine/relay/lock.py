@@ -67,13 +67,13 @@ class SoleWriter:
     _descriptor: int
 
     def check(self) -> None:
-        """Raises RelayFenced when somebody took the directory over all the same."""
+        """Raise RelayFenced when somebody took the directory over all the same."""
         said = _read(self._descriptor)
         if _generation(said) != self.generation or not self._is_in_place():
             raise RelayFenced(str(self.root), self.generation, said or "holder unknown")
 
     def _is_in_place(self) -> bool:
-        """A lock file that somebody removed excludes nobody."""
+        """Tell whether the lock file is still there: one that somebody removed excludes nobody."""
         try:
             return os.path.samestat((self.root / LOCK).lstat(), os.fstat(self._descriptor))
         except FileNotFoundError:
@@ -120,7 +120,7 @@ def holder_of(root: Path) -> str | None:
 
 @contextmanager
 def index_lock(root: Path) -> Iterator[None]:
-    """For the moment of rewriting `server-uuid.index`: writers and purges take turns, threads and processes alike.
+    """Lock the rewriting of `server-uuid.index`: writers and purges take turns, threads and processes alike.
 
     Raises RelayDirectoryUnusable, RelayDiskFull.
     """

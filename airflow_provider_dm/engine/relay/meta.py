@@ -24,7 +24,7 @@ _CHECKSUM: Final = "# crc32 "
 
 @dataclass(frozen=True)
 class RelayMeta:
-    """`binlog_pos` in bytes, 64 bits."""
+    """The content of relay.meta. `binlog_pos` in bytes, 64 bits."""
 
     binlog_name: str
     binlog_pos: int
@@ -32,7 +32,7 @@ class RelayMeta:
 
     @classmethod
     def parse(cls, text: str) -> RelayMeta | None:
-        """None for anything that is not a whole relay.meta.
+        """Parse a relay.meta; None for anything that is not a whole one.
 
         >>> RelayMeta.parse('binlog-name = "mysql-bin.000010"\\nbinlog-pos = 63083620\\nbinlog-gtid = "0-1-7"\\n')
         RelayMeta(binlog_name='mysql-bin.000010', binlog_pos=63083620, binlog_gtid='0-1-7')
@@ -57,7 +57,7 @@ class RelayMeta:
         return cls(name, position, gtid)
 
     def format(self) -> str:
-        """Names and GTID sets hold no character that TOML would escape."""
+        """Format a relay.meta: names and GTID sets hold no character that TOML would escape."""
         body = (
             f'binlog-name = "{self.binlog_name}"\nbinlog-pos = {self.binlog_pos}\nbinlog-gtid = "{self.binlog_gtid}"\n'
         )
@@ -65,12 +65,12 @@ class RelayMeta:
 
     @classmethod
     def read(cls, folder: Path) -> RelayMeta | None:
-        """What `folder` says, None when it says nothing that can be used."""
+        """Read the relay.meta of `folder`; None when it says nothing that can be used."""
         try:
             return cls.parse((folder / META).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError):
             return None
 
     def write(self, folder: Path) -> None:
-        """Atomic and durable. Raises RelayDiskFull or RelayDiskFailed."""
+        """Write relay.meta into `folder`, atomically and durably. Raises RelayDiskFull or RelayDiskFailed."""
         write_durably(folder / META, self.format().encode("utf-8"))

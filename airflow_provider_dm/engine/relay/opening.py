@@ -61,13 +61,13 @@ class UpstreamLacks(DmError):
 
     @property
     def reaction(self) -> Reaction:  # type: ignore[override]
-        """Looked at again for a while."""
+        """RETRY for a while, then STOP."""
         return Reaction.STOP if self.final else Reaction.RETRY
 
 
 @dataclass
 class Opening:
-    """Opens the writer for session after session; keeps it from one to the next."""
+    """The opener of the writer for session after session; keeps it from one to the next."""
 
     config: SourceConfig
     directory: RelayDirectory
@@ -86,7 +86,7 @@ class Opening:
     """When the server was first and last seen to lack something that is held."""
 
     def open(self, connection: Connection, info: ServerInfo, locate: Locate) -> RelayWriter:
-        """The writer for this server.
+        """Open the writer for this server.
 
         Raises BinlogPurged, UpstreamLostTail, UpstreamSwitched, UpstreamLacks, PurgeRuns, PurgeFailed, what `needs` and
         `locate` raise, and what recovery and the disk raise.
@@ -133,7 +133,7 @@ class Opening:
         binlogs: Sequence[BinlogSize],
         locate: Locate,
     ) -> RelayWriter:
-        """Another server has taken over."""
+        """Follow another server, which has taken over."""
         if not self.config.enable_gtid:
             raise start.UpstreamSwitched(held.sub_dir.server_uuid, info.server_uuid)
         if not any(self.directory.files(sub_dir) for sub_dir in self.directory.sub_dirs()):
@@ -192,7 +192,7 @@ class Opening:
         return writer
 
     def _place_to_begin(self, end: Location, binlogs: Sequence[BinlogSize]) -> BinlogFile:
-        """By what the tasks need now. Raises BinlogPurged and what `needs` raises."""
+        """Choose the file to begin with, by what the tasks need now. Raises BinlogPurged and what `needs` raises."""
         try:
             return BinlogFile.parse(start.begin_anew(end, self.needs(), binlogs).file)
         except NeedUnknown as unknown:

@@ -80,7 +80,7 @@ class ReceiveBuffer:
         self.view = memoryview(bytearray(self.capacity))
 
     def free(self) -> memoryview:
-        """Where to receive into; never empty. Invalidates what was taken before."""
+        """Return where to receive into; never empty. Invalidates what was taken before."""
         if self.start == self.end:
             self.start = self.end = 0
             if len(self.view) > self.capacity:
@@ -93,7 +93,7 @@ class ReceiveBuffer:
         self.end += count
 
     def missing(self) -> int:
-        """How many bytes of the next packet have not come yet; 0 where that is not known."""
+        """Return how many bytes of the next packet have not come yet; 0 where that is not known."""
         if self.end - self.start < 4:
             return 0
         length = int.from_bytes(self.view[self.start : self.start + 3], "little")
@@ -106,7 +106,7 @@ class ReceiveBuffer:
         self.view, self.start, self.end = view, 0, held
 
     def whole_packet(self) -> memoryview | None:
-        """The next payload, status byte first, fragments joined; None when more has to be received.
+        """Take the next payload, status byte first, fragments joined; None when more has to be received.
 
         Raises EventTooLarge or PacketsBroken.
         """
@@ -128,7 +128,7 @@ class ReceiveBuffer:
         return payload
 
     def _judge_size(self, announced: int, *, last: bool) -> None:
-        """Of a packet in fragments, as soon as its event says how long it is: not too long, and no more than that.
+        """Check a packet in fragments as soon as its event says how long it is: not too long, and no more than that.
 
         `announced`: bytes of payload in the fragments so far; endless ones must not fill the memory.
         """
@@ -144,7 +144,7 @@ class ReceiveBuffer:
             raise PacketsBroken(f"an event says {size} bytes, and its fragments have {announced - 1}")
 
     def _expect(self, until: int) -> None:
-        """Room for everything up to offset `until`, and for what follows it."""
+        """Make room for everything up to offset `until`, and for what follows it."""
         wanted = until - self.start
         if wanted > self.event_limit + self.event_limit // 64 + self.capacity:
             raise EventTooLarge(wanted, self.event_limit)

@@ -36,7 +36,7 @@ class RelayProcess:
 
     @classmethod
     def start(cls, spec: RelaySpec, env: Mapping[str, str], log_path: Path) -> RelayProcess:
-        """`env` is the whole environment of the child and holds the secrets that the spec names.
+        """Start the relay as a child. `env` is its whole environment and holds the secrets that the spec names.
 
         The spec file lies beside the log, readable by its owner only, and is removed by the child once read.
         """
@@ -66,18 +66,18 @@ class RelayProcess:
         return self._process.poll() is None
 
     def exit_code(self) -> int | None:
-        """None while it runs; negative: the number of the signal that killed it."""
+        """Return the exit code; None while it runs; negative: the number of the signal that killed it."""
         return self._process.poll()
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """The exit code, or None when it still runs after that time."""
+        """Wait for the exit code; None when it still runs after that time."""
         try:
             return self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def stop(self, grace_seconds: float = 10.0) -> int:
-        """Ask it to end at a safe point, kill it when it takes longer; the exit code. Nothing is lost either way."""
+        """Let it end at a safe point, kill it if it takes longer; return the exit code. Nothing is lost either way."""
         if self.alive():
             self._process.terminate()
         code = self.wait(grace_seconds)
@@ -87,17 +87,17 @@ class RelayProcess:
         return code
 
     def kill(self) -> None:
-        """kill -9, and wait for it."""
+        """Kill it with SIGKILL, and wait for its end."""
         self._process.kill()
         self._process.wait()
 
     def error(self) -> dict[str, Any] | None:
-        """The typed error in its log (as `errors.describe` makes it), if it ended with one."""
+        """Return the typed error in its log (as `errors.describe` makes it), if it ended with one."""
         return last_error(self.log_path)
 
 
 def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment, with this checkout on the path where the package is not installed."""
+    """Return the environment, with this checkout on the path where the package is not installed."""
     root = Path(__file__).parents[3]
     if root.name in ("site-packages", "dist-packages"):
         return dict(env)
@@ -105,7 +105,7 @@ def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def process_exists(pid: int) -> bool:
-    """Whether a process of this machine has this id."""
+    """Tell whether a process of this machine has this id."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -116,7 +116,7 @@ def process_exists(pid: int) -> bool:
 
 
 def last_error(log_path: Path) -> dict[str, Any] | None:
-    """The last DM-ERROR line of a log file; None without one."""
+    """Return the last DM-ERROR line of a log file; None without one."""
     try:
         with open(log_path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
@@ -126,7 +126,7 @@ def last_error(log_path: Path) -> dict[str, Any] | None:
 
 
 def error_in(text: str) -> dict[str, Any] | None:
-    """The last DM-ERROR line of it; None without one that is whole."""
+    """Return the last DM-ERROR line of a text; None without one that is whole."""
     for line in reversed(text.splitlines()):
         if line.startswith(ERROR_MARK):
             try:

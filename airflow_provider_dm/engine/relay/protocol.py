@@ -159,7 +159,7 @@ class DumpRefused(DmError):
 
 @dataclass(frozen=True)
 class DumpRequest:
-    """From `position` (bytes) of `file` on, as replica `server_id`; the whole stream, nothing left out.
+    """A request for the whole stream from `position` (bytes) of `file` on, as replica `server_id`.
 
     `file` "": from the newest file before which nothing is missing that is not in `known`. `known` None: by position.
     """
@@ -185,7 +185,7 @@ class DumpStream:
     heard_at: float = field(default_factory=time.monotonic)
 
     def receive(self) -> bool:
-        """Wait up to TICK_SECONDS for bytes; whether some came. Raises StreamLost."""
+        """Wait up to TICK_SECONDS for bytes; tell whether some came. Raises StreamLost."""
         try:
             count = self._receive_into_buffer()
         except TimeoutError:
@@ -207,7 +207,7 @@ class DumpStream:
         return True
 
     def _receive_into_buffer(self) -> int:
-        """How many bytes came: all that are here, up to MANY_BYTES. With TLS a receive gets one record of them.
+        """Receive all bytes that are here, up to MANY_BYTES; return how many. With TLS a call gets one record of them.
 
         0: the end. Raises TimeoutError and what else a socket raises, if nothing came before.
         """
@@ -226,7 +226,7 @@ class DumpStream:
         return total
 
     def event(self) -> memoryview | None:
-        """The next whole event, or None when more has to be received. Raises what the upstream says instead."""
+        """Take the next whole event, or None when more has to be received. Raises what the upstream says instead."""
         payload = self.buffer.whole_packet()
         if payload is None:
             return None
@@ -235,13 +235,13 @@ class DumpStream:
         return payload[1:]
 
     def close(self) -> None:
-        """Without a farewell: the server is in the middle of a sentence."""
+        """Close the socket without COM_QUIT: the server is in the middle of sending."""
         with contextlib.suppress(OSError):
             _socket_of(self.connection).close()
 
 
 def open_dump(connection: Connection, flavour: Flavour, request: DumpRequest) -> DumpStream:
-    """Turn a logged-in connection into a stream. Raises StreamLost, AccessDenied, DumpRefused and its kin."""
+    """Turn a logged-in connection into a stream. Raises StreamLost, AccessDenied, DumpRefused and the like."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(f"SET {', '.join(_session(flavour, request))}")
@@ -291,12 +291,12 @@ def _dump(flavour: Flavour, request: DumpRequest) -> bytes:
 
 
 def furthest_position(flavour: Flavour, *, by_gtid: bool) -> int:
-    """The last position in bytes from which a stream can be asked for: COM_BINLOG_DUMP has 32 bits for it."""
+    """Return the last position in bytes from which a stream can be asked for: COM_BINLOG_DUMP has 32 bits for it."""
     return (1 << 63) - 1 if by_gtid and flavour is Flavour.MYSQL else 0xFFFF_FFFF
 
 
 def _has_more(sock: ssl.SSLSocket) -> bool:
-    """Whether something, at least of a record, is here."""
+    """Tell whether something is here, at least a part of a TLS record."""
     if sock.pending():
         return True
     here = select.poll()
@@ -312,7 +312,7 @@ def _send(sock: socket.socket, payload: bytes) -> None:
 
 
 def _socket_of(connection: Connection) -> socket.socket:
-    """PyMySQL has no public way to its socket, and no way to read events at speed."""
+    """Return PyMySQL's socket: there is no public way to it, nor one to read events at speed. Raises StreamLost."""
     sock = connection._sock  # type: ignore[attr-defined]
     if not isinstance(sock, socket.socket):
         raise StreamLost("the connection is closed")
@@ -336,7 +336,7 @@ def _refusal(payload: bytes, request: DumpRequest, flavour: Flavour) -> DmError:
 
 
 def _read_error(reason: str, request: DumpRequest, flavour: Flavour) -> DmError:
-    """Error 1236 has many causes and one number; only its text tells them apart."""
+    """Return the typed error for 1236, which has many causes and one number; only its text tells them apart."""
     said, needed = reason.lower(), str(request)
     if "same server_uuid/server_id" in said or "same server_id" in said:
         return ReplicaIdTaken(request.server_id)

@@ -64,7 +64,7 @@ class Puller:
                 self._drain()
 
     def _drain(self) -> None:
-        """Everything that the receive buffer holds whole."""
+        """Take everything that the receive buffer holds whole."""
         while True:
             if self._format_known and self.cursor == self.writer.size:
                 self._take_run()
@@ -107,7 +107,7 @@ class Puller:
                 assert_never(other)
 
     def _checked_body(self, event: memoryview, header: EventHeader) -> bytes:
-        """What follows the header, without checksum. Raises ChecksumMismatch.
+        """Return what follows the header, without checksum; empty for kinds of no interest. Raises ChecksumMismatch.
 
         A fake rotate comes before the format is known, with or without a checksum: it is judged by the bytes.
         """
@@ -124,14 +124,17 @@ class Puller:
         return bytes(event[HEADER_SIZE : len(event) - (CHECKSUM_SIZE if has_checksum else 0)])
 
     def _must_have_checksum(self, event: memoryview, header: EventHeader) -> bool:
-        """A format description always has one, except where the server changes its fields for a start behind it: then
-        the old checksum stays when the file has none otherwise."""
+        """Tell whether an event has to have a right checksum.
+
+        A format description always has one, except where the server changes its fields for a start behind it: then
+        the old checksum stays when the file has none otherwise.
+        """
         if header.code == FORMAT_DESCRIPTION:
             return header.log_position != 0 or event[-CHECKSUM_SIZE - 1] != 0
         return self.checksums
 
     def _check_same_file(self, event: memoryview) -> None:
-        """A file that was made anew under its old name has another first event, whatever its length is."""
+        """Raise UpstreamLostTail for a file made anew under its old name, of any length: its first event differs."""
         if self.writer.size and not self.writer.has_first_event(bytes(event[:HEADER_SIZE])):
             raise UpstreamLostTail(f"{self.writer.file}:{self.cursor}", "the file of that name was made anew")
 
@@ -167,7 +170,7 @@ class Puller:
             self.writer.tracker.restart(before)
 
     def _check_nothing_is_missing(self, before: GtidSet) -> None:
-        """What the upstream says was committed before a file has come in the files before it.
+        """Raise TransactionsMissing unless all that the upstream says was committed before a file has come before it.
 
         A crashed server goes on in a next file, and what it tore off was never committed; a damaged file looks the
         same, but for this. MySQL's set may also be changed by hand (gtid_purged), so only MariaDB's says it.

@@ -52,7 +52,7 @@ class NoSuchRelaySubDir(DmError):
 
 @dataclass(eq=False)
 class PurgeUnclear(DmError):
-    """What is to be purged was said not at all, twice, or by halves."""
+    """A request that says not at all, twice, or by halves what is to be purged."""
 
     found: str
 
@@ -74,7 +74,7 @@ class HeldFile(NamedTuple):
         return self.sub_dir.suffix, self.file.number
 
     def same_file(self, other: HeldFile) -> bool:
-        """A file that has a successor never changes its size."""
+        """Tell whether both are one file: with a successor it never changes its size."""
         return self[:3] == other[:3]
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class PurgePlan:
-    """`delete` goes, oldest first; `kept` was wished away too. Both hold in the moment of planning only."""
+    """A plan: `delete` goes, oldest first; `kept` was wished away too. Both hold in the moment of planning only."""
 
     source: str
     root: Path
@@ -152,12 +152,12 @@ class PurgePlan:
 
     @property
     def held_by(self) -> str:
-        """Why the first kept file stays; empty when nothing was kept."""
+        """The reason why the first kept file stays; empty when nothing was kept."""
         return f"{self.kept[0].file} stays: {self.kept[0]}" if self.kept else ""
 
 
 def plan_purge(log: RelayLog, needs: Sequence[Need], *wishes: Wish) -> PurgePlan:
-    """What goes when all of `wishes` are to come true. Raises NoSuchRelayFile, NoSuchRelaySubDir, NeedUnrelated."""
+    """Plan what goes to fulfil all of `wishes`. Raises NoSuchRelayFile, NoSuchRelaySubDir, NeedUnrelated."""
     wanted = max((_wanted(log.files, wish) for wish in wishes), default=0)
     floor = first_kept(log.files, needs)
     kept = tuple(_kept(file, needs) for file in log.files[floor:wanted])
@@ -165,7 +165,7 @@ def plan_purge(log: RelayLog, needs: Sequence[Need], *wishes: Wish) -> PurgePlan
 
 
 def first_kept(files: Sequence[HeldFile], needs: Sequence[Need]) -> int:
-    """The index of the first file that has to stay. Raises NeedUnrelated."""
+    """Return the index of the first file that has to stay. Raises NeedUnrelated."""
     check_related(needs, ((one.sub_dir, one.file) for one in files))
     oldest = min((need.order for need in needs), default=None)
     droppable = takewhile(lambda one: oldest is None or one.order < oldest, files[:-1])
@@ -177,7 +177,7 @@ def _kept(file: HeldFile, needs: Sequence[Need]) -> Kept:
 
 
 def _wanted(files: Sequence[HeldFile], wish: Wish) -> int:
-    """How many of the oldest files."""
+    """Return how many of the oldest files the wish wants to go."""
     match wish:
         case BeforeFile(filename, sub_dir):
             return _index_of(files, filename, sub_dir)
@@ -193,7 +193,7 @@ def _wanted(files: Sequence[HeldFile], wish: Wish) -> int:
 
 
 def _index_of(files: Sequence[HeldFile], filename: str, sub_dir: str | None) -> int:
-    """Names are compared with what is there, never joined to a path."""
+    """Find a file by its name, which is compared with what is there, never joined to a path."""
     known = tuple(dict.fromkeys(str(one.sub_dir) for one in files))
     where = sub_dir if sub_dir is not None else (known[-1] if known else "")
     if where not in known:

@@ -36,20 +36,23 @@ class RelayNotReported(DmError):
 
 
 def plan_by_hand(store: MetaStore, source: str, root: Path, wish: Wish) -> PurgePlan:
-    """Changes nothing. Raises NoRelayLog, RelayNotReported, NeedUnknown and what `plan_purge` and the store raise."""
+    """Plan a purge; change nothing.
+
+    Raises NoRelayLog, RelayNotReported, NeedUnknown and what `plan_purge` and the store raise.
+    """
     log = survey(source, root)
     check_reported(log, store.relay_status(source))
     return plan_purge(log, _needs(store, source), wish)
 
 
 def purge_by_hand(store: MetaStore, plan: PurgePlan) -> Purged:
-    """What is left of the plan by now. Raises what `purge` and the store raise."""
+    """Delete what is left of the plan by now. Raises RelayNotReported and what `purge` and the store raise."""
     check_reported(survey(plan.source, plan.root), store.relay_status(plan.source))
     return purge(plan, lambda: _needs(store, plan.source))
 
 
 def check_reported(log: RelayLog, status: RelayStatus | None) -> None:
-    """Raises RelayNotReported unless the relay that last reported wrote into a sub-directory that is here."""
+    """Raise RelayNotReported unless the relay that last reported wrote into a sub-directory that is here."""
     if status is None:
         raise RelayNotReported(log.source, str(log.root), "no relay of it")
     if status.sub_dir and status.sub_dir not in {str(file.sub_dir) for file in log.files}:

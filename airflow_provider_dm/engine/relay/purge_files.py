@@ -68,7 +68,7 @@ class PurgeFailed(DmError):
 
 @dataclass(frozen=True)
 class Purged:
-    """What a purge deleted, oldest first."""
+    """The files that a purge deleted, oldest first."""
 
     deleted: tuple[HeldFile, ...]
     returned: tuple[HeldFile, ...] = ()
@@ -82,7 +82,7 @@ class Purged:
 
 @contextmanager
 def sole_purger(root: Path) -> Iterator[None]:
-    """Raises PurgeRuns at once while somebody else purges this directory, in this process or another."""
+    """Hold the purge lock. Raises PurgeRuns at once while somebody else purges here, in this process or another."""
     try:
         descriptor = os.open(root / PURGE_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     except OSError as error:
@@ -151,7 +151,7 @@ def _held_or_none(source: str, root: Path) -> tuple[HeldFile, ...]:
 
 
 def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[HeldFile, ...]:
-    """From the old end, as long as the files are those that were planned."""
+    """Return files from the old end, as long as they are those that were planned."""
     planned = {file.order: file for file in plan.delete}
     chosen = []
     for file in droppable:
@@ -164,7 +164,7 @@ def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[Held
 def _hide_look_delete(
     root: Path, held: Sequence[HeldFile], chosen: tuple[HeldFile, ...], look: Look
 ) -> tuple[tuple[HeldFile, ...], tuple[HeldFile, ...]]:
-    """Deleted and returned."""
+    """Hide files, look again at what is needed, then delete or restore them. Return the deleted and the restored."""
     with _shown_again_on_error(root):
         _in_each_folder(root, chosen, _hide)
         free = chosen[: first_kept(held, look())] if chosen else ()
@@ -176,7 +176,7 @@ def _hide_look_delete(
 
 @contextmanager
 def _shown_again_on_error(root: Path) -> Iterator[None]:
-    """Whatever ends the block early: what it has hidden and not deleted gets its names back."""
+    """Restore what the block has hidden and not deleted, whatever ends it early."""
     try:
         yield
     except BaseException:
@@ -195,7 +195,7 @@ def _restore_leftovers(root: Path) -> None:
 
 
 def _in_each_folder(root: Path, files: Sequence[HeldFile], act: Callable[[int, str], None]) -> None:
-    """Folder after folder, in the order of `files`; what was done in one is on disk before the next is touched."""
+    """Act folder by folder, in the order of `files`; what was done in one is on disk before the next is touched."""
     for sub_dir, group in groupby(files, key=lambda file: file.sub_dir):
         folder = root / str(sub_dir)
         try:
@@ -215,7 +215,7 @@ def _hide(folder: int, name: str) -> None:
 
 
 def _restore(folder: int, name: str) -> None:
-    """A name that is taken again stays with its new holder."""
+    """Give a hidden file its name back; one that is taken again stays with its new holder, and the hidden file goes."""
     if _exists(folder, name):
         os.unlink(hidden_name(name), dir_fd=folder)
     else:
@@ -236,8 +236,9 @@ def _exists(folder: int, name: str) -> bool:
 
 
 def _remove_empty_sub_dirs(root: Path) -> None:
-    """The folder first, then its line in the index: dying in between leaves a line without folder, which is no harm.
+    """Remove empty sub-directories: the folders first, then their lines in the index.
 
+    A crash in between leaves a line without folder, which is no harm.
     The newest sub-directory stays, as its first file may be about to come. So does one with files that are not ours.
     """
     directory = RelayDirectory(root)

@@ -50,7 +50,7 @@ class NeedUnrelated(DmError):
 
 
 class Need(NamedTuple):
-    """`task` needs the log from `at` on, the file of `at` included."""
+    """A task's need of the log from `at` on, the file of `at` included."""
 
     task: str
     at: Location
@@ -66,7 +66,7 @@ class Need(NamedTuple):
 
 
 def needs_of(statuses: Iterable[SubtaskStatus], *, only_task: str | None = None) -> tuple[Need, ...]:
-    """Of one source's subtasks, oldest first; of `only_task` alone where the directory is that task's own.
+    """List what one source's subtasks need, oldest first; `only_task` alone where the directory is its own.
 
     Raises NeedUnknown.
     """

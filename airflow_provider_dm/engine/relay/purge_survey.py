@@ -23,7 +23,7 @@ _HIDDEN: Final = ".purged"
 
 @dataclass(eq=False)
 class NoRelayLog(DmError):
-    """There is no relay log where one was looked for."""
+    """No relay log where one was looked for."""
 
     source: str
     directory: str
@@ -34,7 +34,7 @@ class NoRelayLog(DmError):
 
 
 def survey(source: str, root: Path) -> RelayLog:
-    """Everything that a purge may think about; what a dead purge left hidden counts as there.
+    """Return every file that a purge may consider; what a crashed purge left hidden counts as there.
 
     Raises NoRelayLog, RelayDirectoryUnusable.
     """
@@ -54,7 +54,7 @@ def survey(source: str, root: Path) -> RelayLog:
 
 
 def _held(sub_dir: SubDir, file: BinlogFile, path: Path, successor_begins: float) -> HeldFile | None:
-    """None when it vanished. A copied or restored file may have any mtime; the log itself knows better."""
+    """Describe a file; None when it vanished. A copied or restored one may have any mtime; the log knows better."""
     try:
         status = path.stat(follow_symlinks=False)
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def _held(sub_dir: SubDir, file: BinlogFile, path: Path, successor_begins: float
 
 
 def _first_moment(path: Path) -> float:
-    """The timestamp of a file's first event, which was written when its predecessor ended; 0 when unreadable."""
+    """Read the timestamp of a file's first event, which was written when its predecessor ended; 0 when unreadable."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -76,7 +76,7 @@ def _first_moment(path: Path) -> float:
 
 
 def folders(root: Path) -> list[SubDir]:
-    """Named like sub-directories and no links, oldest first, also where a purge left only hidden files.
+    """List folders named like sub-directories, no links, oldest first, also where a purge left only hidden files.
 
     Raises RelayDirectoryUnusable.
     """
@@ -95,7 +95,7 @@ def folders(root: Path) -> list[SubDir]:
 
 
 def hidden_files(folder: Path) -> list[tuple[BinlogFile, Path]]:
-    """What a purge has hidden here and not deleted yet, oldest first."""
+    """List what a purge has hidden here and not deleted yet, oldest first."""
     found = []
     for path in folder.glob(f".*{_HIDDEN}"):
         with suppress(InvalidLocation):
@@ -106,5 +106,5 @@ def hidden_files(folder: Path) -> list[tuple[BinlogFile, Path]]:
 
 
 def hidden_name(name: str) -> str:
-    """No reader, writer or recovery looks at a dot name that ends so."""
+    """Return the name of a hidden file: no reader, writer or recovery looks at a dot name that ends so."""
     return f".{name}{_HIDDEN}"

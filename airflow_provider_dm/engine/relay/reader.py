@@ -77,7 +77,7 @@ class RelayOfAnotherServer(DmError):
 
 @dataclass(frozen=True)
 class RelayReader:
-    """Of one source's relay directory."""
+    """The reader of one source's relay directory."""
 
     root: Path
 
@@ -86,9 +86,9 @@ class RelayReader:
         return RelayDirectory(Path(self.root))
 
     def suffix_now(self, server_uuid: str) -> int | None:
-        """Where what that server writes now is kept, or will be: a server that comes back gets a new sub-directory.
+        """Return the number of the sub-directory where what that server writes now is kept, or will be.
 
-        None: nothing is here.
+        A server that comes back gets a new sub-directory. None: nothing is here.
         """
         latest = self._directory.latest()
         if latest is None:
@@ -96,7 +96,7 @@ class RelayReader:
         return latest.suffix if latest.server_uuid == server_uuid else latest.suffix + 1
 
     def newest_suffix(self) -> int | None:
-        """None where nothing is here."""
+        """Return the newest sub-directory's number; None where nothing is here."""
         latest = self._directory.latest()
         return latest.suffix if latest is not None else None
 
@@ -109,13 +109,13 @@ class RelayReader:
         return Location(str(held[-1].file), BINLOG_HEADER_SIZE, "", latest.suffix, latest.server_uuid)
 
     def base_of(self, suffix: int) -> str | None:
-        """What the binlog files of a sub-directory are called, but for their number; None where there are none."""
+        """Return the base name of a sub-directory's binlog files, without their number; None where there are none."""
         sub_dir = self._directory.by_suffix(suffix)
         held = self._directory.files(sub_dir) if sub_dir is not None else ()
         return held[0].file.base if held else None
 
     def files(self, start: Location) -> list[LogFile]:
-        """From `start`'s file to the newest one, or from the first one of a later sub-directory, if nothing is missing.
+        """List files from `start`'s to the newest, or from the first of a later sub-directory, if nothing is missing.
 
         Empty when the relay has not come so far yet. Raises RelayStartsTooLate, RelayFileGone, RelayOfAnotherServer,
         and what is wrong with the head of a later sub-directory's first file.
@@ -136,7 +136,7 @@ class RelayReader:
         return []
 
     def gtid_set_behind(self, known: Location, place: Location) -> str | None:
-        """The GTID set of a boundary: that of `known`, which lies before it, and what was committed in between.
+        """Return the GTID set of a boundary: that of `known`, which lies before it, and what was committed in between.
 
         None: the relay has not come so far. Raises what `files` and the planner raise.
         """
@@ -154,7 +154,7 @@ class RelayReader:
         return here.gtid_set if compare(here, place) is Order.SAME else None
 
     def own_gtid_set_at(self, place: Location) -> str | None:
-        """Everything committed before a boundary by what this server's log says. None: the relay has not come so far.
+        """Return all that this server's log says was committed before a boundary. None: the relay has not come so far.
 
         Raises LocationNotInLog if it is no boundary, MalformedEvent, and what `files` raises.
         """
@@ -170,7 +170,7 @@ class RelayReader:
             return str(held_before(window, place.position, log_format, files[0].name))
 
     def _covers(self, start: Location, first: LogFile) -> bool:
-        """Whether nothing lies between `start` and a file; False: the file does not say it yet."""
+        """Tell whether nothing lies between `start` and a file; False: the file does not say it yet."""
         before = named_before(first)
         if before is None:
             return False

@@ -55,7 +55,7 @@ class _Verified:
 
 
 def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Recovered | None:
-    """For the writer, under its lock; None when the sub-directory holds no file.
+    """Recover the last file for the writer, under its lock; None when the sub-directory holds no file.
 
     Raises RelayDiskFailed, and UnsupportedFormat for a file that no known server wrote.
     """
@@ -71,8 +71,9 @@ def recover(directory: RelayDirectory, sub_dir: SubDir, flavour: Flavour) -> Rec
 
 
 def _put_aside(directory: RelayDirectory, sub_dir: SubDir, damaged: RelayFile) -> None:
-    """A file appears with a whole format description, so one without has been damaged since. It is pulled again, if the
-    upstream still has it; if not, somebody may want to look at what is left.
+    """Rename a damaged file: each appears with a whole format description, so one without has been damaged since.
+
+    It is pulled again, if the upstream still has it; if not, somebody may want to look at what is left.
     """
     aside = directory.root / f"{sub_dir}.{damaged.path.name}.damaged"
     log.error("%s has no whole format description; it is now %s", damaged.path, aside)
@@ -82,7 +83,7 @@ def _put_aside(directory: RelayDirectory, sub_dir: SubDir, damaged: RelayFile) -
 
 
 def _usable(hint: RelayMeta | None, flavour: Flavour) -> RelayMeta | None:
-    """None for a set of the other family."""
+    """Return the hint, or None for a set of the other family."""
     try:
         return hint if hint is not None and GtidSet.parse(hint.binlog_gtid, flavour) is not None else None
     except InvalidGtidSet:
@@ -90,7 +91,7 @@ def _usable(hint: RelayMeta | None, flavour: Flavour) -> RelayMeta | None:
 
 
 def boundary_after(path: Path, start: int) -> int:
-    """The last transaction boundary at or behind `start`, which is one itself. Raises UnsupportedFormat."""
+    """Find the last transaction boundary at or behind `start`, which is one itself. Raises UnsupportedFormat."""
     return _scanned(path, start).end
 
 
@@ -129,7 +130,7 @@ def _recover_file(files: Sequence[RelayFile], flavour: Flavour, hint: RelayMeta 
 
 
 def _set_behind(finished: RelayFile, flavour: Flavour, hint: RelayMeta | None) -> GtidSet:
-    """The set at the end of a finished file, for a next one that does not yet say itself what was before it."""
+    """Return the set at the end of a finished file, for a next one that does not yet say itself what was before it."""
     if hint is not None and (hint.binlog_name, hint.binlog_pos) == (str(finished.file), finished.size):
         return GtidSet.parse(hint.binlog_gtid, flavour)  # written when it was finished
     tail = last_boundary(str(finished.path), finished.size)
@@ -137,7 +138,7 @@ def _set_behind(finished: RelayFile, flavour: Flavour, hint: RelayMeta | None) -
 
 
 def _vouches(hint: RelayMeta, held: RelayFile, first_end: int, *, checksums: bool) -> bool:
-    """Whether relay.meta speaks of this file and of a place in it where an event begins, or the file ends."""
+    """Tell whether relay.meta names this file and a place in it where an event begins, or the file ends."""
     if hint.binlog_name != str(held.file) or not first_end <= hint.binlog_pos <= held.size:
         return False
     if not checksums:  # what lies behind says nothing
@@ -147,7 +148,7 @@ def _vouches(hint: RelayMeta, held: RelayFile, first_end: int, *, checksums: boo
 
 
 def _first_event(path: Path) -> bytes | None:
-    """The format description: magic right, whole, CRC right; else None."""
+    """Read the format description; None unless magic and CRC are right and it is whole."""
     with open(path, "rb") as file:
         magic, head = file.read(len(MAGIC)), file.read(HEADER_SIZE)
         if magic != MAGIC or len(head) < HEADER_SIZE:

@@ -69,7 +69,7 @@ _OF_THE_FILE: Final = (
 
 @dataclass(frozen=True)
 class Hole:
-    """Files that are missing between two that are held: these two, and all between them."""
+    """Files that are missing between two that are held: `first`, `last`, and all between them."""
 
     first: BinlogFile
     last: BinlogFile
@@ -82,7 +82,7 @@ class Hole:
 
 
 def holes(held: Sequence[BinlogFile]) -> tuple[Hole, ...]:
-    """Of files in the order of their numbers. Between files of two names is no hole: no number could fill it."""
+    """Find the holes in files, ordered by number. Between two base names is no hole: no number could fill it."""
     return tuple(
         Hole(one.next(), replace(other, number=other.number - 1))
         for one, other in itertools.pairwise(held)
@@ -91,7 +91,7 @@ def holes(held: Sequence[BinlogFile]) -> tuple[Hole, ...]:
 
 
 def pullable(hole: Hole, binlogs: Sequence[BinlogSize]) -> tuple[BinlogSize, ...]:
-    """The files of a hole that the upstream lists as finished, with a next one behind them. Newest first."""
+    """Return the files of a hole that the upstream lists as finished, with a next one behind them. Newest first."""
     return tuple(
         one
         for one, following in reversed([*itertools.pairwise(binlogs)])
@@ -100,7 +100,7 @@ def pullable(hole: Hole, binlogs: Sequence[BinlogSize]) -> tuple[BinlogSize, ...
 
 
 def purged(hole: Hole, binlogs: Sequence[BinlogSize]) -> Hole | None:
-    """The part of a hole that the upstream has no longer; None: it has all of it."""
+    """Return the part of a hole that the upstream has no longer; None: it has all of it."""
     oldest = BinlogFile.parse(binlogs[0].name) if binlogs else None
     if oldest is None or oldest.base != hole.first.base or oldest.number > hole.last.number:
         return hole
@@ -114,7 +114,7 @@ def purged(hole: Hole, binlogs: Sequence[BinlogSize]) -> Hole | None:
 
 @dataclass
 class Refiller:
-    """Of one relay, for session after session: what cannot be filled is told, and tried, once."""
+    """The filler of a relay's holes, for session after session: what cannot be filled is told, and tried, once."""
 
     directory: RelayDirectory
     take: RunTaker = field(default_factory=RunTaker)
@@ -124,13 +124,13 @@ class Refiller:
     """Files that stay missing; of a hole that is purged, the first one."""
 
     def holes(self, sub_dir: SubDir) -> tuple[Hole, ...]:
-        """Raises RelayDirectoryUnusable."""
+        """Find the holes of a sub-directory. Raises RelayDirectoryUnusable."""
         return holes([one.file for one in self.directory.files(sub_dir)])
 
     def fill(
         self, sub_dir: SubDir, flavour: Flavour, binlogs: Sequence[BinlogSize], dump: Dump, tick: Callable[[], bool]
     ) -> bool:
-        """Fill the holes of a sub-directory as far as they can be; whether `tick` let it come to the end of them.
+        """Fill the holes of a sub-directory as far as they can be; tell whether `tick` let it end.
 
         `binlogs`: what the upstream lists. Raises what `dump`, the stream or the disk say, and PurgeRuns.
         """
@@ -158,9 +158,9 @@ class Refiller:
             )
 
     def _pull(self, hidden: HiddenFile, listed: int, dump: Dump, tick: Callable[[], bool]) -> bool:
-        """One file, which the upstream lists with so many bytes. The hidden file is closed then, and gone.
+        """Pull one file, which the upstream lists with so many bytes. The hidden file is closed then, and gone.
 
-        Whether it came to an end, be it one that leaves the hole. Raises as `fill` does.
+        Return whether it came to an end, be it one that leaves the hole. Raises as `fill` does.
         """
         sub_dir, file, path = hidden.sub_dir, hidden.file, hidden.path
         log.warning("%s/%s is missing between files that are held: pulled again, %d bytes", sub_dir, file, listed)
@@ -178,7 +178,7 @@ class Refiller:
         return True
 
     def _came_whole(self, stream: DumpStream, hidden: HiddenFile, tick: Callable[[], bool]) -> bool:
-        """Whether the file came to its end before `tick` said no. Raises what the pull loop does."""
+        """Pull the file; tell whether it came to its end before `tick` said no. Raises what the pull loop does."""
         try:
             Puller(stream, hidden, BINLOG_HEADER_SIZE, self.take).run(tick)
         except _Whole:
@@ -186,7 +186,7 @@ class Refiller:
         return False
 
     def _publish(self, hidden_path: Path, sub_dir: SubDir, file: BinlogFile) -> None:
-        """Under its name, for good; unless it is no hole any more, as by a purge of what lay before it.
+        """Give the file its name, for good; unless it is no hole any more, as by a purge of what lay before it.
 
         Raises PurgeRuns, RelayDiskFull or RelayDiskFailed.
         """
@@ -201,7 +201,7 @@ class Refiller:
 
 
 class _Whole(Exception):
-    """Leaves the pull loop: the file has come to its end, and the next one begins."""
+    """The way out of the pull loop: the file has come to its end, and the next one begins."""
 
 
 @dataclass
@@ -218,7 +218,7 @@ class HiddenFile(RelayWriter):
         return self.folder / f".{self.file}.new"
 
     def create(self, event: bytes) -> None:
-        """Raises _Whole for the file behind it, which is not made."""
+        """Create the file. Raises _Whole for the file behind it, which is not made."""
         if self.came:
             self.next_begins = event
             raise _Whole
@@ -235,13 +235,13 @@ class HiddenFile(RelayWriter):
         return self.location(exact=True)
 
     def close(self) -> None:
-        """What is whole is on disk already; what is not need not be."""
+        """Close without saving: what is whole is on disk already; what is not need not be."""
         self.size = 0
         super().close()
 
 
 def check_whole(hidden: HiddenFile, file: BinlogFile, listed: int) -> None:
-    """What the stream alone does not prove of a file that came whole. Raises UpstreamLostTail."""
+    """Check what the stream alone does not prove of a file that came whole. Raises UpstreamLostTail."""
     if listed - hidden.came not in (0, _ENCRYPTION_HEADER):
         raise UpstreamLostTail(f"{file}:{listed}", f"{hidden.came} bytes came")
     following, beginning = hidden.folder / str(file.next()), MAGIC + hidden.next_begins
@@ -250,7 +250,7 @@ def check_whole(hidden: HiddenFile, file: BinlogFile, listed: int) -> None:
 
 
 def _head(path: Path, size: int) -> bytes | None:
-    """The first bytes of a file; None where it is not there. Raises what the disk says, typed."""
+    """Read the first bytes of a file; None where it is not there. Raises what the disk says, typed."""
     with disk_errors(path):
         try:
             with open(path, "rb") as file:

@@ -33,7 +33,7 @@ GONE_SECONDS: Final = 10.0
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the pull loop last published; replaced as a whole, so that reading needs no lock."""
+    """The state that the pull loop last published; replaced as a whole, so that reading needs no lock."""
 
     stage: Stage
     relay: Location | None = None
@@ -43,7 +43,7 @@ class Snapshot:
 
 @dataclass
 class Reporter:
-    """Start it with `with`. `snapshot` is written by the pull loop, `desired` is read by it."""
+    """A relay's reporter; start it with `with`. `snapshot` is written by the pull loop, `desired` is read by it."""
 
     source: str
     endpoint: Endpoint
@@ -70,7 +70,7 @@ class Reporter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Does not wait for the upstream's answer."""
+        """Report the end, and do not wait for the upstream's answer."""
         if self._thread is None:
             return
         self._ended.set()
@@ -85,7 +85,7 @@ class Reporter:
         self.snapshot = Snapshot(stage, relay or last.relay, sub_dir or last.sub_dir, error)
 
     def saw_master(self, end: Location, server_uuid: str) -> None:
-        """Where the upstream ends, known already: a relay may be through before this thread has asked."""
+        """Note where the upstream ends, where it is known: a relay may be through before this thread has asked."""
         self._master, self._master_uuid = end, server_uuid
 
     def _report(self) -> None:

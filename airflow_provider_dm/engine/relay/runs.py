@@ -32,12 +32,12 @@ Take = Callable[[ReceiveBuffer, int, bool], Run]
 
 
 def take_plainly(buffer: ReceiveBuffer, cursor: int, checksums: bool) -> Run:
-    """Always there, and what the kernel has to equal."""
+    """Take a run without a kernel: always there, and what the kernel has to equal."""
     return buffer.take_run(cursor, ACTIONS, checksums=checksums)
 
 
 def compiled_take() -> Take | None:
-    """The kernel's way, None where kernels are not compiled or not wanted. Takes a second the first time."""
+    """Return the kernel's way, None where kernels are not compiled or not wanted. Takes a second the first time."""
     if not build.ready():
         return None
     import numpy as np
@@ -65,14 +65,14 @@ def compiled_take() -> Take | None:
 
 
 def _head(events: memoryview, start: int) -> bytes:
-    """The first bytes of the event that begins there."""
+    """Return the first bytes of the event that begins there."""
     size = int.from_bytes(events[start + 9 : start + 13], "little")
     return bytes(events[start : start + min(size, HEAD_SIZE)])
 
 
 @dataclass
 class RunTaker:
-    """Takes runs, and becomes fast when it is busy."""
+    """A taker of runs, which turns to the compiled kernels when it is busy."""
 
     busy_seconds: float = BUSY_SECONDS
     _take: Take = field(default=take_plainly)

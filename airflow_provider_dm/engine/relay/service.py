@@ -78,7 +78,7 @@ _FIRST_SERVER_ID: Final = 429496729  # a tenth of the ids there are, as DM picks
 
 @dataclass(frozen=True)
 class RelayResult:
-    """How a relay ended without an error."""
+    """The end of a relay without an error."""
 
     stage: Stage
     """Finished: caught up as asked; Stopped: told to stop."""
@@ -119,7 +119,7 @@ def run_relay(
 
 
 def has_room(free_when_full: int, free: int, total: int) -> bool:
-    """Whether somebody has made room since the disk was full. Sizes in bytes."""
+    """Tell whether somebody has made room since the disk was full. Sizes in bytes."""
     least, most = _ROOM
     return free >= free_when_full + min(max(total // 20, least), most)
 
@@ -190,7 +190,7 @@ class _Service:
         return max(known, key=lambda one: one.sort_key, default=None)
 
     def _needs(self) -> Sequence[Need]:
-        """Of every task that this log serves. Raises NeedUnknown."""
+        """Return the needs of every task that this log serves. Raises NeedUnknown."""
         spool = self.spec.spool
         if spool is None:
             return needs_of(self.store.list_subtasks(source=self.spec.source.config.source_id))
@@ -201,7 +201,7 @@ class _Service:
         return self.reporter.snapshot.sub_dir or self.known_sub_dir
 
     def _may_pull(self) -> bool:
-        """A task's private log waits for its task; the connection is closed meanwhile."""
+        """Tell whether to pull: a task's private log waits for its task; the connection is closed meanwhile."""
         writer = self.writer
         if self.bound is None or writer is None or not writer.size:
             return True
@@ -233,13 +233,13 @@ class _Service:
             self._wait(pause)
 
     def _wait(self, seconds: float) -> None:
-        """Or less: a wish is obeyed at once."""
+        """Wait so long, or less: a desired stage is obeyed at once."""
         until = time.monotonic() + seconds
         while not self._over() and self.reporter.desired is not Stage.PAUSED and (left := until - time.monotonic()) > 0:
             self.stop.wait(min(left, LOOK_SECONDS))
 
     def _wait_for_space(self, error: RelayDiskFull) -> None:
-        """Paused until there is space, or until told to stop. What is complete is on the disk."""
+        """Pause until there is space or a stop, for FULL_DISK_SECONDS at most. What is complete is on the disk."""
         root, until = self.directory.root, time.monotonic() + FULL_DISK_SECONDS
         full = shutil.disk_usage(root)
         log.warning("%s Waiting for space; %d bytes are free.", error, full.free)
@@ -252,7 +252,7 @@ class _Service:
             self.stop.wait(LOOK_SECONDS)
 
     def _session(self) -> None:
-        """One connection, until it is lost or the relay is over."""
+        """Pull over one connection, until it is lost or the relay is over."""
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             self.connected_once = True
             info, writer = self._prepare(connection)
@@ -290,7 +290,7 @@ class _Service:
         )
 
     def _prepare(self, connection: Connection) -> tuple[ServerInfo, RelayWriter]:
-        """Who answers, and the writer that goes on with its log."""
+        """Return who answers, and the writer that goes on with its log."""
         info = server_info(connection)
         before = self.writer
         writer = self.opening.open(connection, info, lambda known: self._locate(info, known))
@@ -309,18 +309,18 @@ class _Service:
 
     @contextmanager
     def _another_connection(self, info: ServerInfo) -> Iterator[Connection]:
-        """To the same server, for a dump beside the session's own. Raises StreamLost where another answers by now."""
+        """Connect to the same server, for a dump beside the session's. Raises StreamLost where another answers now."""
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             if server_info(connection).server_uuid != info.server_uuid:
                 raise StreamLost("another server answers now")
             yield connection
 
     def _server_id(self) -> int:
-        """Configured, or a new one for every connection: the upstream may not have noticed yet that the last died."""
+        """Return the configured id, or a new one for every connection: the upstream may not know yet that one died."""
         return self.spec.source.config.server_id or _FIRST_SERVER_ID + random.randrange(100_000)
 
     def _tick(self) -> bool:
-        """Whether to pull on; publishes and saves when their time has come."""
+        """Tell whether to pull on; publish and save when their time has come."""
         now = time.monotonic()
         if now < self._publish_at:
             return not self.stop.is_set() and self._may_pull()
@@ -353,7 +353,7 @@ class _Service:
         return here is not None and self.goal is not None and reached(here, self.goal)
 
     def _here(self) -> Location | None:
-        """Where the writer's file ends, in its sub-directory."""
+        """Return where the writer's file ends, in its sub-directory."""
         if self.writer is None or not self.writer.size:
             return None
         return Location(str(self.writer.file), self.writer.size)

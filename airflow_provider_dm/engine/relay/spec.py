@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 
 class SpoolSpec(Strict):
-    """The directory is a private one of a task: it holds what that task still needs, and not much more."""
+    """A task's private relay directory: it holds what that task still needs, and not much more."""
 
     task: str
     limit_bytes: int = Field(gt=0)
@@ -44,7 +44,7 @@ class RelaySpec(Strict):
         return cls.model_validate_json(path.read_text(encoding="utf-8"))
 
     def write(self, path: Path) -> None:
-        """Readable by its owner only."""
+        """Write the spec to a file that only its owner can read."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(self.model_dump_json(indent=2))

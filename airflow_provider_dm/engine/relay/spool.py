@@ -71,7 +71,7 @@ class Place(NamedTuple):
 
 
 def read_mark(root: Path) -> Place | None:
-    """How far the reader has looked; None: nobody has read yet, or what is there cannot be understood."""
+    """Read how far the reader has looked; None: nobody has read yet, or what is there cannot be understood."""
     try:
         match = _MARK.fullmatch((root / MARK).read_text(encoding="ascii"))
     except (OSError, UnicodeDecodeError):
@@ -80,7 +80,7 @@ def read_mark(root: Path) -> Place | None:
 
 
 def write_mark(root: Path, place: Place) -> None:
-    """Replaces the mark. Not forced to disk: an old one only makes the relay careful. Raises OSError."""
+    """Replace the mark. Not forced to disk: an old one only makes the relay careful. Raises OSError."""
     beside = root / f".{MARK}.{os.getpid()}"
     beside.write_text("{} {} {}\n".format(*place), encoding="ascii")
     beside.replace(root / MARK)
@@ -90,8 +90,11 @@ def write_mark(root: Path, place: Place) -> None:
 
 
 def bytes_ahead(ends: Iterable[Place], mark: Place | None) -> int:
-    """`ends`: where each held file ends, in any order. A file can only go as a whole, so one that the task is in counts
-    as far as it is unread, and one that it is past counts until it is gone."""
+    """Count the bytes held ahead of the task. `ends`: where each held file ends, in any order.
+
+    A file can only go as a whole, so one that the task is in counts as far as it is unread, and one that it is past
+    counts until it is gone.
+    """
     return sum(
         max(0, end.position - mark.position) if mark is not None and end[:2] == mark[:2] else end.position
         for end in ends
@@ -99,7 +102,10 @@ def bytes_ahead(ends: Iterable[Place], mark: Place | None) -> int:
 
 
 def may_pull(*, pulling: bool, ahead: int, limit: int, mark: Place | None, begun: Place) -> bool:
-    """`pulling`: what was decided last; `begun`: where the last transaction of the log begins, complete or not."""
+    """Decide whether to pull.
+
+    `pulling`: what was decided last; `begun`: where the last transaction of the log begins, complete or not.
+    """
     if mark is not None and mark >= begun:
         return True
     return ahead < (limit if pulling else max(limit // 2, 1))
@@ -137,8 +143,10 @@ class SpoolBound:
         return cls(root, spec.limit_bytes, until and (until.number, until.position))
 
     def may_pull(self, end: Place, begun: Place) -> bool:
-        """Whether to pull on, with the log ending at `end`. The directory is looked at twice a second at most, and
-        between two looks only what was pulled is counted."""
+        """Tell whether to pull on, with the log ending at `end`.
+
+        The directory is looked at twice a second at most, and between two looks only what was pulled is counted.
+        """
         if is_enough(self.until, begun):
             return False
         now = time.monotonic()

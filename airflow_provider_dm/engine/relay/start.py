@@ -62,7 +62,7 @@ class FlavorDiffers(DmError):
 
 
 def refuse_unsupported(config: SourceConfig, flavour: Flavour) -> None:
-    """Raises NotSupportedYet for a source that this release cannot read, and FlavorDiffers."""
+    """Raise NotSupportedYet for a source that this release cannot read, FlavorDiffers for one not as configured."""
     if flavour is Flavour.TIDB:
         raise NotSupportedYet("TiDB as a source", f"source {config.source_id}", "Use TiCDC to follow TiDB.")
     if config.flavor and config.flavor != flavour.value:
@@ -96,14 +96,14 @@ First: TypeAlias = ByName | ByGtid | Latest
 
 @dataclass(frozen=True)
 class FirstStart:
-    """What an empty relay begins with, and the number of its sub-directory."""
+    """The first file of an empty relay, and the number of its sub-directory."""
 
     first: First
     suffix: int
 
 
 def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None, last_known: str) -> FirstStart:
-    """Where an empty relay of this server begins. `last_known`: the sub-directory that it last had, "" if unknown.
+    """Decide where an empty relay of this server begins. `last_known`: its last sub-directory, "" if unknown.
 
     A needed position means something on the server only that wrote it. With GTIDs another server will do: its log goes
     into a later sub-directory, of which readers drop what they know.
@@ -136,7 +136,7 @@ def _lies_behind(needed: Location, configured: ByName | ByGtid, info: ServerInfo
 
 
 def _is_its_own(needed: Location, config: SourceConfig, info: ServerInfo, last_known: str) -> bool:
-    """Whether a needed position is one of this server's; by GTID that has to be known, else it is what we are told.
+    """Tell whether a needed position is one of this server's; with GTIDs that has to be known, else it is assumed.
 
     Raises UpstreamSwitched where it is known to be another's, and only positions count.
     """
@@ -151,7 +151,7 @@ def _is_its_own(needed: Location, config: SourceConfig, info: ServerInfo, last_k
 
 
 def _who_wrote(needed: Location, last_known: str) -> str | None:
-    """The server whose log the location is in; None: nobody knows any more."""
+    """Return the server whose log the location is in; None: nobody knows any more."""
     if needed.server_uuid:
         return needed.server_uuid
     try:
@@ -165,8 +165,9 @@ def _who_wrote(needed: Location, last_known: str) -> str | None:
 
 
 def resume_position(writer: RelayWriter, *, by_gtid: bool) -> int:
-    """From where to ask for the writer's file, in bytes: the last transaction's start, complete or not.
+    """Return from where to ask for the writer's file, in bytes: the last transaction's start, complete or not.
 
+    With more than COMPARED_BYTES behind it, the last boundary: the transaction's end, if it is complete.
     A position that cannot be asked for gives way to the file's start; then all of it is compared.
     """
     if not writer.size:
@@ -178,7 +179,7 @@ def resume_position(writer: RelayWriter, *, by_gtid: bool) -> int:
 
 
 def check_available(file: BinlogFile, size: int, binlogs: Sequence[BinlogSize]) -> None:
-    """Raises BinlogPurged or UpstreamLostTail unless the upstream has this file, and the `size` bytes held of it."""
+    """Raise BinlogPurged or UpstreamLostTail unless the upstream has this file, and the `size` bytes held of it."""
     name, needed = str(file), f"{file}:{max(size, BINLOG_HEADER_SIZE)}"
     sizes = {binlog.name: binlog.size for binlog in binlogs}
     if name not in sizes:
@@ -197,7 +198,7 @@ def _range(binlogs: Sequence[BinlogSize]) -> str:
 
 
 def is_left_behind(file: BinlogFile, binlogs: Sequence[BinlogSize]) -> bool:
-    """Whether the upstream's log begins behind this file: what followed in it can never come any more."""
+    """Tell whether the upstream's log begins behind this file: what followed in it can never come any more."""
     if not binlogs:
         return False
     oldest = BinlogFile.parse(binlogs[0].name)
@@ -205,7 +206,7 @@ def is_left_behind(file: BinlogFile, binlogs: Sequence[BinlogSize]) -> bool:
 
 
 def begin_anew(end: Location, needs: Sequence[Need], binlogs: Sequence[BinlogSize]) -> Location:
-    """The oldest need, when the log, which the upstream has left behind at `end`, serves nobody any more.
+    """Return the oldest need, when the log, which the upstream has left behind at `end`, serves nobody any more.
 
     With nothing needed it stays: whoever comes may know why it is kept, and nothing says where to begin.
     Raises BinlogPurged, with the first reason why the log has to stay.
@@ -220,7 +221,7 @@ def begin_anew(end: Location, needs: Sequence[Need], binlogs: Sequence[BinlogSiz
 
 
 def _why_unserved(at: Location, end: Location, sizes: Mapping[str, int]) -> str | None:
-    """What is wrong with `at` as a place in a log that begins behind `end`; None: nothing."""
+    """Say what is wrong with `at` as a place in a log that begins behind `end`; None: nothing."""
     needed, last = BinlogFile.parse(at.file), BinlogFile.parse(end.file)
     if at.suffix > end.suffix or (at.suffix == end.suffix and not same_log(at, end)):
         return "a place in another log"
@@ -232,5 +233,5 @@ def _why_unserved(at: Location, end: Location, sizes: Mapping[str, int]) -> str 
 
 
 def log_stays(end: Location, binlogs: Sequence[BinlogSize], why: str) -> BinlogPurged:
-    """The error of a relay log that the upstream has left behind at `end` and that cannot begin anew."""
+    """Return the error of a relay log that the upstream has left behind at `end` and that cannot begin anew."""
     return BinlogPurged(str(end), _range(binlogs), f"; the relay log does not begin anew there, as {why}")

@@ -80,7 +80,7 @@ class RelayWriter:
         return self.folder / str(self.file)
 
     def create(self, event: bytes) -> None:
-        """The file begins: magic and format description, durable and under its name in one step."""
+        """Begin the file: magic and format description, durable and under its name in one step."""
         write_durably(self.path, MAGIC + event)
         self._open()
         self.size, self.begun, self._dirty = BINLOG_HEADER_SIZE + len(event), BINLOG_HEADER_SIZE, True
@@ -93,7 +93,7 @@ class RelayWriter:
         self._syncer.watch(self._descriptor)
 
     def append(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Verified events that follow `size`. Raises RelayDiskFull or RelayDiskFailed; then the file was cut back."""
+        """Append verified events at `size`. Raises RelayDiskFull or RelayDiskFailed; then the file was cut back."""
         self._syncer.check(self.path)
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         try:
@@ -106,7 +106,7 @@ class RelayWriter:
         self._syncer.dirty = self._dirty = True
 
     def _cut_back(self) -> None:
-        """A write that stopped half-way: back to the last transaction boundary, which needs no space."""
+        """Cut the file back to the last transaction boundary after a write stopped half-way; that needs no space."""
         try:
             os.ftruncate(self._descriptor, self.size)
             self.discard_open()
@@ -128,20 +128,20 @@ class RelayWriter:
             self.size, self._syncer.dirty, self._dirty = boundary, True, True
 
     def holds(self, position: int, event: memoryview) -> bool:
-        """Whether the file has exactly these bytes at `position`."""
+        """Tell whether the file has exactly these bytes at `position`."""
         return os.pread(self._descriptor, len(event), position) == event
 
     def check_alone(self) -> None:
-        """Raises RelayDiskFailed where the file is not as long as this writer has made it."""
+        """Raise RelayDiskFailed where the file is not as long as this writer has made it."""
         if self.size and (found := os.fstat(self._descriptor).st_size) != self.size:
             raise RelayDiskFailed(str(self.path), f"it has {found} bytes, and {self.size} were written")
 
     def has_first_event(self, header: bytes) -> bool:
-        """Whether the file's first event was made when this one says: `header` as the upstream repeats it now."""
+        """Tell whether the file's first event was made when this one says: `header` as the upstream repeats it now."""
         return os.pread(self._descriptor, _MADE, BINLOG_HEADER_SIZE) == header[:_MADE]
 
     def turn_to(self, file: BinlogFile) -> None:
-        """This file is finished; the next one appears with its format description."""
+        """Finish this file; the next one appears with its format description."""
         if self.size:
             self.save()
             if self._boundary() < self.size:
@@ -163,15 +163,16 @@ class RelayWriter:
         return here
 
     def location(self, *, exact: bool = False) -> Location:
-        """Where the log ends, with the set of complete transactions; only an `exact` one looks whether a very long last
-        transaction is complete.
+        """Return where the log ends, with the set of complete transactions.
+
+        Only an `exact` one looks whether a very long last transaction is complete.
         """
         gtid_set = self._gtid_set(look=exact or self.size - self.begun <= SCAN_LIMIT)
         size = max(self.size, BINLOG_HEADER_SIZE)
         return Location(str(self.file), size, str(gtid_set), self.sub_dir.suffix, self.sub_dir.server_uuid)
 
     def _boundary(self) -> int:
-        """The file's last transaction boundary. Raises RelayDiskFailed where somebody has removed the file."""
+        """Find the file's last transaction boundary. Raises RelayDiskFailed where somebody has removed the file."""
         try:
             return boundary_after(self.path, self.begun)
         except FileNotFoundError as error:
@@ -226,7 +227,7 @@ class _Syncer:
         self.watch(-1)
 
     def sync_now(self, path: Path) -> None:
-        """Raises RelayDiskFailed, also for a failure of the thread."""
+        """Force the data to disk now. Raises RelayDiskFailed, also for a failure of the thread."""
         with self._busy:
             if self._failed is None:
                 self.dirty = False

@@ -51,7 +51,7 @@ class BlockAllowRules:
 
     @classmethod
     def from_config(cls, config: BlockAllowConfig, *, case_sensitive: bool, meta_schema: str) -> BlockAllowRules:
-        """Raises InvalidPattern."""
+        """Compile the lists. Raises InvalidPattern."""
 
         def patterns(texts: Sequence[str]) -> tuple[Pattern, ...]:
             return tuple(Pattern.compile(text, case_sensitive=case_sensitive) for text in texts)
@@ -68,11 +68,11 @@ class BlockAllowRules:
         )
 
     def allows(self, name: TableName) -> bool:
-        """Whether the table belongs to the task."""
+        """Tell whether the table belongs to the task."""
         return self.allows_schema(name.schema) and self._allows_table(name)
 
     def allows_schema(self, schema: str) -> bool:
-        """Whether the schema, as in CREATE DATABASE, belongs to the task."""
+        """Tell whether the schema, as in CREATE DATABASE, belongs to the task."""
         if schema.lower() in self.never:
             return False
         if self.do_dbs:
@@ -88,5 +88,5 @@ class BlockAllowRules:
 
 
 def select(names: Iterable[TableName], rules: BlockAllowRules) -> list[TableName]:
-    """The tables that belong to the task, in the order given."""
+    """Return the tables that belong to the task, in the order given."""
     return [name for name in names if rules.allows(name)]

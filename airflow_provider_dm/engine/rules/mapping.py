@@ -90,22 +90,22 @@ class TableMapping:
 
     @cached_property
     def written(self) -> tuple[int, ...]:
-        """Where, in the source's rows, the values stand that the target is given: all but those that it computes."""
+        """The positions in the source's rows of the values that the target is given: all but those that it computes."""
         return tuple(index for index, column in enumerate(self.target_columns) if not column.generated)
 
     @cached_property
     def computed(self) -> tuple[int, ...]:
-        """Where, in the source's rows, the values stand that the target computes by itself."""
+        """The positions in the source's rows of the values that the target computes by itself."""
         return tuple(index for index, column in enumerate(self.target_columns) if column.generated)
 
     @cached_property
     def uncertain(self) -> tuple[int, ...]:
-        """Which of them may come to something else than at the source."""
+        """Those of `computed` that may come to something else than at the source."""
         return tuple(index for index in self.computed if not self._is_certain(index))
 
     @cached_property
     def found_by(self) -> tuple[int, ...] | None:
-        """Where, in the source's rows, the identity key stands by which the target's row is found again.
+        """The positions in the source's rows of the identity key by which the target's row is found again.
 
         None: it has no key of given values."""
         identity = self.target.identity
@@ -113,7 +113,7 @@ class TableMapping:
         return places if places and not set(places) & set(self.computed) else None
 
     def _is_certain(self, index: int) -> bool:
-        """Sums and products of whole and decimal numbers, by the same expression on both sides: rows alone decide."""
+        """Tell whether rows alone decide: sums and products of integers and decimals, one expression on both sides."""
         ours, theirs = (_bare(columns[index].expression) for columns in (self.source.columns, self.target_columns))
         names = [name.replace("``", "`") for name in _NAME.findall(theirs)]
         if ours != theirs or _SUMS.fullmatch(theirs) is None:
@@ -123,12 +123,12 @@ class TableMapping:
 
     @cached_property
     def enums(self) -> tuple[int, ...]:
-        """Which of them are ENUMs."""
+        """Those of `written` that are ENUMs."""
         return tuple(index for index in self.written if self.source.columns[index].data_type == "enum")
 
 
 def map_table(source: Table, target: Table, *, created_anew: bool = False) -> TableMapping:
-    """Pair the two. `created_anew`: the task would create the target, were it not there. Raises TargetTableMismatch."""
+    """Pair two tables. `created_anew`: without the target the task would create it. Raises TargetTableMismatch."""
     theirs = {column.name.lower(): column for column in target.columns}
     ours = {column.name.lower(): column for column in source.columns}
     missing = tuple(_shown(column) for name, column in ours.items() if name not in theirs)
@@ -151,7 +151,7 @@ def map_table(source: Table, target: Table, *, created_anew: bool = False) -> Ta
 
 
 def objection(source: Column, target: Column) -> str | None:
-    """Why values of `source` cannot be kept in `target`; None if they can, or if strict mode refuses what cannot."""
+    """Say why `target` cannot keep values of `source`; None if it can, or if strict mode refuses what it cannot."""
     if target.generated:
         return None if source.generated else "the target computes it"
     if family(source) != family(target) and not _json_as_text(source, target):
@@ -180,12 +180,12 @@ def objection(source: Column, target: Column) -> str | None:
 
 
 def _more_decimals(source: int | None, target: int) -> bool:
-    """Of FLOAT(M,D) and DOUBLE(M,D): None has no limit, and 0 is one."""
+    """Tell whether a source's FLOAT(M,D) or DOUBLE(M,D) has more decimals: None has no limit, and 0 is one."""
     return source is None or source > target
 
 
 def value_signature(column: Column) -> tuple[object, ...]:
-    """What a canonical value depends on: equal values of two columns with one signature are equal bytes."""
+    """Return what a canonical value depends on: equal values of two columns with one signature are equal bytes."""
     return (
         column.data_type.lower(),
         column.unsigned,
@@ -197,18 +197,18 @@ def value_signature(column: Column) -> tuple[object, ...]:
 
 
 def _json_as_text(source: Column, target: Column) -> bool:
-    """MariaDB's JSON is a LONGTEXT; so MySQL's documents go there, as the text that MySQL prints."""
+    """Tell whether JSON documents go to text, as MySQL prints them: MariaDB's JSON is a LONGTEXT."""
     return source.data_type == "json" and target.data_type in ("text", "mediumtext", "longtext")
 
 
 def family(column: Column) -> str:
-    """Types of one family hold the same values, some more of them; a type outside the table is its own family."""
+    """Return a type's family, whose types hold the same values, some more of them; an unlisted type is its own."""
     data_type = column.data_type.lower()
     return _FAMILY_OF.get(data_type, data_type)
 
 
 def _bare(expression: str) -> str:
-    """Without what only one flavour writes: spaces, and parentheses around all of it.
+    """Strip what only one flavour writes: spaces, and parentheses around all of it.
 
     >>> _bare("(`a` + 1)"), _bare("`a` + 1"), _bare("(`a`) + (`b`)")
     ('`a`+1', '`a`+1', '(`a`)+(`b`)')
@@ -230,7 +230,7 @@ def _differences(pairs: Iterable[tuple[Column, Column]]) -> Iterator[str]:
 
 
 def _lost_keys(target: Table, common: Iterable[str]) -> Iterator[str]:
-    """Key columns that no row could fill. A target without any key is fine: its rows are counted images."""
+    """Describe key columns that no row could fill. A target without any key is fine: its rows are counted images."""
     known = set(common)
     for name in target.identity.columns if target.identity else ():
         if name.lower() not in known:
@@ -238,7 +238,7 @@ def _lost_keys(target: Table, common: Iterable[str]) -> Iterator[str]:
 
 
 def _length(column: Column) -> int:
-    """Characters that fit: what the type says, or no more than the bytes that fit."""
+    """Return how many characters fit: what the type says, or no more than the bytes that fit."""
     _, _, rest = column.column_type.partition("(")
     length, _, _ = rest.partition(")")
     return int(length) if length.isdigit() else column.octet_length or 0

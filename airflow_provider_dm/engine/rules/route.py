@@ -62,7 +62,7 @@ class Router:
 
     @classmethod
     def from_config(cls, rules: Iterable[RouteRule], *, case_sensitive: bool) -> Router:
-        """Raises InvalidPattern."""
+        """Compile the rules. Raises InvalidPattern."""
         routes = [Route.of(rule, case_sensitive=case_sensitive) for rule in rules]
         return cls(
             table_routes=tuple(route for route in routes if route.table is not None),
@@ -70,14 +70,14 @@ class Router:
         )
 
     def route(self, name: TableName) -> TableName:
-        """Where the table goes. Raises AmbiguousRoute."""
+        """Return where the table goes. Raises AmbiguousRoute."""
         route = _only(name, self.table_routes) or _only(name, self.schema_routes)
         if route is None:
             return name
         return TableName(route.target_schema, route.target_table or name.table)
 
     def route_schema(self, schema: str) -> str:
-        """Where CREATE DATABASE of that schema goes: only schema rules count. Raises AmbiguousRoute."""
+        """Return where CREATE DATABASE of that schema goes: only schema rules count. Raises AmbiguousRoute."""
         route = _only(TableName(schema, ""), self.schema_routes)
         return route.target_schema if route else schema
 

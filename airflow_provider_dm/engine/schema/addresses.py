@@ -18,7 +18,8 @@ class MalformedAddress(ValueError):
 
 
 def uuid_text(data: bytes) -> bytes:
-    r"""
+    r"""Return a UUID as text.
+
     >>> uuid_text(bytes.fromhex("123e4567e89b12d3a456426655440000").rstrip(b"\0"))
     b'123e4567-e89b-12d3-a456-426655440000'
     """
@@ -27,7 +28,8 @@ def uuid_text(data: bytes) -> bytes:
 
 
 def inet4_text(data: bytes) -> bytes:
-    r"""
+    r"""Return an INET4 address as text.
+
     >>> inet4_text(b"\x0a\0\0\1"), inet4_text(b"")
     (b'10.0.0.1', b'0.0.0.0')
     """
@@ -35,8 +37,8 @@ def inet4_text(data: bytes) -> bytes:
 
 
 def inet6_text(data: bytes) -> bytes:
-    r"""As MariaDB's `Inet6::to_string` has it: the longest run of zero groups (the first of equals, even a single one)
-    is left out, and IPv4-compatible and IPv4-mapped addresses end as IPv4.
+    r"""Return an INET6 address as MariaDB's `Inet6::to_string` has it: the longest run of zero groups (the first of
+    equals, even a single one) is left out, and IPv4-compatible and IPv4-mapped addresses end as IPv4.
 
     >>> inet6_text(bytes.fromhex("20010db8000000000000000000000001")), inet6_text(b"")
     (b'2001:db8::1', b'::')
@@ -59,7 +61,7 @@ def _joined(groups: list[int]) -> bytes:
 
 
 def _longest_zeros(groups: list[int]) -> tuple[int, int]:
-    """(first, how many) of the longest run of zeros, the first of equals; (-1, 0) where there is none."""
+    """Return (first, how many) of the longest run of zeros, the first of equals; (-1, 0) where there is none."""
     best_start, best_length = -1, 0
     start = None
     for index, group in enumerate([*groups, 1]):

@@ -65,7 +65,7 @@ class TableNotFound(DmError):
 
 
 def list_tables(connection: Connection) -> list[TableName]:
-    """All base tables outside of the system schemas, sorted. Raises AnswerCut.
+    """Return all base tables outside of the system schemas, sorted. Raises AnswerCut.
 
     Views and MariaDB's sequences are none.
     """
@@ -74,7 +74,7 @@ def list_tables(connection: Connection) -> list[TableName]:
 
 
 def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[TableName, Table]:
-    """The definitions of `names`, in their order.
+    """Return the definitions of `names`, in their order.
 
     Raises TableNotFound, AnswerCut, and NotSupportedYet for a system-versioned table.
     """
@@ -86,7 +86,7 @@ def read_tables(connection: Connection, names: Iterable[TableName]) -> dict[Tabl
 
 
 def create_statement(connection: Connection, name: TableName) -> str:
-    """SHOW CREATE TABLE of a base table."""
+    """Return the SHOW CREATE TABLE of a base table."""
     return text(query(connection, f"SHOW CREATE TABLE {name.quoted()}")[0][1])
 
 
@@ -108,7 +108,7 @@ def _read_batch(connection: Connection, names: list[TableName]) -> dict[TableNam
 
 
 def _select(connection: Connection, view: _View, names: Collection[TableName]) -> list[tuple[Any, ...]]:
-    """The catalogue's rows of exactly these tables; where it compares names loosely, others are dropped here."""
+    """Return the catalogue's rows of exactly these tables; where it compares names loosely, others are dropped here."""
     condition = "(table_schema, table_name) IN (" + ", ".join(["(%s, %s)"] * len(names)) + ")"
     wanted = set(names)
     arguments = tuple(part for name in names for part in name)
@@ -169,7 +169,7 @@ def _unique_keys(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
 
 
 def _hidden(rows: list[tuple[Any, ...]]) -> int:
-    """MariaDB keeps a hash of its own for each unique key over more than an index can hold."""
+    """Count the hashes that MariaDB keeps of its own: one for each unique key over more than an index can hold."""
     return len({text(name) for name, _, _, kind in rows if text(kind) == "HASH"})
 
 

@@ -86,7 +86,7 @@ ENUM_INVALID: Final = b"0"
 
 
 class Style(IntEnum):
-    """How a canonical value becomes a SQL literal."""
+    """The ways in which a canonical value becomes a SQL literal."""
 
     PLAIN = 0  # it is one: integers, decimals
     FLOAT = 1  # with an exponent
@@ -117,7 +117,9 @@ class Codec:
     """The charset's name, for CHARSET and CHARSET_HEX."""
 
     def literal(self, target: Flavour | None = None) -> Transform:
-        """Canonical value -> SQL literal for a server of this flavour (None: of any); NULL is the caller's."""
+        """Return the function canonical value -> SQL literal for a server of this flavour (None: of any); NULL is the
+        caller's.
+        """
         return _LITERALS[self.style](self.introducer, target)
 
 
@@ -151,7 +153,7 @@ _LITERALS: Final[dict[Style, Callable[[bytes, Flavour | None], Transform]]] = {
 
 
 def codec_for(table: TableName, column: Column) -> Codec:
-    """The codec of a column. Raises UnsupportedColumnType."""
+    """Return the codec of a column. Raises UnsupportedColumnType."""
     codec = _numeric_codec(column) or _temporal_codec(column) or _string_codec(table, column) or _other_codec(column)
     if codec is None:
         raise UnsupportedColumnType(str(table), column.name, _described(column))
@@ -218,7 +220,7 @@ def _other_codec(column: Column) -> Codec | None:
 
 
 def enum_members(table: TableName, column: Column) -> tuple[bytes, ...]:
-    """The members of an ENUM or SET column in UTF-8. Raises UnsupportedColumnType where they cannot be known."""
+    """Return the members of an ENUM or SET column in UTF-8. Raises UnsupportedColumnType where they cannot be known."""
     try:
         members = strings.members(column.column_type, column.charset or "binary")
         if column.data_type == "set" and b"" in members:
@@ -229,7 +231,7 @@ def enum_members(table: TableName, column: Column) -> tuple[bytes, ...]:
 
 
 def row_reader(table: Table) -> tuple[str, Callable[[Sequence[Value]], Row]]:
-    """The SELECT list of a table (all columns, in order) and the function from a fetched row of bytes to a Row."""
+    """Return the SELECT list of a table (all columns, in order), and the function from a row of bytes to a Row."""
     codecs = _codecs(table)
     select = ", ".join(codec.select(quote(column.name)) for codec, column in zip(codecs, table.columns, strict=True))
     converted = [(index, codec.from_text) for index, codec in enumerate(codecs) if codec.from_text is not None]
@@ -248,7 +250,7 @@ def row_reader(table: Table) -> tuple[str, Callable[[Sequence[Value]], Row]]:
 
 
 def row_literals(table: Table, target: Flavour) -> Callable[[Row], tuple[bytes, ...]]:
-    """The function from a Row of `table` to its SQL literals for a target of this flavour, in column order."""
+    """Return the function from a Row of `table` to its SQL literals for a target of this flavour, in column order."""
     writers = [codec.literal(target) for codec in _codecs(table)]
 
     def literals(row: Row) -> tuple[bytes, ...]:

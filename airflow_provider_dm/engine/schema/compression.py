@@ -22,7 +22,8 @@ class MalformedCompression(ValueError):
 
 
 def decompress_cell(data: bytes, most: int = LARGEST_VALUE) -> bytes:
-    r"""The value of a compressed column of at most `most` bytes. Never makes more than the length in front of it says.
+    r"""Return the value of a compressed column of at most `most` bytes. Never makes more than the length in front of it
+    says.
 
     >>> decompress_cell(b"\x00abc"), decompress_cell(b""), decompress_cell(bytes.fromhex("89644b4ca43d0000"))[:3]
     (b'abc', b'', b'aaa')

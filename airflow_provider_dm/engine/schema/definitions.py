@@ -34,7 +34,9 @@ class DefinitionsUnreadable(DmError):
 
 
 def current_definitions(connection: Connection) -> tuple[Table, ...]:
-    """Of every base table there is now, but those of a kind that cannot be read (system-versioned)."""
+    """Return the definition of every base table there is now, but those of a kind that cannot be read
+    (system-versioned).
+    """
     names = list_tables(connection)
     try:
         return tuple(read_tables(connection, names).values())
@@ -49,13 +51,13 @@ def current_definitions(connection: Connection) -> tuple[Table, ...]:
 
 
 def write_definitions(path: Path | str, tables: Iterable[Table]) -> None:
-    """For `read_definitions`, there or elsewhere."""
+    """Write a file for `read_definitions`, there or elsewhere."""
     text = json.dumps({"tables": [table.to_json() for table in tables]}, indent=1, ensure_ascii=False)
     Path(path).write_text(text + "\n", encoding="utf-8")
 
 
 def read_definitions(path: Path | str) -> tuple[Table, ...]:
-    """Raises DefinitionsUnreadable."""
+    """Read the tables from a file that `write_definitions` wrote. Raises DefinitionsUnreadable."""
     try:
         return tuple(Table.from_json(one) for one in json.loads(Path(path).read_text(encoding="utf-8"))["tables"])
     except OSError as error:

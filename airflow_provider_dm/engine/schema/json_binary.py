@@ -57,7 +57,7 @@ Node: TypeAlias = "bytes | list[Node] | dict[bytes, Node]"
 
 
 def text_of(data: bytes) -> bytes:
-    r"""A binary document as the server's text. Raises MalformedJson.
+    r"""Return a binary document as the server's text. Raises MalformedJson.
 
     No bytes at all are the literal null: so the server writes a value that it had to invent.
 
@@ -68,7 +68,7 @@ def text_of(data: bytes) -> bytes:
 
 
 def apply_diffs(before: bytes, diffs: bytes) -> bytes:
-    """The text of the document `before` (binary) after the changes of a partial update. Raises MalformedJson.
+    """Return the text of the document `before` (binary) after the changes of a partial update. Raises MalformedJson.
 
     `diffs` is what stands behind the four bytes of length in an after image: operation, path and (but for a removal)
     binary value, over and over.
@@ -109,7 +109,7 @@ class _Document:
         return self.data[start:end]
 
     def value(self, kind: int, start: int, depth: int) -> Node:
-        """The value of a type that begins at `start`. `depth`: of a container that would begin there."""
+        """Return the value of a type that begins at `start`. `depth`: of a container that would begin there."""
         if kind in _INTEGERS:
             size, signed = _INTEGERS[kind]
             return b"%d" % int.from_bytes(self.take(start, size), "little", signed=signed)
@@ -126,7 +126,7 @@ class _Document:
         raise MalformedJson(f"a value of type {kind}")
 
     def sized(self, start: int) -> bytes:
-        """Bytes behind their length, of which each byte holds seven bits, the lowest first."""
+        """Return the bytes behind their length, of which each byte holds seven bits, the lowest first."""
         length = 0
         for index in range(5):
             byte = self.take(start + index, 1)[0]
@@ -158,7 +158,7 @@ class _Document:
         return found
 
     def entry(self, start: int, at: int, width: int, depth: int) -> Node:
-        """The value of an entry of the container that begins at `start`."""
+        """Return the value of an entry of the container that begins at `start`."""
         entry = self.take(at, 1 + width)
         kind = entry[0]
         if kind in _INLINED[width]:
@@ -174,7 +174,7 @@ def _literal(code: int) -> bytes:
 
 
 def _opaque(column_type: int, data: bytes) -> bytes:
-    """The text of a value that is a column's bytes, by the type code of that column."""
+    """Return the text of a value that is a column's bytes, by the type code of that column."""
     if column_type == _NEWDECIMAL:
         precision, scale = data[0], data[1]
         if len(data) != 2 + numbers.decimal_size(precision, scale, numbers.OF_VALUES):
@@ -222,7 +222,7 @@ _ESCAPES: Final = {bytes([code]): b"\\u%04x" % code for code in range(32)} | _SH
 
 
 def quoted(string: bytes) -> bytes:
-    r"""UTF-8 as a JSON string, escaped as the server does. Raises MalformedJson where it is not UTF-8.
+    r"""Return UTF-8 as a JSON string, escaped as the server does. Raises MalformedJson where it is not UTF-8.
 
     >>> quoted(b'a"\n\x01\x7f')
     b'"a\\"\\n\\u0001\x7f"'
@@ -251,13 +251,13 @@ class _Cell:
     from_end: bool = False
 
     def within(self, length: int) -> int | None:
-        """The position in an array of this length; None: there is none."""
+        """Return the position in an array of this length; None: there is none."""
         if self.index >= length:
             return None
         return length - 1 - self.index if self.from_end else self.index
 
     def insertion(self, length: int) -> int:
-        """Where a new element goes."""
+        """Return where a new element goes."""
         found = self.within(length)
         if found is not None:
             return found
@@ -275,7 +275,7 @@ class _Diff:
 
 
 class _DiffReader:
-    """Reads one change after the other."""
+    """A reader of one change after the other."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -316,7 +316,7 @@ _LEG: Final = re.compile(
 
 
 def _path(text: bytes) -> tuple[_Leg, ...]:
-    r"""The steps of a path that the server wrote.
+    r"""Return the steps of a path that the server wrote.
 
     >>> _path(b'$.a."b c"[3]')
     (b'a', b'b c', _Cell(index=3, from_end=False))
@@ -350,7 +350,7 @@ def _unquoted(string: bytes) -> bytes:
 
 
 def _applied(document: Node, diff: _Diff) -> Node:
-    """The document with one change; it is changed in place."""
+    """Return the document with one change; it is changed in place."""
     parent = document
     for leg in diff.path[:-1]:
         parent = _child(parent, leg)
@@ -381,7 +381,9 @@ def _applied(document: Node, diff: _Diff) -> Node:
 
 
 def _sorted(node: Node, depth: int) -> Node:
-    """With all keys where the server keeps them: by length, then by bytes. Raises MalformedJson: too deep."""
+    """Return the value with all keys where the server keeps them: by length, then by bytes. Raises MalformedJson: too
+    deep.
+    """
     if isinstance(node, bytes):
         return node
     if depth > MAX_DEPTH:

@@ -25,7 +25,7 @@ _CALLS: Final = {b"[": b"JSON_ARRAY", b"{": b"JSON_OBJECT"}
 
 
 def mysql_literal(text: bytes) -> bytes:
-    r"""A literal for a JSON column of a MySQL server; `text` is what a server printed.
+    r"""Return a literal for a JSON column of a MySQL server; `text` is what a server printed.
 
     >>> mysql_literal(b'{"a": 1.5}'), mysql_literal(b'{"a": [1.50, "x"], "b": {"c": 2.5}}')
     (b'\'{"a": 1.5}\'', b'JSON_OBJECT(\'a\',JSON_ARRAY(1.50,CAST(\'"x"\' AS JSON)),\'b\',CAST(\'{"c": 2.5}\' AS JSON))')
@@ -54,7 +54,7 @@ class _Piece:
 
 
 def _piece(tokens: Iterator[re.Match[bytes]]) -> _Piece:
-    """The value that the next tokens are. Commas and colons are none."""
+    """Return the value that the next tokens are. Commas and colons are none."""
     return _value(next(tokens), tokens)
 
 
@@ -77,7 +77,7 @@ def _value(first: re.Match[bytes], tokens: Iterator[re.Match[bytes]]) -> _Piece:
 
 
 def _is_exact(token: bytes) -> bool:
-    """Whether a scalar is a number that a parser would not give back."""
+    """Tell whether a scalar is a number that a parser would not give back."""
     if token[0] not in _DIGITS:
         return False
     if token.lstrip(b"-").isdigit():

@@ -66,7 +66,7 @@ class Table:
     """Columns behind all others that only row images have: MariaDB's hash for each UNIQUE over long values."""
 
     def column(self, name: str) -> Column:
-        """By name, case-insensitively as the server does. Raises KeyError."""
+        """Return the column of this name, compared without case as the server does. Raises KeyError."""
         for column in self.columns:
             if column.name.lower() == name.lower():
                 return column

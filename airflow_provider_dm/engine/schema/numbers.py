@@ -21,7 +21,7 @@ BYTES_FOR_DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 class DecimalLimits(NamedTuple):
-    """How many digits there may be, and how many of them behind the point."""
+    """The number of digits there may be, and how many of them behind the point."""
 
     precision: int
     scale: int
@@ -43,7 +43,7 @@ class MalformedNumber(ValueError):
 
 
 def integer_from_text(text: bytes) -> bytes:
-    """Without the zeros of ZEROFILL.
+    """Return an integer without the zeros of ZEROFILL.
 
     >>> integer_from_text(b"0000000042"), integer_from_text(b"0000")
     (b'42', b'0')
@@ -52,7 +52,7 @@ def integer_from_text(text: bytes) -> bytes:
 
 
 def decimal_from_text(text: bytes) -> bytes:
-    """Without the zeros of ZEROFILL, keeping one digit before the point.
+    """Return a decimal without the zeros of ZEROFILL, keeping one digit before the point.
 
     >>> decimal_from_text(b"001.20"), decimal_from_text(b"000.50"), decimal_from_text(b"00000")
     (b'1.20', b'0.50', b'0')
@@ -62,7 +62,7 @@ def decimal_from_text(text: bytes) -> bytes:
 
 
 def float_from_text(text: bytes) -> bytes:
-    """Shortest text of the same double.
+    """Return the shortest text of the same double.
 
     >>> float_from_text(b"1e22"), float_from_text(b"0.10000000149011612"), float_from_text(b"-0")
     (b'1e+22', b'0.10000000149011612', b'-0.0')
@@ -74,14 +74,14 @@ def float_from_text(text: bytes) -> bytes:
 
 
 def float_text(value: float) -> bytes:
-    """A double as canonical text. Raises MalformedNumber for NaN and infinities, which no column can hold."""
+    """Return a double as canonical text. Raises MalformedNumber for NaN and infinities, which no column can hold."""
     if not isfinite(value):
         raise MalformedNumber(f"{value} is not a number that a column can hold")
     return repr(value).encode("ascii")
 
 
 def unpack_float(data: bytes) -> bytes:
-    """FLOAT: four bytes, little-endian.
+    """Return a FLOAT, four bytes, little-endian, as canonical text.
 
     >>> unpack_float(struct.pack("<f", 0.1))
     b'0.10000000149011612'
@@ -90,12 +90,12 @@ def unpack_float(data: bytes) -> bytes:
 
 
 def unpack_double(data: bytes) -> bytes:
-    """DOUBLE: eight bytes, little-endian."""
+    """Return a DOUBLE, eight bytes, little-endian, as canonical text."""
     return float_text(_DOUBLE.unpack(data)[0])
 
 
 def double_from_bytes(data: bytes) -> float:
-    """Eight bytes, little-endian."""
+    """Return the double of eight bytes, little-endian."""
     value: float = _DOUBLE.unpack(data)[0]
     return value
 
@@ -106,7 +106,8 @@ _LARGEST_PLAIN: Final = 15
 
 
 def short_double_text(value: float) -> bytes:
-    """A double as the server prints one inside of JSON: as few digits as give it back (MySQL `my_gcvt`, and `.0`).
+    """Return a double as the server prints one inside of JSON: as few digits as give it back (MySQL `my_gcvt`, and
+    `.0`).
 
     Raises MalformedNumber for NaN and infinities.
 
@@ -138,7 +139,8 @@ def short_double_text(value: float) -> bytes:
 
 
 def decimal_size(precision: int, scale: int, most: DecimalLimits = OF_COLUMNS) -> int:
-    """Bytes of a NEWDECIMAL in a row image. Raises MalformedNumber for a precision or scale that cannot be.
+    """Return how many bytes a NEWDECIMAL has in a row image. Raises MalformedNumber for a precision or scale that
+    cannot be.
 
     `most`: a column has fewer digits than a value that was computed.
 
@@ -157,7 +159,7 @@ def _digits_size(digits: int) -> int:
 
 @lru_cache(maxsize=1024)
 def decimal_unpacker(precision: int, scale: int, most: DecimalLimits = OF_COLUMNS) -> Callable[[bytes], bytes]:
-    r"""A reader of one NEWDECIMAL: big-endian groups of nine digits, sign bit flipped (MySQL `bin2decimal`).
+    r"""Return a reader of one NEWDECIMAL: big-endian groups of nine digits, sign bit flipped (MySQL `bin2decimal`).
 
     >>> decimal_unpacker(3, 1)(b"\x8c\x03"), decimal_unpacker(3, 1)(b"\x73\xfc")
     (b'12.3', b'-12.3')
@@ -194,7 +196,7 @@ def decimal_unpacker(precision: int, scale: int, most: DecimalLimits = OF_COLUMN
 
 
 def _groups(digits: int, *, leading: bool) -> list[tuple[int, int]]:
-    """(bytes, digits) of each group in the order stored; the incomplete one comes first before the point."""
+    """Return (bytes, digits) of each group in the order stored; the incomplete one comes first before the point."""
     groups, rest = divmod(digits, DIGITS_PER_GROUP)
     full = [(BYTES_PER_GROUP, DIGITS_PER_GROUP)] * groups
     partial = [(BYTES_FOR_DIGITS[rest], rest)] if rest else []
@@ -202,7 +204,7 @@ def _groups(digits: int, *, leading: bool) -> list[tuple[int, int]]:
 
 
 def _shifts(size: int, groups: list[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
-    """(right shift, mask, 10**digits) of each group inside the whole value read as one big-endian integer."""
+    """Return (right shift, mask, 10**digits) of each group inside the whole value read as one big-endian integer."""
     shifts = []
     rest = size
     for length, digits in groups:
@@ -215,7 +217,7 @@ def _shifts(size: int, groups: list[tuple[int, int]]) -> tuple[tuple[int, int, i
 
 
 def float_literal(value: bytes) -> bytes:
-    """With an exponent: without one the server reads a DECIMAL, which has neither -0.0 nor all digits.
+    """Write a number with an exponent: without one the server reads a DECIMAL, which has neither -0.0 nor all digits.
 
     >>> float_literal(b"0.1"), float_literal(b"1e+22")
     (b'0.1e0', b'1e+22')
@@ -228,7 +230,7 @@ def integer_key(value: bytes) -> bytes:
 
 
 def decimal_key(value: bytes) -> bytes:
-    """One text for equal numbers of different scale.
+    """Return one text for equal numbers of different scale.
 
     >>> decimal_key(b"1.50"), decimal_key(b"1.5"), decimal_key(b"10"), decimal_key(b"-0.00")
     (b'1.5', b'1.5', b'10', b'0')
@@ -240,7 +242,7 @@ def decimal_key(value: bytes) -> bytes:
 
 
 def bits_literal(value: bytes) -> bytes:
-    r"""A number: MariaDB compares a BIT with x'…' as text, and warns that the text is no number.
+    r"""Write a BIT as a number: MariaDB compares a BIT with x'…' as text, and warns that the text is no number.
 
     >>> bits_literal(b"\x01\xff")
     b'511'
@@ -249,5 +251,5 @@ def bits_literal(value: bytes) -> bytes:
 
 
 def bits_key(value: bytes) -> bytes:
-    """BIT columns of different width hold the same number."""
+    """Drop leading zero bytes: BIT columns of different width hold the same number."""
     return value.lstrip(b"\0")

@@ -45,7 +45,7 @@ class MalformedMembers(ValueError):
 
 
 def latin1_to_utf8(value: bytes) -> bytes:
-    """From MySQL's latin1.
+    """Convert MySQL's latin1 to UTF-8.
 
     >>> latin1_to_utf8(b"\\x80\\x81").decode()
     '€\\x81'
@@ -54,7 +54,7 @@ def latin1_to_utf8(value: bytes) -> bytes:
 
 
 def members(column_type: str, charset: str) -> tuple[bytes, ...]:
-    """The members of `enum(...)` or `set(...)`, in order, in UTF-8. Raises MalformedMembers.
+    """Return the members of `enum(...)` or `set(...)`, in order, in UTF-8. Raises MalformedMembers.
 
     The catalogues are in utf8mb3: a character that it lacks arrives as `?`, and one that really is `?` cannot be told
     from it. Such a type is refused where the column's charset has characters that the catalogue lacks.
@@ -88,7 +88,8 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def text_key(charset: str | None, collation: str | None) -> Callable[[bytes], bytes] | None:
-    """How to write text so that values equal under the column's collation are equal bytes; None: not without tables.
+    """Return how to write text so that values equal under the column's collation are equal bytes; None: not without
+    tables.
 
     Only collations that compare code points qualify, of charsets that we can write in UTF-8. Trailing spaces are
     dropped, as PAD SPACE ignores them.
@@ -101,10 +102,10 @@ def text_key(charset: str | None, collation: str | None) -> Callable[[bytes], by
 
 
 def member_key(value: bytes) -> bytes:
-    """UTF-8, compared by code points."""
+    """Drop trailing spaces of UTF-8, which is compared by code points."""
     return value.rstrip(b" ")
 
 
 def binary_key(value: bytes) -> bytes:
-    """BINARY(n) pads with zeros, VARBINARY does not."""
+    """Drop trailing zero bytes: BINARY(n) pads with zeros, VARBINARY does not."""
     return value.rstrip(b"\0")

@@ -26,14 +26,14 @@ class MalformedTime(ValueError):
 
 
 def fraction_size(fsp: int) -> int:
-    """Bytes of the fraction of TIME2, DATETIME2 and TIMESTAMP2. Raises MalformedTime."""
+    """Return how many bytes the fraction of TIME2, DATETIME2 and TIMESTAMP2 has. Raises MalformedTime."""
     if not 0 <= fsp <= MAX_FSP:
         raise MalformedTime(f"a precision of {fsp}")
     return _FRACTION_BYTES[fsp]
 
 
 def fraction_text(value: int, fsp: int) -> bytes:
-    """`.ddd` from the stored fraction, which has an even number of digits: 1/100, 1/10000 or 1/1000000 seconds.
+    """Return `.ddd` from the stored fraction, which has an even number of digits: 1/100, 1/10000 or 1/1000000 seconds.
 
     >>> fraction_text(50, 1), fraction_text(1, 6), fraction_text(0, 0)
     (b'.5', b'.000001', b'')
@@ -48,7 +48,7 @@ def fraction_text(value: int, fsp: int) -> bytes:
 
 @lru_cache(maxsize=65536)
 def date_text(packed: int) -> bytes:
-    """A DATE's 24 bits: year * 512 + month * 32 + day; zero parts are kept.
+    """Return a DATE's 24 bits as text: year * 512 + month * 32 + day; zero parts are kept.
 
     >>> date_text((2020 << 9) | (0 << 5) | 10), date_text(0)
     (b'2020-00-10', b'0000-00-00')
@@ -64,14 +64,14 @@ def _year_month_day(year: int, month: int, day: int) -> bytes:
 
 @lru_cache(maxsize=65536)
 def _packed_day(packed: int) -> bytes:
-    """The date part of DATETIME2, 22 bits: (year * 13 + month) * 32 + day."""
+    """Return the date part of DATETIME2, 22 bits, as text: (year * 13 + month) * 32 + day."""
     year, month = divmod(packed >> 5, 13)
     return _year_month_day(year, month, packed & 31) + b" "
 
 
 @lru_cache(maxsize=131072)
 def _packed_clock(packed: int) -> bytes:
-    """The clock part of DATETIME2, 17 bits: hour * 4096 + minute * 64 + second."""
+    """Return the clock part of DATETIME2, 17 bits, as text: hour * 4096 + minute * 64 + second."""
     hour, minute, second = packed >> 12, (packed >> 6) & 63, packed & 63
     if hour > 23 or minute > 59 or second > 59:
         raise MalformedTime(f"the time of day {hour}:{minute}:{second}")
@@ -79,7 +79,7 @@ def _packed_clock(packed: int) -> bytes:
 
 
 def datetime2_text(packed: int) -> bytes:
-    """DATETIME2 without its fraction: 40 bits, big-endian, offset.
+    """Return DATETIME2 without its fraction as text: 40 bits, big-endian, offset.
 
     >>> datetime2_text(0x8000000000), datetime2_text(0x99A5420000 + (12 << 12))
     (b'0000-00-00 00:00:00', b'2020-01-01 12:00:00')
@@ -92,7 +92,7 @@ def datetime2_text(packed: int) -> bytes:
 
 @lru_cache(maxsize=65536)
 def _epoch_day(days: int) -> bytes:
-    """Days since 1970-01-01 as a Gregorian date (H. Hinnant, "civil_from_days", for days >= 0)."""
+    """Return days since 1970-01-01 as a Gregorian date (H. Hinnant, "civil_from_days", for days >= 0)."""
     shifted = days + 719468
     era, day_of_era = divmod(shifted, 146097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
@@ -110,7 +110,7 @@ def _clock(seconds: int) -> bytes:
 
 
 def timestamp_text(seconds: int, *, zero: bool | None = None) -> bytes:
-    """Seconds since 1970 as UTC text; `zero` (default: seconds == 0) is the value 0000-00-00 00:00:00.
+    """Return seconds since 1970 as UTC text; `zero` (default: seconds == 0) is the value 0000-00-00 00:00:00.
 
     >>> timestamp_text(0), timestamp_text(1), timestamp_text(2**31 - 1)
     (b'0000-00-00 00:00:00', b'1970-01-01 00:00:01', b'2038-01-19 03:14:07')
@@ -124,7 +124,7 @@ def timestamp_text(seconds: int, *, zero: bool | None = None) -> bytes:
 
 
 def timestamp2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
-    """A reader of TIMESTAMP2: four bytes of seconds, big-endian, then the fraction."""
+    """Return a reader of TIMESTAMP2: four bytes of seconds, big-endian, then the fraction."""
     size = fraction_size(fsp)
     if not size:
         return lambda data: timestamp_text(int.from_bytes(data, "big"))
@@ -139,7 +139,7 @@ def timestamp2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
 
 
 def datetime2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
-    """A reader of DATETIME2: five bytes, big-endian, then the fraction."""
+    """Return a reader of DATETIME2: five bytes, big-endian, then the fraction."""
     size = fraction_size(fsp)
     if not size:
         return lambda data: datetime2_text(int.from_bytes(data, "big"))
@@ -153,7 +153,8 @@ def datetime2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
 
 
 def time2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
-    r"""A reader of TIME2: three bytes and the fraction are one big-endian number, offset, negative for negative times.
+    r"""Return a reader of TIME2: three bytes and the fraction are one big-endian number, offset, negative for negative
+    times.
 
     >>> time2_unpacker(6)(b"\x7f\xff\xff\xff\xff\xff"), time2_unpacker(0)(b"\x80\x10\x83")
     (b'-00:00:00.000001', b'01:02:03')
@@ -173,7 +174,7 @@ def time2_unpacker(fsp: int) -> Callable[[bytes], bytes]:
 
 
 def time_text(hour: int, minute: int, second: int) -> bytes:
-    """`HH:MM:SS`, three digits of hours where needed. Raises MalformedTime.
+    """Return `HH:MM:SS`, three digits of hours where needed. Raises MalformedTime.
 
     >>> time_text(838, 59, 59)
     b'838:59:59'
@@ -189,7 +190,7 @@ _MICROSECOND_BITS: Final = 24
 
 
 def packed_datetime_text(packed: int) -> bytes:
-    """A DATETIME or TIMESTAMP, always with six digits behind the point.
+    """Return a DATETIME or TIMESTAMP as text, always with six digits behind the point.
 
     >>> packed_datetime_text(((((2020 * 13 + 1) << 5 | 2) << 17 | 3 << 12 | 4 << 6 | 5) << 24) + 678)
     b'2020-01-02 03:04:05.000678'
@@ -204,12 +205,12 @@ def packed_datetime_text(packed: int) -> bytes:
 
 
 def packed_date_text(packed: int) -> bytes:
-    """A DATE: the same, at midnight."""
+    """Return a DATE as text: packed the same, at midnight."""
     return packed_datetime_text(packed)[:10]
 
 
 def packed_time_text(packed: int) -> bytes:
-    """A TIME.
+    """Return a TIME as text.
 
     >>> packed_time_text(-((838 << 12 | 59 << 6 | 59) << 24))
     b'-838:59:59.000000'
@@ -223,19 +224,19 @@ def packed_time_text(packed: int) -> bytes:
 
 
 def unpack_old_date(data: bytes) -> bytes:
-    """DATE and NEWDATE: three bytes."""
+    """Return a DATE or NEWDATE as text, from three bytes."""
     return date_text(int.from_bytes(data, "little"))
 
 
 def unpack_old_time(data: bytes) -> bytes:
-    """TIME: three bytes, signed, HHMMSS as a decimal number."""
+    """Return a TIME as text, from three bytes: signed, HHMMSS as a decimal number."""
     number = int.from_bytes(data, "little", signed=True)
     sign, number = (b"-", -number) if number < 0 else (b"", number)
     return sign + time_text(number // 10000, number // 100 % 100, number % 100)
 
 
 def unpack_old_datetime(data: bytes) -> bytes:
-    """DATETIME: eight bytes, YYYYMMDDHHMMSS as a decimal number."""
+    """Return a DATETIME as text, from eight bytes: YYYYMMDDHHMMSS as a decimal number."""
     day, clock = divmod(int.from_bytes(data, "little"), 1_000_000)
     if clock // 10000 > 23 or clock // 100 % 100 > 59 or clock % 100 > 59:
         raise MalformedTime(f"the time of day {clock}")
@@ -244,12 +245,12 @@ def unpack_old_datetime(data: bytes) -> bytes:
 
 
 def unpack_old_timestamp(data: bytes) -> bytes:
-    """TIMESTAMP: four bytes of seconds, little-endian."""
+    """Return a TIMESTAMP as text, from four bytes of seconds, little-endian."""
     return timestamp_text(int.from_bytes(data, "little"))
 
 
 def unpack_year(data: bytes) -> bytes:
-    r"""YEAR: one byte, years since 1900; zero is the year 0000.
+    r"""Return a YEAR as text, from one byte: years since 1900; zero is the year 0000.
 
     >>> unpack_year(b"\x00"), unpack_year(b"\x01"), unpack_year(b"\xff")
     (b'0000', b'1901', b'2155')
@@ -261,12 +262,12 @@ def unpack_year(data: bytes) -> bytes:
 
 
 def quoted(value: bytes) -> bytes:
-    """Digits and punctuation need no escaping."""
+    """Put a temporal value in quotes: digits and punctuation need no escaping."""
     return b"'" + value + b"'"
 
 
 def time_key(value: bytes) -> bytes:
-    """One text for equal times of different precision.
+    """Return one text for equal times of different precision.
 
     >>> time_key(b"01:02:03.500"), time_key(b"01:02:03.000"), time_key(b"01:02:00")
     (b'01:02:03.5', b'01:02:03', b'01:02:00')

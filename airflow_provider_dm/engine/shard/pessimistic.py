@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 @dataclass(frozen=True)
 class ShardDdl:
-    """One shard's news. `head`: the first words of the statement, as literals in it may be data."""
+    """The DDL that one shard has come to. `head`: the first words of the statement, as literals in it may be data."""
 
     task: str
     source: str
@@ -34,7 +34,7 @@ class ShardDdlNotSupported(NotSupportedYet):
 
 
 def coordinate(news: ShardDdl) -> NoReturn:
-    """Raises ShardDdlNotSupported."""
+    """Stop at a shard's DDL, as groups and locks do not exist yet. Raises ShardDdlNotSupported."""
     raise ShardDdlNotSupported(
         feature=f"shard-mode pessimistic for DDL ({news.head} …: {news.why})",
         where=f"task {news.task}, source {news.source}, at {news.at}",

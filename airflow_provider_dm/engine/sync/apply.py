@@ -65,20 +65,20 @@ class MissingRow(DmError):
 
 @dataclass(frozen=True)
 class Target:
-    """How transactions and statements reach the target. The model test has another one, over SQLite."""
+    """The way in which transactions and statements reach the target. The model test has another one, over SQLite."""
 
     transactions: Transactions
     access: Callable[[], Access]
 
     @classmethod
     def at(cls, endpoint: Endpoint) -> Target:
-        """The real one: the calling thread's connection to `endpoint`."""
+        """Return the real target: the calling thread's connection to `endpoint`."""
         return cls(partial(run_transaction, endpoint), partial(target_access, endpoint))
 
 
 @dataclass(frozen=True)
 class WaveWriter:
-    """Writes the waves of one epoch. `pool` runs batches side by side; None: one after another.
+    """The writer of the waves of one epoch. `pool` runs batches side by side; None: one after another.
 
     `recording`: merged tables are not exact yet, although the log is (merge/joining.py).
     """
@@ -91,15 +91,15 @@ class WaveWriter:
     recording: bool = False
 
     def release(self, wave: Wave) -> int:
-        """Wave 1: only buckets that have something to delete. Gives how many rows have to wait for their places: none.
+        """Write wave 1: only buckets that have something to delete. Return how many rows wait for their places: none.
 
         Raises the errors of `fenced_transaction`, MissingRow.
         """
         return self._write(wave, sorted(wave), Act.RELEASE)
 
     def advance(self, wave: Wave, buckets: Sequence[int]) -> int:
-        """Wave 2, for all of `buckets`, as each of them moves on even if it has no rows. Gives how many rows have to
-        wait for their places in merged tables."""
+        """Write wave 2, for all of `buckets`, as each of them moves on even if it has no rows. Return how many rows
+        have to wait for their places in merged tables."""
         return self._write(wave, buckets, Act.ADVANCE)
 
     def _write(self, wave: Wave, buckets: Sequence[int], act: Act) -> int:
@@ -140,7 +140,7 @@ class WaveWriter:
         return [self._table_write(works, access) for works in by_target.values()]
 
     def _table_write(self, works: dict[int, list[TableWork]], access: Access) -> _TableWrites | MergedWrites:
-        """`works`: of one target table, by source table."""
+        """Return what is to be written to one target table. `works`: that of the table, by source table."""
         part = self.plan.part(next(iter(works)))
         known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
         if not known or not all(map(self.plan.is_merged, works)):
@@ -151,7 +151,7 @@ class WaveWriter:
         return MergedWrites(self.step, owners, mode)
 
     def _run(self, connection: Connection, writes: _TableWrites | MergedWrites, *, careful: bool) -> int:
-        """Gives how many rows have to wait."""
+        """Run the writes to one table; return how many rows have to wait."""
 
         def found(statement: Statement, number: int) -> None:
             if number != statement.rows:
@@ -173,12 +173,12 @@ class WaveWriter:
 
 
 def _any_number(_statement: Statement, _number: int) -> None:
-    """Of rows that may be there or not."""
+    """Accept any number, as the rows may be there or not."""
 
 
 @dataclass(frozen=True)
 class _TableWrites:
-    """What one transaction does to one table, as SQL."""
+    """The statements of one transaction for one table, as SQL."""
 
     part: TargetPart
     access: Access
@@ -220,7 +220,7 @@ class _TableWrites:
 
 @dataclass(frozen=True)
 class _RowSql:
-    """Rows of one part to literals: whole, or the identity key in the order of its columns."""
+    """The functions from rows of one part to literals: whole, or the identity key in the order of its columns."""
 
     row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
@@ -239,7 +239,7 @@ def _row_sql(part: TargetPart, target: Flavour) -> _RowSql:
 
 
 def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Literals]) -> Callable[[Row], Literals]:
-    """The same, with what the log says of columns that the target computes; an Image has it beside its values."""
+    """Extend `plain` by what the log says of columns that the target computes; an Image has it beside its values."""
     source, left_out = part.mapping.source, [index for index in part.mapping.computed if index not in part.needed]
     if not left_out:
         return plain
@@ -257,7 +257,7 @@ def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Lit
 
 
 def _batches(wave: Wave, buckets: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Neighbouring buckets, together until they have BATCH_ROWS rows."""
+    """Yield neighbouring buckets, together until they have BATCH_ROWS rows."""
     batch: list[int] = []
     rows = 0
     for bucket in buckets:

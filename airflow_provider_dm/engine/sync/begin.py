@@ -113,7 +113,7 @@ class SyncTarget:
 
 @dataclass(frozen=True)
 class Announcer:
-    """Says to the metadata DB what a subtask needs of its source's log, before it is taken: a purge asks there.
+    """A reporter to the metadata DB: what a subtask needs of its source's log, before it is taken: a purge asks there.
 
     Only as the one whom the target lets write: a run that was replaced has nothing to say any more.
     """
@@ -245,7 +245,7 @@ class _Beginning:
 
 @dataclass(frozen=True)
 class _Found:
-    """What there is where a source is about to begin. `keyed`: of its target tables, those that can be merged."""
+    """The state of a source that is about to begin. `keyed`: of its target tables, those that can be merged."""
 
     beginning: _Beginning
     today: Location
@@ -267,7 +267,7 @@ class _Found:
         return tuple(Newcomer(one.table.name, one.target, past) for one in self.schemas if one.target in self.keyed)
 
     def begin(self, start: Location, fellows: Sequence[Newcomer]) -> None:
-        """Commit it. `fellows`: tables of other sources that begin in the same run."""
+        """Begin the subtask, in one transaction. `fellows`: tables of other sources that begin in the same run."""
         target = self.beginning.target
         where = (target.meta_schema, target.task, target.source)
 
@@ -289,7 +289,7 @@ def _keyed(target: Endpoint, names: set[TableName]) -> frozenset[TableName]:
 
 @dataclass(frozen=True)
 class _Start:
-    """What `meta` claims to be a place between two transactions."""
+    """The place that `meta` claims to lie between two transactions."""
 
     config: SubtaskConfig
     claimed: Location

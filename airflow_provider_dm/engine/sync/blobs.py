@@ -21,7 +21,7 @@ CountItems: TypeAlias = list[tuple[Row, int]]
 
 
 def buckets_of(group: int, groups: int, buckets: int) -> range:
-    """The neighbouring buckets of a group.
+    """Return the neighbouring buckets of a group.
 
     >>> [list(buckets_of(group, 2, 5)) for group in range(2)]
     [[0, 1], [2, 3, 4]]
@@ -30,7 +30,7 @@ def buckets_of(group: int, groups: int, buckets: int) -> range:
 
 
 def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
-    """One blob for each group: its share of what was folded."""
+    """Return one blob for each group: its share of what was folded."""
     group_of = [group for group in range(groups) for _ in buckets_of(group, groups, plan.buckets)]
     keyed: list[dict[int, KeyedItems]] = [{} for _ in range(groups)]
     counts: list[dict[int, CountItems]] = [{} for _ in range(groups)]
@@ -53,7 +53,7 @@ def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
 
 
 def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> Folded:
-    """The blobs of one group, in the order of the log, folded together. Raises BrokenChain."""
+    """Fold the blobs of one group together, in the order of the log. Raises BrokenChain."""
     folded = Folded()
     for blob in blobs:
         changes, keyed, counts = pickle.loads(blob)  # written by `pack`, in the same job

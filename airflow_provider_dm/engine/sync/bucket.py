@@ -20,7 +20,7 @@ BucketOf = Callable[[Row], int]
 
 @lru_cache(maxsize=1024)
 def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
-    """Row (in the part's column order) -> bucket number from 0."""
+    """Return the function from a row (in the part's column order) to its bucket number, from 0."""
     name = f"{part.name.schema}\0{part.name.table}\0".encode()
     if part.key is None:
         return _by_image(name, buckets)

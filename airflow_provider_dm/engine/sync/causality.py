@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
 
 @dataclass
 class TableWork:
-    """What one transaction does with the rows of one source table (or of those folded with it), in this order.
+    """The work of one transaction on the rows of one source table (or of those folded with it), in this order.
 
     Rows are in the target part's column order."""
 
@@ -141,7 +141,7 @@ def _catch_up(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _So
 
 
 def _recording(changes: Iterable[Change], sort: _Sorter) -> None:
-    """What was there before is known, but not whether it is this owner's still. One wave, as in catch-up."""
+    """Sort changes whose row before is known, but not whether it is this owner's still. One wave, as in catch-up."""
     for before, after in changes:
         if before is None and after is not None:
             sort.second(after).insert.append(after)

@@ -43,13 +43,13 @@ class BrokenChain(DmError):
 
 
 class Change(NamedTuple):
-    """(row before, row after) of one key."""
+    """The pair (row before, row after) of one key."""
 
     before: Row | None
     after: Row | None
 
     def then(self, later: Change) -> Change | None:
-        """This change and then `later`, as one. None when `later` does not begin where this one ends.
+        """Return this change and then `later`, as one; None when `later` does not begin where this one ends.
 
         >>> Change(None, (b"1",)).then(Change((b"1",), (b"2",)))
         Change(before=None, after=(b'2',))

@@ -26,8 +26,8 @@ Adder: TypeAlias = Callable[[Row | None, Row | None], None]
 
 @dataclass
 class Folded:
-    """By index of the source table (of its lead, see `plan`): changes by key, and for keyless tables counts by image.
-    `changes`: as logged."""
+    """Changes by key, and for keyless tables counts by image, each by index of the source table (of its lead, see
+    `plan`). `changes`: their number as logged."""
 
     keyed: dict[int, Keyed] = field(default_factory=dict)
     counts: dict[int, Counts] = field(default_factory=dict)
@@ -35,13 +35,13 @@ class Folded:
 
 
 def key_getter(part: TargetPart) -> Callable[[Row], Key]:
-    """Row -> identity values. For a table with a key."""
+    """Return the function from a row to its identity values. For a table with a key."""
     assert part.key is not None
     return itemgetter(*part.key)
 
 
 class Compactor:
-    """Folds the changes that it is given, in log order. Raises BrokenChain."""
+    """An accumulator that folds the changes that it is given, in log order. Raises BrokenChain."""
 
     def __init__(self, plan: SyncPlan) -> None:
         self.folded = Folded()
@@ -79,7 +79,7 @@ class Compactor:
 
 
 def fold_into(keyed: Keyed, part: TargetPart) -> Adder:
-    """An adder for one keyed target table."""
+    """Return an adder for one keyed target table."""
     key_of = key_getter(part)
 
     def put(key: Key, before: Row | None, after: Row | None) -> None:
@@ -108,7 +108,7 @@ def fold_into(keyed: Keyed, part: TargetPart) -> Adder:
 
 
 def count_into(counts: Counts) -> Adder:
-    """An adder for one keyless target table."""
+    """Return an adder for one keyless target table."""
 
     def add(before: Row | None, after: Row | None) -> None:
         if before is not None:
@@ -133,13 +133,13 @@ def merge_keyed(keyed: Keyed, later: Iterable[tuple[Key, Change]], part: TargetP
 
 
 def merge_counts(counts: Counts, later: Iterable[tuple[Row, int]]) -> None:
-    """The same for a keyless table."""
+    """Put a later piece of the log, already counted, behind `counts`: for a keyless table."""
     for image, count in later:
         counts[image] = counts.get(image, 0) + count
 
 
 def broken_chain(part: TargetPart, held: Change, found: Row | None) -> BrokenChain:
-    """Says which of row and no row were met; never the values."""
+    """Return the error, which says which of row and no row were met; never the values."""
     if held.after is None or found is None:
         states = ("no row" if held.after is None else "a row", "no row" if found is None else "a row")
     else:
@@ -171,7 +171,7 @@ class Image(tuple[Value, ...]):  # noqa: SLOT001 (a tuple cannot have more)
 
 
 def _without(add: Adder, spare: Collection[int], order: Sequence[int]) -> Adder:
-    """Rows as Images. `spare`: which columns of the source's rows are left out."""
+    """Wrap an adder so that it gets rows as Images. `spare`: which columns of the source's rows are left out."""
     places = [None if index in spare else index for index in order]
     computed = [(index, place) for index, place in enumerate(order) if place in spare]
 

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 
 
 def check_events(file: LogFile, start: int) -> None:
-    """From `start`, where an event begins, to the end of what is published.
+    """Check the events from `start`, where one begins, to the end of what is published.
 
     Raises MalformedEvent, ChecksumMismatch, UnsupportedFormat or OSError.
     """

@@ -57,14 +57,14 @@ class DdlNotSupported(NotSupportedYet):
 
 @dataclass(frozen=True)
 class PassOver:
-    """The statement changes nothing of the task."""
+    """The verdict that the statement changes nothing of the task."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Stop:
-    """It does, or might."""
+    """The verdict that the statement changes something of the task, or might."""
 
     why: str
 
@@ -80,7 +80,7 @@ class _Ours:
     tables: frozenset[TableName]
 
     def concerns(self, table: TableName) -> bool:
-        """Whether the table belongs to the task, or might: its name is not known to the last character."""
+        """Tell whether the table belongs to the task, or might: its name is not known to the last character."""
         schema, name = table
         if UNSURE in schema:
             return True
@@ -90,11 +90,11 @@ class _Ours:
         return table in self.tables
 
     def certainly_lacks(self, table: TableName) -> bool:
-        """Whether it is none of the task's tables, however the server folds the case of names."""
+        """Tell whether it is none of the task's tables, however the server folds the case of names."""
         return not any(_folded(table) == _folded(one) for one in self.tables) and UNSURE not in str(table)
 
     def lacks_schema(self, schema: str) -> bool:
-        """Whether none of the task's tables is in it."""
+        """Tell whether none of the task's tables is in the schema."""
         return not any(one.schema.casefold() == schema.casefold() for one in self.tables) and UNSURE not in schema
 
 
@@ -130,7 +130,7 @@ def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:
 
 
 def _stays_in_excluded_schema(ddl: DdlStatement, rules: BlockAllowRules) -> bool:
-    """Whether all that the statement can be about lies in its default schema, and the rules exclude that.
+    """Tell whether all that the statement can be about lies in its default schema, and the rules exclude that.
 
     In no charset a dot is a part of another character, so without one no table of another schema is named.
     """
@@ -300,7 +300,7 @@ class _Reader:
         return TableName(self.schema, first)
 
     def object_kind(self) -> tuple[frozenset[str], str]:
-        """Past DEFINER=…, OR REPLACE and the like to TABLE, VIEW, USER, …"""
+        """Read past DEFINER=…, OR REPLACE and the like to TABLE, VIEW, USER, …; return the modifiers and that word."""
         modifiers: set[str] = set()
         while (text := self.peek()) not in _OBJECTS:
             if text in _MODIFIERS:
@@ -312,7 +312,7 @@ class _Reader:
         return frozenset(modifiers), self.word()
 
     def _clause(self) -> None:
-        """DEFINER = user[@host], ALGORITHM = x, SQL SECURITY x: up to the next word that says something."""
+        """Skip DEFINER = user[@host], ALGORITHM = x, SQL SECURITY x: up to the next word that says something."""
         self.word()
         while (text := self.peek()) not in _OBJECTS | _MODIFIERS | {"ALGORITHM", "SQL"}:
             if not text:
@@ -320,7 +320,7 @@ class _Reader:
             self.word()
 
     def past_variables(self) -> None:
-        """MariaDB's SET STATEMENT a = 1, b = 2 FOR …: up to what is run."""
+        """Skip MariaDB's SET STATEMENT a = 1, b = 2 FOR …: up to what is run."""
         depth = 0
         while (text := self.word()) != "FOR" or depth:
             if not text or text == "SQL_MODE":  # another mode may read what follows in another way
@@ -333,7 +333,7 @@ class _Reader:
                 raise Unreadable(f"there is no {word}")
 
     def further_tables(self) -> Iterator[TableName]:
-        """The tables that ALTER TABLE names behind the first: RENAME [TO] x, EXCHANGE PARTITION p WITH TABLE x,
+        """Yield the tables that ALTER TABLE names behind the first: RENAME [TO] x, EXCHANGE PARTITION p WITH TABLE x,
         CONVERT PARTITION p TO TABLE x, CONVERT TABLE x TO PARTITION p."""
         depth = 0
         while text := self.word():

@@ -49,7 +49,7 @@ def connections_of_task(worker_count: int, tasks: int) -> int:
 
 
 def with_data(one: ByteRange) -> ByteRange:
-    """The range with its bytes. Raises RelayFileGone or RelayDirectoryUnusable."""
+    """Return the range with its bytes. Raises RelayFileGone or RelayDirectoryUnusable."""
     try:
         with open(one.path, "rb") as file:
             file.seek(one.start)
@@ -60,7 +60,7 @@ def with_data(one: ByteRange) -> ByteRange:
 
 @dataclass(frozen=True)
 class EpochSize:
-    """How many bytes the next epoch may have: so many that applying them takes about TARGET_SECONDS.
+    """The size in bytes that the next epoch may have: so many that applying them takes about TARGET_SECONDS.
 
     What an epoch costs whatever its size does not shrink with it, so epochs of less than `usual` bytes come only of a
     target that takes longer than LONGEST_SECONDS for those. The first epoch tells nothing: it waits for workers to
@@ -88,7 +88,7 @@ class EpochSize:
         return max(self.smallest, min(LARGEST_RANGE, self.limit // (2 * slots)))
 
     def is_backlog(self, size: int) -> bool:
-        """Whether an epoch of `size` bytes was cut by the limit, and not (as far as one can tell) by the log's end."""
+        """Tell whether the limit cut an epoch of `size` bytes, and not (as far as one can tell) the log's end."""
         return size >= self.limit // 2
 
     def after(self, size: int, seconds: float) -> EpochSize:

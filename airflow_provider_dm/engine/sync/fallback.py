@@ -36,14 +36,14 @@ SILENT_SECONDS: Final = 60.0
 
 
 class Reading(Enum):
-    """Where the sync reads. The values are DM's words, as its query-status shows them."""
+    """The log that the sync reads. The values are DM's words, as its query-status shows them."""
 
     LOCAL = "local"
     UPSTREAM = "remote"
 
 
 class Health(Enum):
-    """Whether a log can serve the sync's location."""
+    """The ability of a log to serve the sync's location."""
 
     WELL = "well"
     ILL = "ill"
@@ -70,7 +70,7 @@ MOVES: Final = {
 
 
 class Fault(Enum):
-    """What an error says about the log that was read."""
+    """The meaning of an error for the log that was read."""
 
     LOG = "the log is damaged, or lacks something"
     SUSPECT = "the log may be damaged: a flipped bit in a header looks like this, as headers are walked unverified"
@@ -128,7 +128,7 @@ class OtherUpstream(DmError):
 
 @dataclass(eq=False)
 class PrivateRelayEnded(DmError):
-    """What pulls for this task alone has ended."""
+    """The process that pulls for this task alone has ended."""
 
     reported: dict[str, Any]
 
@@ -154,7 +154,7 @@ _SUSPECT: Final = (UnknownEvent, EventTooLarge, XaTransaction, TwoPhaseAlter)
 
 
 def unreadable(path: str, error: OSError) -> DmError:
-    """A file of the log that was there a moment ago."""
+    """Return the error for a file of the log that was there a moment ago."""
     if isinstance(error, FileNotFoundError):
         return RelayFileGone(Path(path).name, str(Path(path).parent))
     return RelayDirectoryUnusable(path, error.strerror or str(error))
@@ -192,7 +192,7 @@ def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *,
 
 
 def is_another_server(error: DmError) -> bool:
-    """Whether the upstream could not serve because it is not the server whose log was read."""
+    """Tell whether the upstream could not serve because it is not the server whose log was read."""
     return _code_of(error) in (OtherUpstream.code, UpstreamSwitched.code)
 
 
@@ -214,7 +214,7 @@ def _without_advice(error: DmError) -> str:
 
 
 def fault_of(error: DmError) -> Fault:
-    """What an error of reading, planning or decoding says about the log."""
+    """Return what an error of reading, planning or decoding says about the log."""
     if isinstance(error, _LOG):
         return Fault.LOG
     return Fault.SUSPECT if isinstance(error, _SUSPECT) else Fault.OTHER

@@ -57,7 +57,7 @@ RETRIES: Final = 5
 
 @dataclass(frozen=True)
 class SyncResult:
-    """What one source's sync came to. `finished` False: it was asked to stop before its goal."""
+    """The outcome of one source's sync. `finished` False: it was asked to stop before its goal."""
 
     location: Location
     finished: bool
@@ -121,8 +121,8 @@ def run_sync(
 
 @dataclass
 class _Loop:
-    """One source. `applied` is where all buckets stand; `here`, at or behind it, is where reading goes on (there may be
-    events in between that change nothing). `edge`: see frontier rule 1; None once it is reached."""
+    """The loop of one source. `applied` is where all buckets stand; `here`, at or behind it, is where reading goes on
+    (there may be events in between that change nothing). `edge`: see frontier rule 1; None once it is reached."""
 
     opened: Opened
     sharing: Sharing
@@ -146,7 +146,7 @@ class _Loop:
     said_at: float = 0.0
 
     def run(self) -> bool:
-        """True at the goal, False when asked to stop."""
+        """Run the loop. Return True at the goal, False when asked to stop."""
         self.progress.goal = self.opened.goal
         self.progress.location = self.applied
         self.note(Stage.RUNNING, now=True)
@@ -207,7 +207,7 @@ class _Loop:
         )
 
     def _next_goal(self, lo: Location) -> Location | None:
-        """An epoch crosses neither the goal nor the end of catch-up mode."""
+        """Return what an epoch must not cross, the goal or the end of catch-up mode; None: neither lies behind `lo`."""
         ends = (self.opened.goal, self.opened.catch_up_until)
         return min((end for end in ends if end and not reached(lo, end)), key=lambda end: end.sort_key, default=None)
 
@@ -277,7 +277,7 @@ class _Loop:
         return epoch.bytes <= self.size.one_task
 
     def _has_become_shared(self, error: DmError) -> bool:
-        """Whether a new row has met that of a source which has begun to feed the same table meanwhile."""
+        """Tell whether a new row has met that of a source which has begun to feed the same table meanwhile."""
         if self.plan is self.opened.first_plan is not self.opened.plan:
             return False  # half of it is written by a release that folds otherwise
         if not isinstance(error, DuplicateInTarget):
@@ -288,12 +288,12 @@ class _Loop:
         return news
 
     def _follow_plan(self) -> None:
-        """Epochs are applied by the plan as it is now: after the first one, and when tables have become shared."""
+        """Switch to the plan as it is now: after the first epoch, and when tables have become shared."""
         if self.plan is not self.sharing.plan:
             self.plan, self.shared_plan = self.sharing.plan, self.runner.share(self.sharing.plan)
 
     def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
-        """`between`: no epoch is being written; nor is one half written, where `edge` says so."""
+        """Look after shared tables. `between`: no epoch is being written; nor half written, where `edge` says so."""
         between = between and self.edge is None
         try:
             self.sharing.look(now=now, between=between)
@@ -325,7 +325,7 @@ class _Loop:
                 raise stop_error(ddl, why)
 
     def _advance(self, hi: Location) -> None:
-        """All buckets to `hi`, as there is nothing for them in between."""
+        """Move all buckets to `hi`, as there is nothing for them in between."""
         target = Target.at(self.opened.target.endpoint)
         writer = WaveWriter(self.opened.plan, target, self._step(hi), self._catching_up())
         writer.advance({}, range(self.opened.plan.buckets))
@@ -354,7 +354,8 @@ class _Loop:
         self.tail.idle(self.here, time.monotonic() - idle_since)
 
     def _check_goal(self, seconds: float) -> None:
-        """Nothing has come for so long. Raises GoalLost where another server has taken over that does not have it."""
+        """Check the goal when nothing has come for so long. Raises GoalLost where another server has taken over that
+        does not have it."""
         goal, here = self.opened.goal, self.here
         if goal is not None and here.suffix > goal.suffix and seconds > SILENT_SECONDS:
             known = goal.gtid_set and here.gtid_set

@@ -28,7 +28,7 @@ Check = Callable[[Statement, int], None]
 
 @dataclass(frozen=True)
 class OwnerWork:
-    """What happens to the rows of one source table."""
+    """The work on the rows of one source table."""
 
     writer: OwnerWriter
     delete: Rows
@@ -65,7 +65,7 @@ RowLiterals = Callable[[Row], Literals]
 
 
 def _as_logged(part: TargetPart) -> Callable[[Row], Row]:
-    """Rows with all that the log says of them: of what the target computes they have it beside their values."""
+    """Return the function that puts into a row what it has beside its values: what the log says of computed columns."""
     left_out = [index for index in part.mapping.computed if index not in part.needed]
     if not left_out:
         return lambda row: row
@@ -81,7 +81,7 @@ def _as_logged(part: TargetPart) -> Callable[[Row], Row]:
 
 
 class Mode(Enum):
-    """How much is known of what an owner has in the target (merge/writer.py)."""
+    """The knowledge of what an owner has in the target (merge/writer.py)."""
 
     EXACT = "what the log says"
     CATCH_UP = "what is recorded; the log overlaps what was copied"
@@ -90,14 +90,14 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class MergedWrites:
-    """One target table."""
+    """The writes of one transaction to one target table."""
 
     step: Step
     owners: Sequence[OwnerWork]
     mode: Mode
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> int:
-        """Write. Gives how many rows have to wait for their places.
+        """Write. Return how many rows have to wait for their places.
 
         `found` is called for statements that must meet their rows, `changed` for upserts; with `careful` the rows that
         upserts have to meet are counted before. Raises what they raise, TooManyContested and what `execute` raises.

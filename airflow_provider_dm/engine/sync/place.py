@@ -29,7 +29,7 @@ RELAY_LOOK_SECONDS: Final = 0.2
 
 @dataclass(eq=False)
 class GtidsUnknown(DmError):
-    """Behind a failover nobody can tell which transactions are applied."""
+    """The set of applied transactions, which is needed behind a failover, is not known."""
 
     task: str
     source: str
@@ -87,7 +87,7 @@ class RelayMadeAnew(DmError):
 
 
 def check_numbers(here: Location, reader: RelayReader, newest: int | None) -> None:
-    """Of sub-directories: the relay's must not lie before `here`. Raises RelayMadeAnew."""
+    """Check the numbers of sub-directories: the relay's newest must not lie before `here`. Raises RelayMadeAnew."""
     if newest is not None and newest < here.suffix:
         raise RelayMadeAnew(str(here), here.suffix, newest, str(reader.root))
 
@@ -95,7 +95,7 @@ def check_numbers(here: Location, reader: RelayReader, newest: int | None) -> No
 def location_at(
     sort_key: str, known: Location, base_of: Callable[[int], str | None] = lambda _suffix: None
 ) -> Location:
-    """The location of a sort key; its GTID set only if it is `known` itself.
+    """Return the location of a sort key; its GTID set only if it is `known` itself.
 
     Its file is called as in the relay's sub-directory (`base_of` its number), or as that of `known`.
 
@@ -112,7 +112,7 @@ def location_at(
 
 
 def numbered(lo: Location, subtask: Subtask, reader: RelayReader, *, seconds: float = RELAY_SECONDS) -> Location:
-    """`lo` with its GTID set, so that a failover behind it can be followed. Raises GtidsUnknown.
+    """Return `lo` with its GTID set, so that a failover behind it can be followed. Raises GtidsUnknown.
 
     Behind the noted location it is read in the log. Where the task begins it is what that server's log says: a busy
     server's own answer may have been a little more or less. In the first sub-directory it may stay as it is (a server
@@ -132,7 +132,7 @@ def numbered(lo: Location, subtask: Subtask, reader: RelayReader, *, seconds: fl
 
 
 def _gtid_set_at(lo: Location, subtask: Subtask, reader: RelayReader, *, begins: bool) -> str | None:
-    """None where the log that would say it is not there, or not yet, or cannot be read there."""
+    """Return the GTID set of `lo`; None where the log that would say it is not there (yet), or cannot be read there."""
     noted, start, found = subtask.location, subtask.start, None
     try:
         if not begins and noted is not None and noted.gtid_set:
@@ -145,10 +145,10 @@ def _gtid_set_at(lo: Location, subtask: Subtask, reader: RelayReader, *, begins:
 
 
 def in_relay(location: Location, connection: Connection, source: SourceSpec, *, otherwise: int = 1) -> Location:
-    """A location that the upstream gave, with the number of the relay sub-directory that holds that server's log.
+    """Return a location that the upstream gave, with the number of the relay sub-directory of that server's log.
 
-    Or will hold it, when the upstream is another server than the one that the relay holds last. A relay that has just
-    been started is waited for; `otherwise`: the number if it holds nothing even then.
+    That is the one which will hold it, when the upstream is another server than the one that the relay holds last. A
+    relay that has just been started is waited for; `otherwise`: the number if it holds nothing even then.
     """
     reader, server_uuid = RelayReader(Path(source.relay_dir)), server_info(connection).server_uuid
     deadline = time.monotonic() + RELAY_SECONDS

@@ -91,7 +91,7 @@ class TargetPart:
         return frozenset(self.mapping.written).union(self.key or (), *self.unique)
 
     def row_of(self, key: Key, before: Row | None, after: Row | None) -> Row:
-        """A row with this key: an image, or where there is none, one of which only the key is known."""
+        """Return a row with this key: an image, or where there is none, one of which only the key is known."""
         image = after if after is not None else before
         if image is not None:
             return image
@@ -124,23 +124,23 @@ class SyncPlan:
     merge/joining.py."""
 
     def fingerprint(self) -> str:
-        """Equal for plans by which the same log is folded and written in the same way."""
+        """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
         made_of: tuple[object, ...] = (self.sources, self.targets, self.buckets, self.spare())
         if apart := self._folded_apart():
             made_of = (*made_of, apart)
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
 
     def _folded_apart(self) -> tuple[int, ...]:
-        """The targets for which folding each source table by itself makes a difference."""
+        """Return the targets for which folding each source table by itself makes a difference."""
         shards = Counter(source.target for source in self.sources)
         return tuple(target for target in sorted(self.merged) if shards[target] > 1)
 
     def folding_together(self) -> SyncPlan:
-        """As releases without `merge` had it."""
+        """Return the plan as releases without `merge` had it."""
         return replace(self, merged=frozenset())
 
     def leads(self) -> tuple[int, ...]:
-        """Of each source table the one that its changes are folded with: itself, or the first of its target."""
+        """Return for each source table the one that its changes are folded with: itself, or the first of its target."""
         firsts: dict[int, int] = {}
         for index, source in enumerate(self.sources):
             firsts.setdefault(source.target, index)
@@ -150,7 +150,7 @@ class SyncPlan:
         )
 
     def part(self, source: int) -> TargetPart:
-        """Where the rows of a source table go."""
+        """Return where the rows of a source table go."""
         return self.targets[self.sources[source].target]
 
     def is_merged(self, source: int) -> bool:
@@ -166,7 +166,7 @@ class SyncPlan:
         return tuple(part.skip_until for part in self.sources)
 
     def spare(self) -> tuple[tuple[int, ...], ...]:
-        """Of each source table: the columns whose values are not needed, and may be missing in the log."""
+        """Return for each source table the columns whose values are not needed, and may be missing in the log."""
         return tuple(self._spare(part) for part in self.sources)
 
     def _spare(self, part: SourcePart) -> tuple[int, ...]:
@@ -174,13 +174,13 @@ class SyncPlan:
         return tuple(sorted(column for index, column in enumerate(order) if index not in needed))
 
     def wanted(self) -> Wanted:
-        """A function for the decoder: table name -> index, None where the rules exclude it."""
+        """Return the function for the decoder: table name -> index, None where the rules exclude it."""
         return Wanted({part.table.name: index for index, part in enumerate(self.sources)}, self.rules)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Table name -> index into the plan's sources, or None. Raises UnknownTable."""
+    """A function from a table name to the index into the plan's sources, or None. Raises UnknownTable."""
 
     known: dict[TableName, int]
     rules: BlockAllowRules
@@ -202,8 +202,8 @@ def make_plan(
     merged: Collection[TableName] | None = frozenset(),
     adopts: bool = False,
 ) -> SyncPlan:
-    """The plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or have
-    fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes.
+    """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
+    have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes.
 
     Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, NotSupportedYet (shards whose
     columns differ in type).
@@ -251,7 +251,7 @@ def _check_key_types(mapping: TableMapping) -> None:
 def merged_parts(
     sources: Sequence[SourcePart], targets: Sequence[TargetPart], elsewhere: Collection[TableName]
 ) -> frozenset[int]:
-    """The targets with a key that more than one source table feeds. `elsewhere`: those that other sources feed."""
+    """Return the targets with a key that several source tables feed. `elsewhere`: those that other sources feed."""
     shards = Counter(source.target for source in sources)
     return frozenset(
         index
@@ -261,7 +261,7 @@ def merged_parts(
 
 
 def target_part(mapping: TableMapping) -> TargetPart:
-    """What tells the rows of a target table apart."""
+    """Return what tells the rows of a target table apart."""
     index = {column.name.lower(): number for number, column in enumerate(mapping.source.columns)}
     identity = mapping.target.identity
     further = [key for key in mapping.target.unique_keys if identity is None or key.name != identity.name]
@@ -281,7 +281,7 @@ def _unique_values(key: Index, index: Mapping[str, int], everything: tuple[int, 
 
 
 def _hashed(mapping: TableMapping, identity: Index, index: Mapping[str, int]) -> tuple[int, ...]:
-    """Key columns whose values, where the target may hold two for equal, have one common form."""
+    """Return the key columns whose values, where the target may hold two for equal, have one common form."""
     prefixes = identity.prefixes or (None,) * len(identity.columns)
     usable = []
     for name, prefix in zip(identity.columns, prefixes, strict=True):
@@ -314,7 +314,7 @@ def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:
 
 
 def compiled_rules(config: SubtaskConfig) -> tuple[BlockAllowRules, Router]:
-    """Raises InvalidPattern."""
+    """Compile the block-allow-list and the routes of a subtask. Raises InvalidPattern."""
     rules = BlockAllowRules.from_config(
         config.block_allow, case_sensitive=config.case_sensitive, meta_schema=config.meta_schema
     )

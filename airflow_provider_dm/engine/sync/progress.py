@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 
 @dataclass
 class SyncProgress:
-    """One source's sync. Each field is replaced as a whole, so a reader sees some true recent state of each."""
+    """The progress of one sync. Each field is replaced as a whole, so a reader sees some true recent state of each."""
 
     location: Location | None = None
     """Everything before is in the target."""
@@ -33,8 +33,8 @@ class SyncProgress:
     """DM's word for where the log is read: "local" (the source's relay log) or "remote" (pulled for this task)."""
 
     def lag_seconds(self, now: float | None = None) -> float | None:
-        """Age of the newest transaction applied; 0 when there is nothing more; None before the first. Grows while
-        anything blocks."""
+        """Return the age of the newest transaction applied; 0 when there is nothing more; None before the first. It
+        grows while anything blocks."""
         if self.caught_up:
             return 0.0
         if self.newest_timestamp is None:
@@ -42,7 +42,7 @@ class SyncProgress:
         return max(0.0, (time.time() if now is None else now) - self.newest_timestamp)
 
     def to_json(self) -> dict[str, Any]:
-        """For the run row."""
+        """Return the progress as the run row has it."""
         return {
             "location": str(self.location) if self.location else None,
             "goal": str(self.goal) if self.goal else None,

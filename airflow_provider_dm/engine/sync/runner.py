@@ -32,14 +32,14 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True)
 class Ok(Generic[T]):
-    """What a task returned."""
+    """The value that a task returned."""
 
     value: T
 
 
 @dataclass(frozen=True)
 class Failed:
-    """What a task raised."""
+    """The error that a task raised."""
 
     error: DmError
 
@@ -67,12 +67,12 @@ class Exchange(Protocol):
     """Blobs sorted into groups, to be read as often as needed."""
 
     def run(self, consume: Callable[[int, Sequence[bytes]], B]) -> list[B]:
-        """`consume(group, blobs in item order)` for every group. Raises what a task raised."""
+        """Run `consume(group, blobs in item order)` for every group. Raises what a task raised."""
         ...
 
 
 class Runner(Protocol):
-    """Runs tasks on `slots` processes or threads."""
+    """A runner of tasks, on `slots` processes or threads."""
 
     @property
     def slots(self) -> int: ...
@@ -80,16 +80,16 @@ class Runner(Protocol):
     def share(self, value: T) -> Shared[T]: ...
 
     def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
-        """Results in the order of the items. Raises what a task raised: the most serious first."""
+        """Return the results in the order of the items. Raises what a task raised: the most serious first."""
         ...
 
     def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
-        """`produce` gives one blob for each group."""
+        """Sort the blobs of all items into groups. `produce` gives one blob for each group."""
         ...
 
 
 def attempt(task: Callable[[A], B], item: A) -> Ok[B] | Failed:
-    """The task's result or error as a value."""
+    """Run the task; return its result or error as a value."""
     try:
         return Ok(task(item))
     except DmError as error:
@@ -103,7 +103,7 @@ _GRAVITY: Final = {Reaction.FENCED: 0, Reaction.STOP: 1, Reaction.RETRY: 2}
 
 
 def values(outcomes: Sequence[Ok[B] | Failed]) -> list[B]:
-    """The results, or the most serious error: fenced before stop before retry."""
+    """Return the results, or raise the most serious error: fenced before stop before retry."""
     failed = [outcome.error for outcome in outcomes if isinstance(outcome, Failed)]
     if failed:
         raise min(failed, key=lambda error: _GRAVITY[error.reaction])
@@ -111,7 +111,7 @@ def values(outcomes: Sequence[Ok[B] | Failed]) -> list[B]:
 
 
 def check_blobs(blobs: Sequence[bytes], groups: int) -> Sequence[bytes]:
-    """One for each group, or InvariantBroken."""
+    """Return the blobs if there is one for each group. Raises InvariantBroken."""
     if len(blobs) != groups:
         raise InvariantBroken("every range gives one blob to every group", f"{len(blobs)} for {groups}")
     return blobs

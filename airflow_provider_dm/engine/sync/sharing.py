@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan, merged_parts
 
 @dataclass
 class Sharing:
-    """For the thread of one source's sync. `plan`: as it is now."""
+    """The target tables that one source's sync shares; for the thread of that sync. `plan`: as it is now."""
 
     plan: SyncPlan
     contests: Contests
@@ -70,7 +70,7 @@ class Sharing:
                 self.records.look()
 
     def notice(self) -> bool:
-        """Whether tables are shared now that were not before; `plan` says which."""
+        """Tell whether tables are shared now that were not before; `plan` says which."""
         if not self.several or not self.lawful:
             return False
         mine = self.contests.fence.source
@@ -82,6 +82,6 @@ class Sharing:
         return news
 
     def finish(self, wait: Callable[[float], bool]) -> None:
-        """At the goal: give rows that wait a little time. Raises as `Contests.finish` does."""
+        """Give rows that wait a little time, at the goal. Raises as `Contests.finish` does."""
         if self.rows:
             self.contests.finish(wait)

@@ -174,10 +174,9 @@ def _check_plan(
     lo: Location,
     edge: Location | None,
 ) -> SyncPlan:
-    """Half an epoch is completed by the plan that began it (frontier rule 6); else the new one holds from here.
+    """Return the plan for the first epoch: half an epoch is completed by the plan that began it (frontier rule 6).
 
-    A table that it leaves out is forgotten, as it could not come back without a gap. Gives the plan for the first
-    epoch.
+    Else the new one holds from here. A table that it leaves out is forgotten, as it could not come back without a gap.
     """
     fingerprint = plan.fingerprint()
     if fingerprint == subtask.plan:
@@ -203,7 +202,7 @@ def waited_for(connection: Connection, meta_schema: str, task: str, source: str)
 
 
 def fed_by_others(connection: Connection, meta_schema: str, task: str, source: str) -> frozenset[TableName]:
-    """Target tables into which other sources of the task have begun to write."""
+    """Return the target tables into which other sources of the task have begun to write."""
     return frozenset(one.target for one in load_feeders(connection, meta_schema, task) if one.source != source)
 
 
@@ -228,7 +227,7 @@ def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
 def _plan(
     connection: Connection, config: SubtaskConfig, source_id: str, buckets: int
 ) -> tuple[SyncPlan, list[TableName]]:
-    """The plan, and the tables that the rules leave out of what the task began with."""
+    """Return the plan, and the tables that the rules leave out of what the task began with."""
     where = (config.meta_schema, config.task, source_id)
     rules, router = compiled_rules(config)
     known = load_table_schemas(connection, *where)

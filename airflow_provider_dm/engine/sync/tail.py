@@ -62,7 +62,7 @@ AGAIN_SECONDS: Final = 0.2
 
 @dataclass
 class Tail:
-    """Of one source. Its methods may be called by any thread."""
+    """The growing end of one source's log. Its methods may be called by any thread."""
 
     source: str
     local: RelayReader
@@ -111,7 +111,7 @@ class Tail:
     # What the loop asks
 
     def plan(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
-        """The next piece behind `lo`; `limit` in bytes, None: all up to the goal.
+        """Plan the next piece behind `lo`; `limit` in bytes, None: all up to the goal.
 
         Raises what reader and planner raise where it is not the relay log's fault, and NeitherServes.
         """
@@ -142,14 +142,14 @@ class Tail:
             return self._gtid_set_at(place)
 
     def distrust(self, error: DmError, lo: Location) -> None:
-        """A piece that begins at `lo` could not be decoded: read it elsewhere. Raises `error` unless the log is at
+        """Read elsewhere, as a piece that begins at `lo` could not be decoded. Raises `error` unless the log is at
         fault, or NeitherServes."""
         with self._lock:
             self._move_on(error, lo)
 
     def idle(self, here: Location, seconds: float) -> None:
-        """Nothing has come for so long. Raises RelaySilent where nobody pulls and nothing can be done about that, or
-        NeitherServes."""
+        """Look why nothing has come for so long. Raises RelaySilent where nobody pulls and nothing can be done about
+        that, or NeitherServes."""
         with self._lock:
             if time.monotonic() - self._looked_at < LOOK_SECONDS:
                 return
@@ -160,7 +160,7 @@ class Tail:
                 self.upstream.check_upstream()
 
     def close(self) -> None:
-        """Nothing is pulled for us any more. The files stay: a later run may need them."""
+        """Stop what pulls for us. The files stay: a later run may need them."""
         with self._lock:
             if self.upstream is not None:
                 self.upstream.end()
@@ -218,7 +218,7 @@ class Tail:
         return self._reader()
 
     def _say_how_far(self, reader: RelayReader, seen: Place, *, enough: bool) -> None:
-        """The mark by which a private relay bounds itself (relay/spool.py)."""
+        """Write the mark by which a private relay bounds itself (relay/spool.py)."""
         if self.reading is Reading.LOCAL and not self.private:
             return
         now = time.monotonic()
@@ -233,7 +233,7 @@ class Tail:
     # Falling back
 
     def _move_on(self, error: DmError, at: Location) -> None:
-        """After `error`: read elsewhere from now on. Raises `error` where that would not help, or NeitherServes."""
+        """Read elsewhere from now on, after `error`. Raises `error` where that would not help, or NeitherServes."""
         if not self._is_at_fault(error, at):
             raise error
         if self.reading is Reading.LOCAL:
@@ -251,7 +251,7 @@ class Tail:
                 return False
 
     def _is_damaged(self, at: Location) -> bool:
-        """Whether an event between `at` and the end of the log is not what the server wrote."""
+        """Tell whether an event between `at` and the end of the log is not what the server wrote."""
         try:
             for file in self._reader().files(at):
                 check_events(file, _begin_in(file, at))
@@ -304,7 +304,7 @@ class Tail:
         self.progress.binlog_type = (Reading.LOCAL if local else Reading.UPSTREAM).value
 
     def _server_uuid(self, at: Location) -> str:
-        """Whose log is being read; "" when nobody knows any more."""
+        """Return the uuid of the server whose log is being read; "" when nobody knows any more."""
         if at.server_uuid:
             return at.server_uuid
         held = RelayDirectory(self.local.root).by_suffix(at.suffix)
@@ -320,7 +320,7 @@ class Tail:
     # Going back
 
     def _look_back(self, lo: Location) -> None:
-        """To the relay log once it can serve again; not to where it could not, or nobody would ever get past that."""
+        """Go back to the relay log once it can serve; not to where it could not, or nobody would ever get past that."""
         stuck = self._failed_at is not None and lo.sort_key == self._failed_at.sort_key
         if stuck or time.monotonic() < self._return_at:
             return
@@ -334,7 +334,7 @@ class Tail:
             self._return_at = time.monotonic() + self._return_pause
 
     def _local_serves(self, lo: Location) -> bool:
-        """Whether the relay log has the location and an unbroken log behind it, and somebody makes it grow."""
+        """Tell whether the relay log has the location and an unbroken log behind it, and somebody makes it grow."""
         try:
             files = self.local.files(lo)
             if not _reach(files, lo):
@@ -378,8 +378,8 @@ class Tail:
             self._check_rest(here)
 
     def _check_rest(self, here: Location) -> None:
-        """An event whose length is damaged looks like one that has not come yet, for ever. Each state of the last file
-        is checked once."""
+        """Check each state of the last file once: an event whose length is damaged looks like one that has not come
+        yet, for ever."""
         try:
             files = self.local.files(here)
             if not files or files[-1] == self._checked:
@@ -399,7 +399,7 @@ class Tail:
 
 
 def _reach(files: Sequence[LogFile], lo: Location) -> bool:
-    """Whether the log has the location; where that is the end of an older server's log, the next one's will do."""
+    """Tell whether the log has the location; where that is the end of an older server's log, the next one's will do."""
     if not files:
         return False
     first = files[0]
@@ -409,7 +409,7 @@ def _reach(files: Sequence[LogFile], lo: Location) -> bool:
 
 
 def _is_enough(planned: Planned, needed: Location | None) -> bool:
-    """Whether the loop can do something with it; `needed`: it has to come so far, as after half an epoch."""
+    """Tell whether the loop can do something with it; `needed`: it has to come so far, as after half an epoch."""
     match planned:
         case UpToDate():
             return False
@@ -422,12 +422,12 @@ def _end_of(file: LogFile) -> Place:
 
 
 def _begin_in(file: LogFile, at: Location) -> int:
-    """From where on a file is read when reading begins at `at`."""
+    """Return from where on a file is read when reading begins at `at`."""
     return at.position if (file.suffix, file.name) == (at.suffix, at.file) else 0
 
 
 def silence(status: RelayStatus | None) -> str | None:
-    """Why nobody pulls, as far as the relay's row tells; None: somebody does."""
+    """Return why nobody pulls, as far as the relay's row tells; None: somebody does."""
     if status is None or status.heartbeat_age_seconds is None:
         return "none has ever reported"
     if status.error is not None:
@@ -451,8 +451,8 @@ def is_past(status: RelayStatus | None, here: Location, since_we_read: float) ->
 
 
 def has_ended(status: RelayStatus | None, since_we_read: float) -> bool:
-    """Whether the relay said so after we began, or that it waits for a person: a row from before may be of one that has
-    been started again since."""
+    """Tell whether the relay said after we began that it has ended, or that it waits for a person: a row from before
+    may be of one that has been started again since."""
     if status is None or status.heartbeat_age_seconds is None or status.heartbeat_age_seconds >= since_we_read:
         return False
     return status.pid is None or (status.stage is Stage.PAUSED and status.error is not None)

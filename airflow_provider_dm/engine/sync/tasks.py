@@ -29,8 +29,8 @@ from airflow_provider_dm.engine.target.frontier import Act, Step
 
 @dataclass(frozen=True)
 class Applied:
-    """What a task did: changes as the source logged them, rows that it asked the target to write or delete, and those
-    that have to wait for their places in merged tables."""
+    """The counts of a task: changes as the source logged them, rows that it asked the target to write or delete, and
+    those that have to wait for their places in merged tables."""
 
     changes: int
     rows: int
@@ -39,7 +39,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class EpochJob:
-    """What all tasks of one epoch share."""
+    """The values that all tasks of one epoch share."""
 
     plan: Shared[SyncPlan]
     target: Endpoint
@@ -76,7 +76,7 @@ class ApplyRanges:
 
 @dataclass(frozen=True)
 class FoldRange:
-    """One range to one blob for each of `groups` groups."""
+    """The task that folds one range into one blob for each of `groups` groups."""
 
     job: EpochJob
     groups: int
@@ -118,7 +118,7 @@ _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 
 
 def _pool(threads: int) -> Executor | None:
-    """This process's threads, each of which keeps its connection to the target from task to task."""
+    """Return this process's threads, each of which keeps its connection to the target from task to task."""
     if threads <= 1:
         return None
     key = (os.getpid(), threads)

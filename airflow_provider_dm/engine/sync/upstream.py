@@ -43,7 +43,7 @@ LOCKED_SECONDS: Final = 60.0
 
 @dataclass
 class UpstreamLog:
-    """Made once for a sync; `begin` and `end` may follow each other any number of times."""
+    """A log pulled for one sync, made once for it; `begin` and `end` may follow each other any number of times."""
 
     source: SourceSpec
     task: str
@@ -112,12 +112,12 @@ class UpstreamLog:
         self._start_at = time.monotonic() + PAUSE_SECONDS * self._deaths
 
     def check_upstream(self) -> None:
-        """Raises ServerUnreachable or AccessDenied when the upstream does not answer."""
+        """Connect to the upstream once. Raises ServerUnreachable or AccessDenied when it does not answer."""
         with connected(self.source.endpoint.resolve(), read_timeout=READ_SECONDS):
             pass
 
     def end(self) -> None:
-        """Nothing is pulled any more; the files stay, for ranges that are being applied and for another run."""
+        """Stop pulling; the files stay, for ranges that are being applied and for another run."""
         self._spec = None
         if self._process is not None:
             self._process.stop(STOP_SECONDS)
@@ -142,7 +142,7 @@ class UpstreamLog:
         self._process = RelayProcess.start(self._spec, os.environ, self.log_path)
 
     def _holds(self, at: Location, server_uuid: str) -> bool:
-        """Whether an earlier run left something to go on with."""
+        """Tell whether an earlier run left something to go on with."""
         try:
             files = self.reader.files(at)
         except DmError:

@@ -37,7 +37,7 @@ class ContestedRow:
 
 @dataclass(frozen=True)
 class Waiting:
-    """How many rows of one source table wait for places in one target table."""
+    """The number of rows of one source table that wait for places in one target table."""
 
     source: str
     table: TableName
@@ -48,7 +48,7 @@ class Waiting:
 def contested_keys(
     connection: Connection, meta_schema: str, task: str, source: str, target: TableName
 ) -> dict[TableName, set[bytes]]:
-    """By source table: the keys of all rows of this source that wait for a place in `target`. Locks nothing."""
+    """Return by source table the keys of all rows of this source that wait for a place in `target`. Locks nothing."""
     found: defaultdict[TableName, set[bytes]] = defaultdict(set)
     for schema, table, key in query(
         connection,
@@ -61,7 +61,7 @@ def contested_keys(
 
 
 def lock_contested(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> set[bytes]:
-    """Those of `keys` whose rows wait, locked until the transaction ends."""
+    """Lock those of `keys` whose rows wait, until the transaction ends, and return them."""
     if not keys:
         return set()
     rows = query(
@@ -73,7 +73,7 @@ def lock_contested(connection: Connection, owner: RowOwner, keys: Collection[byt
 
 
 def contest(connection: Connection, owner: RowOwner, target: TableName, rows: Iterable[tuple[bytes, Row]]) -> None:
-    """These rows, by key, wait from now on."""
+    """Insert rows, by key, that wait from now on."""
     for key, row in rows:
         query(
             connection,
@@ -84,7 +84,7 @@ def contest(connection: Connection, owner: RowOwner, target: TableName, rows: It
 
 
 def change_contested(connection: Connection, owner: RowOwner, rows: Iterable[tuple[bytes, Row]]) -> None:
-    """Rows that wait have another image now. They wait since when they did: what changes often is looked at, too."""
+    """Replace the images of rows that wait. They wait since when they did: what changes often is looked at, too."""
     for key, row in rows:
         query(
             connection,
@@ -94,7 +94,7 @@ def change_contested(connection: Connection, owner: RowOwner, rows: Iterable[tup
 
 
 def withdraw(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> None:
-    """Rows that wait are gone."""
+    """Remove rows that wait, as they are gone."""
     if keys:
         query(
             connection,
@@ -106,7 +106,7 @@ def withdraw(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -
 def withdraw_all(
     connection: Connection, meta_schema: str, task: str, source: str, tables: Collection[TableName] | None = None
 ) -> None:
-    """No row of these source tables (None: of any) waits any more."""
+    """Remove all rows of these source tables (None: of any) that wait."""
     where = "task = %s AND source = %s"
     for table in [None] if tables is None else tables:
         named = " AND table_schema = %s AND table_name = %s" if table else ""
@@ -114,7 +114,7 @@ def withdraw_all(
 
 
 def lock_rows(connection: Connection, meta_schema: str, ids: Sequence[int]) -> list[ContestedRow]:
-    """Those of the rows that still wait, locked until the transaction ends, the oldest first."""
+    """Lock those of the rows that still wait, until the transaction ends; return them, the oldest first."""
     rows = query(
         connection,
         f"SELECT {_COLUMNS} FROM {_table(meta_schema)} WHERE id IN ({_marks(ids)}) ORDER BY id FOR UPDATE",
@@ -124,12 +124,12 @@ def lock_rows(connection: Connection, meta_schema: str, ids: Sequence[int]) -> l
 
 
 def remove_rows(connection: Connection, meta_schema: str, ids: Sequence[int]) -> None:
-    """These are in the target now."""
+    """Remove rows that are in the target now."""
     query(connection, f"DELETE FROM {_table(meta_schema)} WHERE id IN ({_marks(ids)})", tuple(ids))
 
 
 def ids_behind(connection: Connection, meta_schema: str, task: str, behind: int, most: int) -> list[int]:
-    """The next rows of a task that wait, of all its sources, by id. Locks nothing."""
+    """Return the ids of a task's next rows that wait, of all its sources, in order. Locks nothing."""
     rows = query(
         connection,
         f"SELECT id FROM {_table(meta_schema)} WHERE task = %s AND id > %s ORDER BY id LIMIT %s",
@@ -141,7 +141,7 @@ def ids_behind(connection: Connection, meta_schema: str, task: str, behind: int,
 def oldest_rows(
     connection: Connection, meta_schema: str, task: str, source: str, *, seconds: float, behind: int, most: int
 ) -> list[ContestedRow]:
-    """The next rows of a source, by id, that have waited for so long by the target's clock. Locks nothing."""
+    """Return the next rows of a source, by id, that have waited for so long by the target's clock. Locks nothing."""
     rows = query(
         connection,
         f"SELECT {_COLUMNS} FROM {_table(meta_schema)} WHERE task = %s AND source = %s AND id > %s "
@@ -152,7 +152,7 @@ def oldest_rows(
 
 
 def waiting(connection: Connection, meta_schema: str, task: str) -> list[Waiting]:
-    """What waits, of all sources of the task."""
+    """Count the rows that wait, of all sources of the task."""
     rows = query(
         connection,
         "SELECT source, table_schema, table_name, target_schema, target_name, COUNT(*) "

@@ -40,7 +40,7 @@ class ChunkProgress:
 
 @dataclass(frozen=True)
 class ChunkOwner:
-    """Whose chunks: one generation of one subtask."""
+    """The owner of chunks: one generation of one subtask."""
 
     meta_schema: str
     task: str
@@ -53,7 +53,7 @@ class ChunkOwner:
 
 
 def insert_chunks(connection: Connection, owner: ChunkOwner, chunks: Sequence[ChunkProgress]) -> None:
-    """Inside a transaction whose first statement has checked the generation: the plan of a new load."""
+    """Write the plan of a new load, inside a transaction whose first statement has checked the generation."""
     query(connection, f"DELETE FROM {owner.table} WHERE task = %s AND source = %s", (owner.task, owner.source))
     with connection.cursor() as cursor:
         cursor.executemany(
@@ -75,7 +75,7 @@ def insert_chunks(connection: Connection, owner: ChunkOwner, chunks: Sequence[Ch
 
 
 def load_chunks(connection: Connection, meta_schema: str, task: str, source: str) -> list[ChunkProgress]:
-    """All chunks of a subtask by number; empty where no load was ever planned. Raises AnswerCut."""
+    """Return all chunks of a subtask by number; empty where no load was ever planned. Raises AnswerCut."""
     rows = query_whole(
         connection,
         _COLUMNS,
@@ -87,7 +87,7 @@ def load_chunks(connection: Connection, meta_schema: str, task: str, source: str
 
 
 def load_chunk(connection: Connection, owner: ChunkOwner, number: int) -> ChunkProgress:
-    """One chunk as it stands. Raises Fenced or TargetWentBack when it belongs to another generation, or to nobody."""
+    """Return one chunk as it stands. Raises Fenced or TargetWentBack when it is another generation's, or nobody's."""
     rows = query(
         connection,
         f"SELECT {_COLUMNS}, generation FROM {owner.table} WHERE task = %s AND source = %s AND chunk = %s",
@@ -102,7 +102,7 @@ def load_chunk(connection: Connection, owner: ChunkOwner, number: int) -> ChunkP
 def advance_chunk(
     connection: Connection, owner: ChunkOwner, seen: ChunkProgress, *, rows: int, last_key: str | None, done: bool
 ) -> bool:
-    """First statement of a page's transaction: from the state `seen` on by `rows` rows.
+    """Advance a chunk from the state `seen` on by `rows` rows: the first statement of a page's transaction.
 
     False: the chunk no longer stands there, so this page must not be written. Raises Fenced.
     """
@@ -122,7 +122,7 @@ def advance_chunk(
 
 
 def count_chunk_rows(connection: Connection, owner: ChunkOwner, number: int, rows: int) -> None:
-    """Later in a transaction that has advanced the chunk with `rows=0`: how many rows it turned out to be."""
+    """Set how many rows a chunk turned out to be, later in a transaction that has advanced it with `rows=0`."""
     query(
         connection,
         f"UPDATE {owner.table} SET rows_copied = %s WHERE task = %s AND source = %s AND chunk = %s",

@@ -176,7 +176,7 @@ class WarningsHidden(DmError):
 
 
 def translate(error: pymysql.err.Error, *, table: str = "(no table)", server: str = "target") -> DmError:
-    """A driver's error as ours; `reaction` says whether the same transaction may be tried again."""
+    """Translate a driver's error into ours; `reaction` says whether the same transaction may be tried again."""
     number, message = _number(error), _message(error)
     if number in CONNECTION_LOST or isinstance(error, pymysql.err.InterfaceError):
         return TargetUnreachable(server, f"{number} {message}" if message else "the connection was closed")
@@ -192,24 +192,24 @@ def translate(error: pymysql.err.Error, *, table: str = "(no table)", server: st
 
 
 def translate_connect(error: ServerUnreachable | AccessDenied) -> DmError:
-    """The same for what `connect` raises, whose words are those of an upstream."""
+    """Translate what `connect` raises, whose words are those of an upstream."""
     if isinstance(error, AccessDenied):
         return TargetDenied(error.reason)
     return TargetUnreachable(error.server, error.reason)
 
 
 def symbol(number: int) -> str:
-    """1213 -> "LOCK_DEADLOCK"."""
+    """Return the symbol of an error number: 1213 -> "LOCK_DEADLOCK"; "" for one that the driver does not know."""
     return _SYMBOLS.get(number, "")
 
 
 def clips_computed(error: pymysql.err.Error, columns: Collection[str]) -> bool:
-    """Whether a statement was refused because of one of these columns, which the target computes."""
+    """Tell whether a statement was refused because of one of these columns, which the target computes."""
     return is_clipping(_number(error), _message(error), columns)
 
 
 def is_clipping(number: int, message: str, columns: Collection[str]) -> bool:
-    """Whether an error or a warning says that one of these columns does not hold what its expression comes to.
+    """Tell whether an error or a warning says that one of these columns does not hold what its expression comes to.
 
     Conversions inside of an expression name no column; nothing else that is written has any.
 
@@ -225,13 +225,13 @@ def is_clipping(number: int, message: str, columns: Collection[str]) -> bool:
 
 
 def key_name(message: str) -> str:
-    """The key that a duplicate-entry message names: `t.PRIMARY` (MySQL) or `PRIMARY` (MariaDB)."""
+    """Return the key that a duplicate-entry message names: `t.PRIMARY` (MySQL) or `PRIMARY` (MariaDB)."""
     found = _KEY.findall(message)
     return str(found[-1]) if found else "(unknown)"
 
 
 def redacted(number: int, message: str) -> str:
-    """The message where it can only hold names, else its symbol and the column it is about."""
+    """Return the message where it can only hold names, else its symbol and the column it is about."""
     if number in _NAMES_ONLY:
         return message
     column = _COLUMN.search(message)

@@ -47,7 +47,7 @@ _COLUMNS: Final = "bucket, position, released, generation"
 
 
 class Act(Enum):
-    """What a transaction does to its buckets."""
+    """The action of a transaction on its buckets."""
 
     RELEASE = "release"
     ADVANCE = "advance"
@@ -77,19 +77,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Apply:
-    """These buckets still have to be done."""
+    """The verdict that these buckets still have to be done."""
 
     buckets: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class AlreadyApplied:
-    """All of it was committed before."""
+    """The verdict that all of it was committed before."""
 
 
 @dataclass(frozen=True)
 class FencedBy:
-    """Another generation owns the subtask; 0: none does."""
+    """The verdict that another generation owns the subtask; 0: none does."""
 
     generation: int
 
@@ -101,7 +101,7 @@ Verdict = Apply | AlreadyApplied | FencedBy
 
 
 class Transactions(Protocol):
-    """Runs a body as one transaction, again after failures that may pass (`session.run_transaction`)."""
+    """A way to run a body as one transaction, again after failures that may pass (`session.run_transaction`)."""
 
     def __call__(self, body: Callable[[Connection], T], /) -> T: ...
 
@@ -137,7 +137,7 @@ def _open(stand: Stand, step: Step, act: Act) -> bool:
 
 
 def extent(stands: Sequence[Stand]) -> tuple[str, str]:
-    """(lo, edge): what is applied everywhere, and where the first epoch has to end; equal when nothing is half done."""
+    """Return (lo, edge): what is applied everywhere, where the first epoch must end; equal if nothing is half done."""
     lo = min(stand.position for stand in stands)
     return lo, max(max(stand.position, stand.released) for stand in stands)
 
@@ -145,7 +145,7 @@ def extent(stands: Sequence[Stand]) -> tuple[str, str]:
 def fenced_transaction(
     transactions: Transactions, step: Step, act: Act, buckets: Sequence[int], body: Body
 ) -> tuple[int, ...]:
-    """`body(connection, buckets)` behind the frontier, at most once for each bucket. Gives the buckets that it did now.
+    """Run `body(connection, buckets)` behind the frontier, at most once for each bucket. Return the buckets done now.
 
     Raises Fenced, TargetWentBack, InvariantBroken, and what `body` raises; then nothing of it is written.
     """
@@ -164,7 +164,7 @@ def fenced_transaction(
 
 
 def _try(transactions: Transactions, step: Step, act: Act, buckets: tuple[int, ...], body: Body) -> Verdict | None:
-    """None when the transaction was committed."""
+    """Try the transaction. Return None when it was committed, else what the frontier rows mean."""
 
     def attempt(connection: Connection) -> None:
         if move(connection, step, act, buckets) != len(buckets):
@@ -180,7 +180,7 @@ def _try(transactions: Transactions, step: Step, act: Act, buckets: tuple[int, .
 
 
 def move(connection: Connection, step: Step, act: Act, buckets: Sequence[int]) -> int:
-    """The first statement of the transaction. How many of the buckets it matched."""
+    """Move the frontier by the first statement of the transaction. Return how many of the buckets it matched."""
     change, guard = _MOVES[act]
     marks = ",".join(["%s"] * len(buckets))
     with connection.cursor() as cursor:
@@ -240,7 +240,7 @@ def _stands(rows: list[tuple[object, ...]]) -> list[Stand]:
 
 @dataclass(eq=False)
 class _NotAllMatched(DmError):
-    """Rolls the transaction back; answered by `judge`."""
+    """A mismatch that rolls the transaction back and is answered by `judge`."""
 
     code: ClassVar[str] = "DM-6012"
     what: ClassVar[str] = "the frontier did not match."

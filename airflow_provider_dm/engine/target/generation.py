@@ -65,7 +65,7 @@ def refused(task: str, source: str, *, mine: int, found: int) -> DmError:
 
 
 def current_generation(connection: Connection, meta_schema: str, task: str, source: str) -> int:
-    """The generation that the target accepts; 0 for a subtask that it has never seen."""
+    """Return the generation that the target accepts; 0 for a subtask that it has never seen."""
     rows = query(
         connection,
         f"SELECT generation FROM {meta_table(meta_schema, 'dm_subtask')} WHERE task = %s AND source = %s",
@@ -119,7 +119,7 @@ def _claim_subtask(
 
 
 def check_generation(connection: Connection, meta_schema: str, task: str, source: str, generation: int) -> None:
-    """First statement of a transaction that touches neither frontier nor chunk rows: locks the subtask.
+    """Lock the subtask and check its generation, first in a transaction that touches neither frontier nor chunk rows.
 
     One row for the whole subtask, so such transactions run one after another: not for the data path.
     Raises Fenced or TargetWentBack.

@@ -72,13 +72,13 @@ FIRST_TABLES: Final[dict[str, str]] = {
 
 
 def first_tables(connection: Connection, meta_schema: str) -> None:
-    """Version 1."""
+    """Create the tables of version 1."""
     for name, columns in FIRST_TABLES.items():
         _create_table(connection, meta_schema, name, columns)
 
 
 def versions_and_owners(connection: Connection, meta_schema: str) -> None:
-    """Version 2: which version it is; whose the rows of merged tables are, and which of them wait for their places."""
+    """Create the tables of version 2: of the version, of the owners of rows in merged tables, and of rows that wait."""
     _create_table(
         connection,
         meta_schema,

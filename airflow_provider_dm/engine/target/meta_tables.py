@@ -98,12 +98,12 @@ def ensure_meta_tables(endpoint: Endpoint, meta_schema: str) -> None:
 
 
 def meta_table(meta_schema: str, name: str) -> str:
-    """`schema`.`table`, quoted, for one of the tables above."""
+    """Return `schema`.`table`, quoted, for one of the tables above."""
     return f"{quote(meta_schema)}.{quote(name)}"
 
 
 def _version(connection: Connection, meta_schema: str) -> int:
-    """0: there are no tables yet, or not all. Raises MetaTablesNewer."""
+    """Return the version of the tables; 0: there are none yet, or not all. Raises MetaTablesNewer."""
     rows = query(connection, "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (meta_schema,))
     present = {text(name).lower() for (name,) in rows}
     if not FIRST_TABLES.keys() <= present:
@@ -116,7 +116,7 @@ def _version(connection: Connection, meta_schema: str) -> int:
 
 
 def _upgrade(endpoint: Endpoint, connection: Connection, meta_schema: str) -> None:
-    """Under the lock: the steps that are missing, then the number, which fences everybody who has claimed before."""
+    """Run the missing steps under the lock, then write the number, which fences everybody who has claimed before."""
     if not query(connection, "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (meta_schema,)):
         query(connection, f"CREATE DATABASE IF NOT EXISTS {quote(meta_schema)}")
     found = _version(connection, meta_schema)

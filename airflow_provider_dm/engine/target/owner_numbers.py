@@ -17,8 +17,8 @@ _TABLE = "task = %s AND source = %s AND table_schema = %s AND table_name = %s"
 
 
 def lock_owner_numbers(connection: Connection, meta_schema: str) -> int:
-    """The last number that was given. Until the transaction ends nobody else begins a subtask in this schema: of two
-    that begin at once, the second sees the tables of the first."""
+    """Lock and return the last number that was given. Until the transaction ends nobody else begins a subtask in this
+    schema: of two that begin at once, the second sees the tables of the first."""
     ((last,),) = query(connection, f"SELECT last_owner FROM {meta_table(meta_schema, 'dm_version')} FOR UPDATE")
     return int(last)
 
@@ -26,7 +26,7 @@ def lock_owner_numbers(connection: Connection, meta_schema: str) -> int:
 def save_owner_numbers(
     connection: Connection, meta_schema: str, task: str, source: str, numbers: Mapping[TableName, int]
 ) -> None:
-    """After `lock_owner_numbers`: replace those of this subtask. The highest one is the last that was given now."""
+    """Replace the numbers of this subtask, after `lock_owner_numbers`. The highest one is the last given now."""
     name = meta_table(meta_schema, "dm_owner")
     query(connection, f"DELETE FROM {name} WHERE task = %s AND source = %s", (task, source))
     if numbers:
@@ -40,7 +40,7 @@ def save_owner_numbers(
 
 
 def lock_owner(connection: Connection, meta_schema: str, task: str, source: str, table: TableName) -> int:
-    """The table's number if its rows are recorded now, else 0. That stays so until the transaction ends."""
+    """Return the table's number if its rows are recorded now, else 0. That stays so until the transaction ends."""
     rows = query(
         connection,
         f"SELECT number FROM {meta_table(meta_schema, 'dm_owner')} WHERE {_TABLE} FOR UPDATE",
@@ -50,7 +50,7 @@ def lock_owner(connection: Connection, meta_schema: str, task: str, source: str,
 
 
 def give_up_owner(connection: Connection, meta_schema: str, task: str, source: str, table: TableName) -> None:
-    """From here on the table's rows are not recorded."""
+    """Stop recording the table's rows, from here on."""
     query(
         connection,
         f"UPDATE {meta_table(meta_schema, 'dm_owner')} SET number = -number WHERE {_TABLE} AND number > 0",
@@ -59,7 +59,7 @@ def give_up_owner(connection: Connection, meta_schema: str, task: str, source: s
 
 
 def remove_owner(connection: Connection, meta_schema: str, task: str, source: str, table: TableName) -> None:
-    """After its records: the number."""
+    """Remove the table's number, after its records."""
     query(connection, f"DELETE FROM {meta_table(meta_schema, 'dm_owner')} WHERE {_TABLE}", (task, source, *table))
 
 

@@ -31,7 +31,7 @@ _NOT_KNOWN: Final = 0xFFFFFFFE
 
 
 def row_key(values: Iterable[bytes]) -> bytes:
-    """The key of a row by its canonical identity values."""
+    """Return the key of a row by its canonical identity values."""
     key = b"".join([_behind_length(value) for value in values])
     if len(key) <= LONGEST:
         return key
@@ -44,7 +44,7 @@ def _behind_length(value: bytes) -> bytes:
 
 
 def encode_row(row: Row) -> bytes:
-    """All values of a row. ABSENT is one of them: a value that the target computes and the log did not have."""
+    """Encode all values of a row. ABSENT is one of them: a value that the target computes and the log did not have."""
     return b"".join(map(_encode, row))
 
 
@@ -55,7 +55,7 @@ def _encode(value: Value) -> bytes:
 
 
 def decode_row(data: bytes) -> Row:
-    """What `encode_row` was given."""
+    """Return what `encode_row` was given."""
     row: list[Value] = []
     at = 0
     while at < len(data):

@@ -39,11 +39,11 @@ class RowOwner:
         return meta_table(self.meta_schema, "dm_row_owner")
 
     def recorded(self, connection: Connection, keys: Collection[bytes]) -> set[bytes]:
-        """Those of `keys` whose rows this owner has put into the target."""
+        """Return those of `keys` whose rows this owner has put into the target."""
         return _recorded(connection, self._table, [self.number], keys)
 
     def recorded_for_others(self, connection: Connection, target: TableName, keys: Collection[bytes]) -> set[bytes]:
-        """Those of `keys` whose rows another owner of the same target table has put there."""
+        """Return those of `keys` whose rows another owner of the same target table has put there."""
         found = query(
             connection,
             f"SELECT number FROM {meta_table(self.meta_schema, 'dm_owner')} "
@@ -55,19 +55,19 @@ class RowOwner:
         return _recorded(connection, self._table, others, keys)
 
     def record(self, connection: Connection, keys: Sequence[bytes]) -> None:
-        """The target has these rows now, and they are this owner's."""
+        """Record that the target has these rows now, and that they are this owner's."""
         for some in _pieces(keys):
             rows = ",".join([f"({self.number},x'{key.hex()}')" for key in some])
             query(connection, f"REPLACE INTO {self._table} (owner, row_key) VALUES {rows}")
 
     def forget(self, connection: Connection, keys: Collection[bytes]) -> None:
-        """The target has these rows no more."""
+        """Remove the records of rows that the target has no more."""
         for some in _pieces(keys):
             query(connection, f"DELETE FROM {self._table} WHERE owner = {self.number} AND row_key IN ({_listed(some)})")
 
 
 def forget_some(connection: Connection, meta_schema: str, owner: int, most: int) -> int:
-    """Remove up to `most` records of an owner, whichever; gives how many there were."""
+    """Remove up to `most` records of an owner, whichever; return how many there were."""
     with connection.cursor() as cursor:
         return int(
             cursor.execute(

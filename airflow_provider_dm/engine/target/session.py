@@ -89,13 +89,13 @@ _cache: Final = _Cache()
 
 
 def target_connection(endpoint: Endpoint) -> Connection:
-    """This thread's connection, alive as far as one can know. Raises TargetUnreachable (retry) or TargetDenied."""
+    """Return this thread's connection, alive as far as is known. Raises TargetUnreachable (retry) or TargetDenied."""
     return _session(endpoint).connection
 
 
 @contextmanager
 def fresh_target(endpoint: Endpoint) -> Iterator[Connection]:
-    """A connection for one block alone, which knows the server's settings of now. Raises as `target_connection`."""
+    """Open a connection for one block alone, under the server's settings of now. Raises as `target_connection`."""
     connection = _open(endpoint).connection
     try:
         yield connection
@@ -104,7 +104,7 @@ def fresh_target(endpoint: Endpoint) -> Iterator[Connection]:
 
 
 def target_dialect(endpoint: Endpoint) -> Dialect:
-    """How SQL for this target is written."""
+    """Return how SQL for this target is written."""
     return _session(endpoint).dialect
 
 
@@ -117,7 +117,7 @@ def close_target(endpoint: Endpoint) -> None:
 
 
 def run_transaction(endpoint: Endpoint, body: Callable[[Connection], T], *, retry_seconds: float = RETRY_SECONDS) -> T:
-    """BEGIN, `body(connection)`, COMMIT; again after anything that may pass. Body's first statement must decide.
+    """Run BEGIN, `body(connection)`, COMMIT; again after anything that may pass. Body's first statement must decide.
 
     Raises the body's own errors after a ROLLBACK; TargetBusy or TargetUnreachable when `retry_seconds` ran out.
     """
@@ -138,7 +138,7 @@ def run_transaction(endpoint: Endpoint, body: Callable[[Connection], T], *, retr
 
 
 def execute(connection: Connection, statement: Statement) -> int:
-    """Rows affected, as the server counts them under FOUND_ROWS.
+    """Execute the statement. Return the rows affected, as the server counts them under FOUND_ROWS.
 
     Raises the errors of `translate`, TargetWarned, WarningsHidden, RowTooLarge, ComputedDiffers.
     """
@@ -159,7 +159,7 @@ def execute(connection: Connection, statement: Statement) -> int:
 
 
 def _run(connection: Connection, statement: Statement) -> tuple[int, bool]:
-    """(rows affected, whether the server has warned of columns that it computes)."""
+    """Run the statement. Return (rows affected, whether the server has warned of columns that it computes)."""
     with connection.cursor() as cursor:
         try:
             affected = int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes go out as they are
@@ -170,7 +170,7 @@ def _run(connection: Connection, statement: Statement) -> tuple[int, bool]:
 
 
 def _check_computed(connection: Connection, computing: Computing) -> None:
-    """Raises ComputedDiffers where the target has computed something else than the source."""
+    """Check computed values. Raises ComputedDiffers where the target has computed something else than the source."""
     if not any(count(connection, one) for one in computing.differing()):
         return
     mapping = computing.mapping
@@ -183,7 +183,7 @@ def _check_computed(connection: Connection, computing: Computing) -> None:
 
 
 def count(connection: Connection, statement: Statement) -> int:
-    """The number that a `statements.count_rows` statement finds. Raises the errors of `translate`, RowTooLarge."""
+    """Return the number that a `statements.count_rows` statement finds. Raises `translate`'s errors, RowTooLarge."""
     with connection.cursor() as cursor:
         try:
             cursor.execute(statement.sql)  # type: ignore[call-overload]
@@ -196,7 +196,7 @@ def count(connection: Connection, statement: Statement) -> int:
 
 
 def _check_warnings(connection: Connection, statement: Statement, warned: int) -> bool:
-    """Whether any warning is about a computed column.
+    """Tell whether any warning is about a computed column.
 
     Raises TargetWarned for others, but the harmless ones and those that the statement announces; WarningsHidden.
     """
@@ -270,7 +270,8 @@ def _session(endpoint: Endpoint) -> _Session:
 
 
 def _keep_all_warnings(connection: Connection) -> None:
-    """MySQL lets only some accounts say so. For others, warnings that are not kept are counted (`_check_warnings`)."""
+    """Ask MySQL to keep all warnings, which it lets only some accounts do. For others, warnings that are not kept are
+    counted (`_check_warnings`)."""
     try:
         query(connection, f"SET SESSION max_error_count = {MOST_WARNINGS}")
     except pymysql.err.MySQLError as error:

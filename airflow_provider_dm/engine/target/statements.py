@@ -58,7 +58,7 @@ UNKNOWN: Final = b""
 
 
 class Verb(Enum):
-    """What a statement does with its rows."""
+    """The operation of a statement on its rows."""
 
     INSERT = "INSERT"  # a row with the same unique key stops it
     REPLACE = "REPLACE"  # any row with the same unique key is removed first
@@ -83,7 +83,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Dialect:
-    """Where targets differ. `row_alias`: MySQL from 8.0.19 on warns about VALUES(), others know no alias."""
+    """The differences between targets. `row_alias`: MySQL from 8.0.19 on warns about VALUES(), others know no alias."""
 
     flavour: Flavour = Flavour.MARIADB
     row_alias: bool = False
@@ -111,12 +111,12 @@ class Computing:
         return tuple(self.mapping.target_columns[index].name for index in self.mapping.computed)
 
     def leniently(self) -> Iterator[Statement]:
-        """The same rows again, in statements that may clip computed values, as few at a time as warnings are shown."""
+        """Yield the rows again, in statements that may clip computed values, as few at a time as warnings are shown."""
         most = max(1, MAX_INVALID // len(self.mapping.computed))
         return write_rows(self.mapping, self.rows, self.verb, dialect=self.dialect, max_rows=most, lenient=True)
 
     def differing(self, columns: Sequence[int] | None = None) -> Iterator[Statement]:
-        """Statements that count the rows whose computed values are not the source's. `columns`: of these; None: all."""
+        """Yield statements that count rows whose computed values are not the source's. `columns`: which; None: all."""
         wanted = self.mapping.computed if columns is None else columns
         return differing_rows(self.mapping, self.rows, wanted, dialect=self.dialect)
 
@@ -130,7 +130,7 @@ def write_rows(
     max_rows: int = MAX_ROWS,
     lenient: bool = False,
 ) -> Iterator[Statement]:
-    """INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
+    """Yield INSERT, REPLACE or UPSERT statements for rows in the column order of `mapping.source`.
 
     `lenient`: without strict mode (`Computing.leniently`).
     """
@@ -161,7 +161,7 @@ def write_rows(
 
 
 def _runs(mapping: TableMapping, rows: Iterable[Literals]) -> Iterable[tuple[Iterable[Literals], bool]]:
-    """Neighbours that can go in one statement, and whether they hold an ENUM's index 0. The order stays."""
+    """Group neighbours that can go in one statement, and say whether they hold an ENUM's index 0. The order stays."""
     if not mapping.enums:
         return [(rows, False)]
     runs = groupby(rows, lambda row: any(row[index] == ENUM_INVALID for index in mapping.enums))
@@ -185,7 +185,7 @@ def _invalid(mapping: TableMapping, rows: Sequence[Literals]) -> frozenset[tuple
 
 
 def _leniently(head: bytes, dialect: Dialect) -> bytes:
-    """The same with the strict mode off for this statement alone."""
+    """Return a statement's head with the strict mode off for this statement alone."""
     mode = _LENIENT.encode()
     if dialect.flavour is Flavour.MARIADB:
         return b"SET STATEMENT sql_mode='%b' FOR %b" % (mode, head)
@@ -196,7 +196,7 @@ def _leniently(head: bytes, dialect: Dialect) -> bytes:
 def delete_rows(
     mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect(), max_rows: int = MAX_ROWS
 ) -> Iterator[Statement]:
-    """DELETE statements by identity key; each key in the column order of `mapping.target.identity`."""
+    """Yield DELETE statements by identity key; each key in the column order of `mapping.target.identity`."""
     head = _where_key_in("DELETE", mapping)
     for batch in _batches(_key_texts(keys), max_rows, dialect.most_bytes - len(head)):
         yield Statement(head + b",".join(batch) + b")", len(batch), mapping.target.name, Verb.DELETE)
@@ -205,7 +205,7 @@ def delete_rows(
 def count_rows(
     mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect(), max_rows: int = MAX_ROWS
 ) -> Iterator[Statement]:
-    """SELECT COUNT(*) of the rows with these identity keys, locked until the transaction ends."""
+    """Yield SELECT COUNT(*) of the rows with these identity keys, locked until the transaction ends."""
     head = _where_key_in("SELECT COUNT(*)", mapping)
     for batch in _batches(_key_texts(keys), max_rows, dialect.most_bytes - len(head)):
         yield Statement(head + b",".join(batch) + b") FOR UPDATE", len(batch), mapping.target.name, Verb.COUNT)
@@ -214,7 +214,7 @@ def count_rows(
 def differing_rows(
     mapping: TableMapping, rows: Iterable[Literals], computed: Sequence[int], *, dialect: Dialect = Dialect()
 ) -> Iterator[Statement]:
-    """Statements that count the rows of the target whose computed values are others than these rows have.
+    """Yield statements that count the rows of the target whose computed values are others than these rows have.
 
     Rows are found by the identity key, those of a table without one by all their values, which takes a scan.
     """
@@ -225,7 +225,7 @@ def differing_rows(
 
 
 def _differs(mapping: TableMapping, row: Literals, computed: Sequence[int]) -> bytes:
-    """The condition for the target's row to be this one, and to differ in a computed value; empty: none is known."""
+    """Return the condition that the target's row is this one and differs in a computed value; empty: none is known."""
     columns = mapping.target_columns
     values = [_is_exactly(columns[index], row[index]) for index in computed if row[index] != UNKNOWN]
     if not values:

@@ -41,7 +41,7 @@ class SubtaskMissing(DmError):
 
 @dataclass(frozen=True)
 class Subtask:
-    """What dm_subtask says. `catch_up_until` None: the log is exact from `start` on."""
+    """One row of dm_subtask. `catch_up_until` None: the log is exact from `start` on."""
 
     task: str
     source: str
@@ -69,7 +69,7 @@ class Subtask:
 
 
 def read_subtask(connection: Connection, meta_schema: str, task: str, source: str) -> Subtask | None:
-    """None where no claim was ever made."""
+    """Return the subtask's row; None where no claim was ever made."""
     rows = query(
         connection,
         "SELECT generation, unit, buckets, hash_version, plan, start_location, catch_up_until, location "
@@ -130,7 +130,7 @@ def begin_subtask(
     start: Location,
     catch_up_until: Location | None = None,
 ) -> None:
-    """Inside a transaction: set where the log is read from and create the frontier there. Raises Fenced.
+    """Set, inside a transaction, where the log is read from, and create the frontier there. Raises Fenced.
 
     For a subtask of which nothing is applied yet; changing it under a frontier that stands elsewhere would lose rows.
     """
@@ -154,7 +154,7 @@ def begin_subtask(
 def finish_load(
     connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, catch_up_until: Location
 ) -> None:
-    """Inside a transaction: the load is complete; sync is in catch-up mode until `catch_up_until`. Raises Fenced."""
+    """Note, inside a transaction, that the load is complete; sync catches up until `catch_up_until`. Raises Fenced."""
     check_generation(connection, meta_schema, task, source, generation)
     query(
         connection,
@@ -165,7 +165,7 @@ def finish_load(
 
 
 def note_plan(connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, plan: str) -> None:
-    """Inside a transaction: the plan that the frontier is moved by from here on. Raises Fenced."""
+    """Note, inside a transaction, the plan that the frontier is moved by from here on. Raises Fenced."""
     check_generation(connection, meta_schema, task, source, generation)
     query(
         connection,
@@ -177,7 +177,7 @@ def note_plan(connection: Connection, meta_schema: str, task: str, source: str, 
 def note_location(
     connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, location: Location
 ) -> None:
-    """Inside a transaction: keep the GTID set that belongs to a place where all buckets stand. Raises Fenced."""
+    """Keep, inside a transaction, the GTID set that belongs to a place where all buckets stand. Raises Fenced."""
     check_generation(connection, meta_schema, task, source, generation)
     query(
         connection,

@@ -46,7 +46,7 @@ class TableSchema:
     owner: int = 0
 
     def check_route(self, now: TableName) -> None:
-        """Raises RouteChanged unless `now` is where the rows have gone from the first one on."""
+        """Check that `now` is where the rows have gone from the first one on. Raises RouteChanged."""
         if now != self.target:
             raise RouteChanged(str(self.table.name), str(self.target), str(now))
 
@@ -65,7 +65,7 @@ class Feeder:
 def save_table_schemas(
     connection: Connection, meta_schema: str, task: str, source: str, schemas: Iterable[TableSchema]
 ) -> None:
-    """Inside a transaction whose first statement has checked the generation: replace all of this subtask."""
+    """Replace all of this subtask, inside a transaction whose first statement has checked the generation."""
     name = meta_table(meta_schema, "dm_table_schema")
     query(connection, f"DELETE FROM {name} WHERE task = %s AND source = %s", (task, source))
     with connection.cursor() as cursor:
@@ -77,7 +77,7 @@ def save_table_schemas(
 
 
 def load_feeders(connection: Connection, meta_schema: str, task: str) -> list[Feeder]:
-    """The source tables of all sources that have begun. Raises AnswerCut."""
+    """Return the source tables of all sources that have begun. Raises AnswerCut."""
     rows = query_whole(
         connection,
         "source, table_schema, table_name, target_schema, target_name, COALESCE(number, 0)",
@@ -92,7 +92,7 @@ def load_feeders(connection: Connection, meta_schema: str, task: str) -> list[Fe
 
 
 def set_skip_until(connection: Connection, meta_schema: str, task: str, source: str, table: Table, until: str) -> None:
-    """Inside a transaction that has checked the generation: rows of `table` up to `until` are in its copy already."""
+    """Note, in a transaction that has checked the generation, that rows of `table` up to `until` are in its copy."""
     query(
         connection,
         f"UPDATE {meta_table(meta_schema, 'dm_table_schema')} SET skip_until = %s "
@@ -104,7 +104,7 @@ def set_skip_until(connection: Connection, meta_schema: str, task: str, source: 
 def forget_table_schemas(
     connection: Connection, meta_schema: str, task: str, source: str, names: Iterable[TableName]
 ) -> None:
-    """Inside a transaction that has checked the generation: these tables are no part of the task any more.
+    """Remove, in a transaction that has checked the generation, tables that are no part of the task any more.
 
     Rows of theirs that wait for a place (dm_contested_row) are dropped, as nobody would take care of them.
     """
@@ -121,7 +121,7 @@ def forget_table_schemas(
 
 
 def load_table_schemas(connection: Connection, meta_schema: str, task: str, source: str) -> list[TableSchema]:
-    """In the order of their names. Raises AnswerCut."""
+    """Return the subtask's tables in the order of their names. Raises AnswerCut."""
     rows = query_whole(
         connection,
         "definition, target_schema, target_name, skip_until, COALESCE(number, 0)",

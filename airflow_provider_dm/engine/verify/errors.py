@@ -23,7 +23,7 @@ class DataDiffers(DmError):
 
 @dataclass(eq=False)
 class TargetTableMissing(DmError):
-    """There is nothing to compare with."""
+    """A target table that is not there: there is nothing to compare with."""
 
     target: str
 

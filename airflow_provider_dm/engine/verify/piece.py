@@ -30,7 +30,7 @@ class Piece:
     high: int | None = None
 
     def packed_rows(self, connection: Connection) -> Generator[tuple[int, list[bytes]], None, None]:
-        """(columns, packets) of all its rows, as many as the server counts in the same snapshot.
+        """Yield (columns, packets) of all its rows, as many as the server counts in the same snapshot.
 
         Raises AnswerCut, behind the last packet, and pymysql's errors. Left before its end, it closes the connection.
         """
@@ -74,7 +74,7 @@ class SumPieces:
     servers: dict[str, Endpoint]
 
     def __call__(self, work: tuple[Piece, Focus]) -> Sums:
-        """Raises what reading raises."""
+        """Return the sums of the piece's rows that are in the focus. Raises what reading raises."""
         piece, focus = work
         endpoint = self.servers[piece.server]
 
@@ -96,7 +96,9 @@ class FindRows:
     most: int
 
     def __call__(self, work: tuple[Piece, Focus]) -> list[FoundRow]:
-        """At most `most` rows. Raises what reading raises."""
+        """Return the piece's rows that are in the focus, up to the batch that brings them to `most` or more. Raises
+        what reading raises.
+        """
         piece, focus = work
         endpoint = self.servers[piece.server]
 

@@ -30,13 +30,13 @@ _WITH_FRACTION: Final = frozenset({"decimal", "time", "datetime", "timestamp"})
 
 @dataclass(frozen=True)
 class RowForm:
-    """How one table of a mapping is read: the SELECT list, and for each column what makes it canonical."""
+    """The way one table of a mapping is read: the SELECT list, and for each column what makes it canonical."""
 
     select: str
     transforms: tuple[Transform | None, ...]
 
     def packer(self) -> Callable[[bytes], bytes]:
-        """Packet as it came -> canonical packet."""
+        """Return the function packet as it came -> canonical packet."""
         changed = [(number, change) for number, change in enumerate(self.transforms) if change is not None]
         if not changed:
             return _as_it_is
@@ -54,17 +54,17 @@ class RowForm:
 
 
 def source_form(mapping: TableMapping) -> RowForm:
-    """How the source's rows are read."""
+    """Return how the source's rows are read."""
     return _form(mapping.source, mapping.source.columns, mapping.target_columns)
 
 
 def target_form(mapping: TableMapping) -> RowForm:
-    """How the target's rows are read: the same columns, in the source's order."""
+    """Return how the target's rows are read: the same columns, in the source's order."""
     return _form(mapping.target, mapping.target_columns, mapping.source.columns)
 
 
 def packed(cells: Cells) -> bytes:
-    r"""Cells as the text protocol packs them.
+    r"""Pack cells as the text protocol does.
 
     >>> packed((b"12", None, b""))
     b'\x0212\xfb\x00'
@@ -85,7 +85,7 @@ def _form(table: Table, columns: Sequence[Column], others: Sequence[Column]) -> 
 
 
 def _common_form(column: Column, other: Column) -> Transform | None:
-    """What both sides are reduced to where their types differ in what they show of one value."""
+    """Return what both sides are reduced to where their types differ in what they show of one value."""
     scales = (column.numeric_scale, column.datetime_precision), (other.numeric_scale, other.datetime_precision)
     if column.data_type in _WITH_FRACTION and scales[0] != scales[1]:
         return without_trailing_zeros
@@ -95,7 +95,8 @@ def _common_form(column: Column, other: Column) -> Transform | None:
 
 
 def without_trailing_zeros(value: bytes) -> bytes:
-    """
+    """Drop the zeros at the end of a fraction, and the point when nothing is left behind it.
+
     >>> without_trailing_zeros(b"1.500"), without_trailing_zeros(b"10:00:00.000"), without_trailing_zeros(b"100")
     (b'1.5', b'10:00:00', b'100')
     """
@@ -103,7 +104,7 @@ def without_trailing_zeros(value: bytes) -> bytes:
 
 
 def without_leading_nulls(value: bytes) -> bytes:
-    """The bits of a wider column."""
+    """Drop the leading zero bytes, which the bits of a wider column have."""
     return value.lstrip(b"\0")
 
 
@@ -113,7 +114,7 @@ def _both(first: Transform | None, second: Transform | None) -> Transform | None
 
 @dataclass(frozen=True)
 class _Composed:
-    """Not a closure, as it travels to executors."""
+    """Two transforms, one after the other. Not a closure, as it travels to executors."""
 
     first: Transform
     second: Transform

@@ -31,7 +31,7 @@ class Focus:
     value: int = 0
 
     def inside(self, number: int) -> Focus:
-        """One class of this one."""
+        """Return the focus on one class of this one."""
         return Focus(self.level + 1, self.value | number << self.level * LEVEL_BITS)
 
 
@@ -52,7 +52,7 @@ class Sums:
         return int(self.counts.sum())
 
     def add(self, hashes: Words, focus: Focus) -> None:
-        """Rows given by `hash_rows`; those outside of the focus are left out."""
+        """Add rows given by `hash_rows`; those outside of the focus are left out."""
         hashes = hashes[in_focus(hashes, focus)]
         classes = ((hashes[:, 0] >> np.uint64(focus.level * LEVEL_BITS)) & np.uint64(CLASSES - 1)).astype(np.intp)
         self.counts += np.bincount(classes, minlength=CLASSES).astype(np.uint64)
@@ -65,13 +65,13 @@ class Sums:
         self.second += other.second
 
     def unequal(self, other: Sums) -> list[int]:
-        """The classes in which the two differ."""
+        """Return the classes in which the two differ."""
         differs = (self.counts != other.counts) | (self.first != other.first) | (self.second != other.second)
         return [int(number) for number in np.flatnonzero(differs)]
 
 
 def total(parts: Iterable[Sums]) -> Sums:
-    """Of all pieces of a side."""
+    """Return the sums of all pieces of a side."""
     whole = Sums.zero()
     for part in parts:
         whole.add_all(part)
@@ -79,14 +79,14 @@ def total(parts: Iterable[Sums]) -> Sums:
 
 
 def hash_rows(rows: Iterable[bytes]) -> Words:
-    """Two words for each row."""
+    """Return two words for each row."""
     digest = xxhash.xxh3_128_digest
     joined = b"".join([digest(row, SEED) for row in rows])
     return np.frombuffer(joined, dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
 
 def in_focus(hashes: Words, focus: Focus) -> NDArray[np.bool_]:
-    """Which of the rows are in the focus."""
+    """Tell which of the rows are in the focus."""
     mask = (1 << focus.level * LEVEL_BITS) - 1
     found: NDArray[np.bool_] = (hashes[:, 0] & np.uint64(mask)) == np.uint64(focus.value)
     return found

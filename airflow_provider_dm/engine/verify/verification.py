@@ -60,7 +60,7 @@ class Runs(Protocol):
 
 @dataclass
 class Side:
-    """What is read of one side of a comparison."""
+    """The pieces of one side of a comparison."""
 
     pieces: list[Piece] = field(default_factory=list)
 
@@ -88,8 +88,9 @@ class Compared:
 
 
 def verify(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> Json:
-    """{"verified", "rows", "seconds", "tables": [{"target", "sources", "source_rows", "target_rows", "equal",
-    "unequal_classes", "differing": [{"key", "in_sources", "in_target"}]}]}; `rows` are the target's.
+    """Compare the sources' rows with the target's. Returns {"verified", "rows", "seconds", "tables": [{"target",
+    "sources", "source_rows", "target_rows", "equal", "unequal_classes", "differing": [{"key", "in_sources",
+    "in_target"}]}]}; `rows` are the target's.
 
     At most MOST_SHOWN differing rows of a table are listed, by key. Raises TargetTableMissing, TargetTableMismatch,
     and what reading raises.
@@ -111,7 +112,7 @@ def verify(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> Json:
 
 
 def failure(result: Json) -> DataDiffers | None:
-    """The error that a result amounts to."""
+    """Return the error that a result amounts to, if any."""
     bad = [table for table in result["tables"] if not table["equal"]]
     told = [f"{table['target']} ({table['source_rows']} / {table['target_rows']} rows)" for table in bad]
     return DataDiffers(tuple(told)) if bad else None
@@ -148,7 +149,7 @@ def _chunked(endpoint: Endpoint, tables: Sequence[tuple[Table, int]], slots: int
 
 
 def _key(mapping: TableMapping) -> tuple[int, ...]:
-    """What names a row to a person: the target's key, or all columns."""
+    """Return the positions of the columns that name a row to a person: the target's key, or all columns."""
     identity = mapping.target.identity
     if identity is None:
         return tuple(range(len(mapping.source.columns)))
@@ -159,7 +160,7 @@ def _key(mapping: TableMapping) -> tuple[int, ...]:
 
 
 def _sum_up(sides: Sequence[Side], runner: Runs, servers: dict[str, Endpoint], focus: Focus = Focus()) -> list[Sums]:  # noqa: B008
-    """The sums of each side. All pieces of all sides are dealt to the runner at once."""
+    """Return the sums of each side. All pieces of all sides are given to the runner at once."""
     work = [(piece, focus) for side in sides for piece in side.pieces]
     done = iter(runner.run(SumPieces(servers), work))
     return [total([next(done) for _ in side.pieces]) for side in sides]
@@ -184,7 +185,7 @@ def _report(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[
 
 
 def _differing(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[str, Endpoint]) -> list[Json]:
-    """The differing rows of some unequal classes, by key. A row that was changed counts once on either side."""
+    """Return the differing rows of some unequal classes, by key. A row that was changed counts once on either side."""
     foci = _small_foci(one, here, there, runner, servers)
     work = [(piece, focus) for focus in foci for piece in one.pieces]
     ours, theirs = Counter[FoundRow](), Counter[FoundRow]()
@@ -203,9 +204,9 @@ def _differing(one: Compared, here: Sums, there: Sums, runner: Runs, servers: di
 
 
 def _small_foci(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[str, Endpoint]) -> list[Focus]:
-    """Unequal classes small enough to look at: the smallest ones, going down where all are large.
+    """Return unequal classes small enough to look at: the smallest ones, going down where all are large.
 
-    More than one, because the two faces of a changed row lie in two classes.
+    More than one, because the row before a change and the row after it lie in two classes.
     """
     small: list[Focus] = []
     large = [(Focus(), here, there)]

@@ -1,4 +1,4 @@
-"""Hot loops of the binlog room, compiled by numba: checksums, header scan, row bounds, text.
+"""Hot loops of the binlog package, compiled by numba: checksums, header scan, row bounds, text.
 
 Each kernel has a plain twin in Python that is its specification (`boundary`, `rows`, `row_decoder`), and does only what
 ordinary events and values need. Where it meets anything else it stops in front of it and says so; the twin then takes

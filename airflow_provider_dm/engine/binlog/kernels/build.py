@@ -84,12 +84,15 @@ def entry(signature: str) -> Callable[[F], F]:
 
 @functools.cache
 def directory() -> Path:
-    """The cache of exactly this code on exactly this machine; it need not exist. Nobody else can write into it."""
+    """Return the cache directory of exactly this code on exactly this machine; it need not exist.
+
+    Nobody else can write into it.
+    """
     return _root() / _fingerprint()
 
 
 def ready() -> bool:
-    """Whether the kernels are there to be called; loads them the first time, and never compiles."""
+    """Tell whether the kernels are there to be called; loads them the first time, and never compiles."""
     return _allowed() and _loaded()
 
 
@@ -114,7 +117,10 @@ def warm(*, wait: bool = True) -> None:
 
 
 def _loaded() -> bool:
-    """What a damaged cache cannot give is made again; until then there are the plain twins."""
+    """Load the kernels if the cache is whole, and tell whether they are there.
+
+    What a damaged cache cannot give is made again; until then there are the plain twins.
+    """
     global _state  # noqa: PLW0603 (what this process has loaded)
     if _state is None and _is_whole(directory()):
         try:
@@ -148,7 +154,7 @@ def _import_all() -> None:
 
 
 def _is_whole(target: Path) -> bool:
-    """Whether every file is there that was there when all was compiled, with its size."""
+    """Tell whether every file is there that was there when all was compiled, with its size."""
     try:
         return _is_ours_alone(target) and json.loads((target / _MARKER).read_text()) == _sizes(target)
     except (OSError, ValueError):
@@ -161,7 +167,7 @@ def _sizes(target: Path) -> dict[str, int]:
 
 @functools.cache
 def warm_in_background() -> None:
-    """Once for this process: if the kernels are not ready, let a process of its own compile them, with low priority."""
+    """Start a process that compiles the kernels, with low priority, if they are not ready. Once for this process."""
     if not _allowed() or ready():
         return
     code = f"import os; os.nice(10); from {_PACKAGE} import build; build.warm(wait=False)"
@@ -235,6 +241,6 @@ def _ours(path: Path) -> Path | None:
 
 
 def _is_ours_alone(path: Path) -> bool:
-    """A directory, no link to one, that is ours and that nobody else can write into."""
+    """Tell whether a path is a directory, no link to one, that is ours and that nobody else can write into."""
     found = path.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022

@@ -14,10 +14,10 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 
 def cache_of(function: Callable[..., Any], directory: Path) -> FunctionCache:
-    """The cache of one function."""
+    """Return the cache of one function."""
 
     class Locator:
-        """What numba asks."""
+        """The locator that numba asks."""
 
         @classmethod
         def from_function(cls, _function: Callable[..., Any], _file: str) -> Locator:

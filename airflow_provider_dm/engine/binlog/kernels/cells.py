@@ -39,7 +39,7 @@ _QUOTE, _COMMA, _ZERO_BYTE, _ZERO = uint64(ord("'")), uint64(ord(",")), uint64(0
 
 @njit(forceinline=True)
 def field_of(columns: int, index: int, field: int) -> int:
-    """A number of `LayoutArrays.columns`, which begins at the address `columns`."""
+    """Return a number of `LayoutArrays.columns`, which begins at the address `columns`."""
     return int64(load8(columns + (index * _FIELDS + field) * _NUMBER))
 
 
@@ -47,8 +47,9 @@ def field_of(columns: int, index: int, field: int) -> int:
 def write_cell(
     columns: int, index: int, constants: int, members: int, literal: bool, source: int, size: int, out: int
 ) -> int:
-    """The cell of column `index`, `size` bytes at `source`, to `out`. All but the numbers and `literal` are addresses.
+    """Write the cell of column `index`, `size` bytes at `source`, to `out`.
 
+    All but the numbers and `literal` are addresses.
     Gives the place behind it, or MALFORMED for bytes that no server writes. NULL is the caller's.
     """
     kind = field_of(columns, index, _KIND)
@@ -82,7 +83,7 @@ def write_cell(
 
 @njit(forceinline=True)
 def _widened(bits: Any) -> Any:
-    """The bits of the double that is the float of these bits."""
+    """Return the bits of the double that is the float of these bits."""
     return uint64(np.float64(np.uint32(bits).view(np.float32)).view(np.uint64))
 
 
@@ -128,7 +129,7 @@ def _write_string(columns: int, index: int, constants: int, source: int, size: i
 
 @njit
 def _write_padded(length: int, literal: bool, source: int, size: int, out: int) -> int:
-    """BINARY(n): the log drops trailing zeros."""
+    """Write a BINARY(n) with its trailing zeros, which the log drops."""
     missing = length - size
     if missing < 0:
         return MALFORMED
@@ -152,7 +153,7 @@ def _copy_member(constants: int, members: int, member: int, literal: bool, out: 
 
 @njit
 def _write_enum(columns: int, index: int, constants: int, members: int, literal: bool, number: int, out: int) -> int:
-    """Index 0 is a member, too: the value of an invalid insert."""
+    """Write an ENUM's member. Index 0 is one, too: the value of an invalid insert."""
     if number >= field_of(columns, index, _MEMBERS):
         return MALFORMED
     return _copy_member(constants, members, field_of(columns, index, _FIRST_MEMBER) + number, literal, out)

@@ -46,7 +46,7 @@ _HALF, _MODULUS, _QUOTIENT = uint64(0x163CD6124), uint64(0x1DB710641), uint64(0x
 
 
 def _slices() -> Any:
-    """slices[k][b]: the checksum state that byte b leaves when k zero bytes follow."""
+    """Return slices[k][b]: the checksum state that byte b leaves when k zero bytes follow."""
     slices = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         state = byte
@@ -75,7 +75,10 @@ def _after_word(word: Any) -> Any:
 
 @njit(inline="always")
 def _after_bytes(start: int, count: int, state: Any) -> Any:
-    """One to seven bytes: as `_after_word`, all look-ups at once instead of one after the other."""
+    """Return the state after one to seven bytes.
+
+    As in `_after_word`, all look-ups are done at once instead of one after the other.
+    """
     word = uint64(state)
     for index in range(count):
         word ^= load1(start + index) << uint64(8 * index)
@@ -95,7 +98,7 @@ def _short(start: int, end: int, state: Any) -> Any:
 
 @njit(forceinline=True)
 def _folded(lane: Any, low_factor: Any, high_factor: Any) -> Any:
-    """Sixteen bytes moved over the distance of the factors."""
+    """Move sixteen bytes over the distance of the factors."""
     factors = lane_of(low_factor, high_factor)
     return difference(lower_product(lane, factors), upper_product(lane, factors))
 
@@ -116,7 +119,7 @@ def _by_lanes(first: Any, start: int, end: int) -> Any:
 
 @njit(forceinline=True)
 def _by_blocks(first: Any, start: int, end: int) -> Any:
-    """The same, with the four lanes in one register."""
+    """Do the same as `_by_lanes`, with the four lanes in one register."""
     block = with_first_lane(load_block(start - LANE), first)
     start += BLOCK - LANE
     while start + BLOCK <= end:
@@ -138,7 +141,7 @@ _four_at_once = _by_blocks if HAS_WIDE_CLMUL else _by_lanes
 
 @njit(forceinline=True)
 def _reduced(lane: Any) -> Any:
-    """The state that sixteen bytes leave: to 64 bits, and to 32 by Barrett's method."""
+    """Return the state that sixteen bytes leave: reduced to 64 bits, and to 32 by Barrett's method."""
     lower_halves = lane_of(_LOW_BITS, _LOW_BITS)
     lane = difference(moved_down(lane, 8), crossed_product(lane, lane_of(_ONE_LOW, _ONE_HIGH)))
     lane = difference(moved_down(lane, 4), lower_product(both(lane, lower_halves), lane_of(_HALF, _HALF)))
@@ -149,7 +152,7 @@ def _reduced(lane: Any) -> Any:
 
 @njit(forceinline=True)
 def _long(start: int, end: int) -> Any:
-    """The state behind at least sixteen bytes.
+    """Return the state after at least sixteen bytes.
 
     Zeros in front of a message change nothing while the state is zero. So the first lane takes the 1 to 16 bytes that
     are over, behind zeros, and whole lanes follow. The initial state is added to the first four bytes.

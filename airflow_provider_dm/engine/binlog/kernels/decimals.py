@@ -21,7 +21,10 @@ _SIGN = uint64(0x80)
 
 @njit(forceinline=True)
 def _group(source: int, size: int, first: bool, flip: Any) -> Any:
-    """One group as a number; the sign bit of the very first byte is stored inverted, a negative number all bits."""
+    """Return one group as a number.
+
+    The sign bit of the very first byte is stored inverted, a negative number all bits.
+    """
     value = big(source, size)
     if first:
         value ^= _SIGN << uint64(8 * (size - 1))
@@ -30,7 +33,10 @@ def _group(source: int, size: int, first: bool, flip: Any) -> Any:
 
 @njit
 def write_decimal(source: int, precision: int, scale: int, out: int) -> int:
-    """`scale` digits behind the point, no leading zeros, and no sign for zero. -1: a group with too many digits."""
+    """Write a DECIMAL: `scale` digits behind the point, no leading zeros, and no sign for zero.
+
+    Gives -1 for a group with too many digits.
+    """
     negative = load1(source) & _SIGN == uint64(0)
     flip = ~uint64(0) if negative else uint64(0)
     begin = out

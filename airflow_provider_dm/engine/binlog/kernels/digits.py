@@ -17,14 +17,14 @@ _PAIRS: Final = np.array([ord(str(n // 10)) | ord(str(n % 10)) << 8 for n in ran
 
 @njit(forceinline=True)
 def count_digits(value: Any) -> int:
-    """How many digits a number has; one for zero."""
+    """Return how many digits a number has; one for zero."""
     estimate = (bit_length(value | uint64(1)) * _LOG10_OF_2) >> 12  # at most one too few
     return estimate + (1 if value >= _POWERS[estimate] or estimate == 0 else 0)
 
 
 @njit
 def write_padded(value: Any, digits: int, out: int) -> int:
-    """The last `digits` digits of a number, with leading zeros."""
+    """Write the last `digits` digits of a number, with leading zeros."""
     end = out + digits
     place = end - 4
     while place >= out:
@@ -48,20 +48,20 @@ def write_padded(value: Any, digits: int, out: int) -> int:
 
 @njit(forceinline=True)
 def write_two(value: int, out: int) -> int:
-    """A number below 100, as two digits."""
+    """Write a number below 100, as two digits."""
     store2(out, _PAIRS[value])
     return out + 2
 
 
 @njit
 def write_unsigned(value: Any, out: int) -> int:
-    """A number of 64 bits."""
+    """Write a number of 64 bits."""
     return write_padded(value, count_digits(value), out)
 
 
 @njit(forceinline=True)
 def write_signed(bits: Any, size: int, out: int) -> int:
-    """`size` bytes in two's complement, given as an unsigned number."""
+    """Write a number of `size` bytes in two's complement, given as an unsigned number."""
     top = uint64(1) << uint64(8 * size - 1)
     if bits & top:
         store1(out, _MINUS)

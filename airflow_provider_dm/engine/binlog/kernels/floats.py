@@ -24,7 +24,7 @@ _ZERO, _POINT, _MINUS, _PLUS, _E = (uint64(ord(char)) for char in "0.-+e")
 
 
 def _powers() -> Any:
-    """powers[k - smallest] = (high, low): 10**k, scaled into [2**127, 2**128) and rounded up."""
+    """Return powers[k - smallest] = (high, low): 10**k, scaled into [2**127, 2**128) and rounded up."""
     rows = []
     for power in range(_SMALLEST_POWER, _LARGEST_POWER + 1):
         shift = 127 - _floor_log2_of_power(power)
@@ -44,7 +44,7 @@ _POWERS: Final = _powers()
 
 @njit(inline="always")
 def _scaled(high: Any, low: Any, factor: Any) -> Any:
-    """The upper 64 bits of a 128-bit power times `factor`; their last bit is set if anything lies below it."""
+    """Return the upper 64 bits of a 128-bit power times `factor`; their last bit is set if anything lies below it."""
     _, carried = wide_product(low, factor)
     middle, upper = wide_product(high, factor)
     total = middle + carried
@@ -55,7 +55,10 @@ def _scaled(high: Any, low: Any, factor: Any) -> Any:
 
 @njit
 def shortest(bits: Any) -> Any:
-    """(digits, exponent) of a positive, finite double given by its bits: digits * 10**exponent is in its interval."""
+    """Return (digits, exponent) of a positive, finite double given by its bits.
+
+    digits * 10**exponent is in its interval.
+    """
     fraction = bits & uint64((1 << _FRACTION_BITS) - 1)
     raw = int64(bits >> uint64(_FRACTION_BITS))
     significand = fraction
@@ -94,7 +97,7 @@ def shortest(bits: Any) -> Any:
 
 @njit
 def write_double(bits: Any, with_exponent: bool, out: int) -> int:
-    """A double as `repr` writes it; `with_exponent`: as an SQL literal, which always has one. -1: not finite."""
+    """Write a double as `repr` does; `with_exponent`: as an SQL literal, which always has one. -1: not finite."""
     if bits >> uint64(63):
         store1(out, _MINUS)
         out += 1

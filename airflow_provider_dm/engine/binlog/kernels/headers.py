@@ -40,7 +40,7 @@ _BYTES = "Array(uint8, 1, 'C', readonly=True)"
 
 @njit(forceinline=True)
 def _is_begin(body: int, end: int) -> bool:
-    """Whether the QUERY event whose body lies there is BEGIN, exactly."""
+    """Tell whether the QUERY event whose body lies there is BEGIN, exactly."""
     if end - body <= _QUERY_HEAD:
         return False
     text = body + _QUERY_HEAD + int64(load1(body + 8)) + int64(load2(body + 11)) + 1

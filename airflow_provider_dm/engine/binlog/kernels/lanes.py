@@ -55,19 +55,19 @@ class _BlockModel(models.PrimitiveModel):
 
 
 def _generated(generate: Generate) -> Any:
-    """As numba wants it: nothing but the builder and the arguments matters here."""
+    """Wrap a builder as numba wants it: nothing but the builder and the arguments matters here."""
     return lambda _target, builder, _signature, arguments: generate(builder, arguments)
 
 
 def _same_bytes(builder: Any, byte: Any) -> Any:
-    """A byte sixteen times."""
+    """Repeat a byte sixteen times."""
     one = builder.insert_element(ir.Constant(_BYTES, ir.Undefined), byte, ir.Constant(_I32, 0))
     return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_I32, LANE), [0] * LANE))
 
 
 @intrinsic
 def lane_of(_context: Any, low: types.Integer, high: types.Integer) -> Any:
-    """Two numbers of 64 bits."""
+    """Build a lane of two numbers of 64 bits."""
 
     def generate(builder: Any, halves: Sequence[Any]) -> Any:
         lane = ir.Constant(_WORDS, ir.Undefined)
@@ -80,13 +80,13 @@ def lane_of(_context: Any, low: types.Integer, high: types.Integer) -> Any:
 
 @intrinsic
 def half_of(_context: Any, lane: Any, index: types.Integer) -> Any:
-    """The lower (0) or upper (1) 64 bits."""
+    """Return the lower (0) or upper (1) 64 bits."""
     return types.uint64(lane_type, types.int64), _generated(lambda builder, given: builder.extract_element(*given))
 
 
 @intrinsic
 def load_lane(_context: Any, address: types.Integer) -> Any:
-    """The sixteen bytes at an address."""
+    """Load the sixteen bytes at an address."""
 
     def generate(builder: Any, given: Sequence[Any]) -> Any:
         loaded = builder.load(builder.inttoptr(given[0], _WORDS.as_pointer()))
@@ -110,19 +110,19 @@ def store_lane(_context: Any, address: types.Integer, lane: Any) -> Any:
 
 @intrinsic
 def both(_context: Any, left: Any, right: Any) -> Any:
-    """The bits that are set in both."""
+    """Return the bits that are set in both."""
     return lane_type(lane_type, lane_type), _generated(lambda builder, given: builder.and_(*given))
 
 
 @intrinsic
 def difference(_context: Any, left: Any, right: Any) -> Any:
-    """The bits that differ; over GF(2) the sum."""
+    """Return the bits that differ; over GF(2) the sum."""
     return lane_type(lane_type, lane_type), _generated(lambda builder, given: builder.xor(*given))
 
 
 @intrinsic
 def which_are(_context: Any, lane: Any, byte: types.Integer) -> Any:
-    """Which of the sixteen bytes are this byte: bit i for byte i."""
+    """Tell which of the sixteen bytes are this byte: bit i for byte i."""
 
     def generate(builder: Any, given: Sequence[Any]) -> Any:
         wanted = _same_bytes(builder, builder.trunc(given[1], _I8))
@@ -179,7 +179,7 @@ crossed_product = _multiplier(_LOW_BY_HIGH, "of the left's lower half and the ri
 
 @intrinsic
 def load_block(_context: Any, address: types.Integer) -> Any:
-    """The 64 bytes at an address."""
+    """Load the 64 bytes at an address."""
 
     def generate(builder: Any, given: Sequence[Any]) -> Any:
         loaded = builder.load(builder.inttoptr(given[0], _WIDE.as_pointer()))
@@ -191,7 +191,7 @@ def load_block(_context: Any, address: types.Integer) -> Any:
 
 @intrinsic
 def with_first_lane(_context: Any, block: Any, lane: Any) -> Any:
-    """The block, its first lane replaced."""
+    """Return the block, its first lane replaced."""
 
     def generate(builder: Any, given: Sequence[Any]) -> Any:
         block, lane = given
@@ -205,7 +205,7 @@ def with_first_lane(_context: Any, block: Any, lane: Any) -> Any:
 
 @intrinsic
 def lanes_of(_context: Any, block: Any) -> Any:
-    """The four lanes of a block."""
+    """Return the four lanes of a block."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
         pairs = ir.VectorType(_I32, 2)
@@ -220,7 +220,10 @@ def lanes_of(_context: Any, block: Any) -> Any:
 
 @intrinsic
 def folded_block(_context: Any, block: Any, low_factor: types.Integer, high_factor: types.Integer, more: Any) -> Any:
-    """lower_product + upper_product of each lane and these factors, + the lanes of `more`. Where HAS_WIDE_CLMUL."""
+    """Return lower_product + upper_product of each lane and these factors, + the lanes of `more`.
+
+    Only where HAS_WIDE_CLMUL.
+    """
 
     def generate(builder: Any, given: Sequence[Any]) -> Any:
         block, low, high, more = given

@@ -54,7 +54,7 @@ store1, store2, store8 = (_storer(bits) for bits in (8, 16, 64))
 
 @intrinsic
 def bit_length(_context: Any, value: types.Integer) -> Any:
-    """How many bits a number has, leading zeros not counted; zero has none."""
+    """Return how many bits a number has, leading zeros not counted; zero has none."""
 
     def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         leading = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -65,7 +65,7 @@ def bit_length(_context: Any, value: types.Integer) -> Any:
 
 @intrinsic
 def wide_product(_context: Any, left: types.Integer, right: types.Integer) -> Any:
-    """(lower, upper) 64 bits of the product of two 64-bit numbers."""
+    """Return (lower, upper) 64 bits of the product of two 64-bit numbers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         left, right = (builder.zext(argument, _I128) for argument in arguments)
@@ -79,7 +79,7 @@ def wide_product(_context: Any, left: types.Integer, right: types.Integer) -> An
 
 @njit(forceinline=True)
 def little(source: int, size: int) -> Any:
-    """`size` bytes (1 to 8) as a little-endian number."""
+    """Read `size` bytes (1 to 8) as a little-endian number."""
     if size == 4:
         return load4(source)
     if size == 8:
@@ -96,7 +96,7 @@ def little(source: int, size: int) -> Any:
 
 @njit(forceinline=True)
 def big(source: int, size: int) -> Any:
-    """`size` bytes (0 to 8) as a big-endian number."""
+    """Read `size` bytes (0 to 8) as a big-endian number."""
     number = uint64(0)
     for index in range(size):
         number = (number << uint64(8)) | load1(source + index)
@@ -105,7 +105,7 @@ def big(source: int, size: int) -> Any:
 
 @njit(forceinline=True)
 def copy(source: int, size: int, out: int) -> int:
-    """`size` bytes; gives the place behind them in `out`."""
+    """Copy `size` bytes; gives the place behind them in `out`."""
     end, behind = source + size, out + size
     if size < 8:
         while source < end:

@@ -31,7 +31,7 @@ _BYTES = "Array(uint8, 1, 'C', readonly=True)"
 
 @njit(forceinline=True)
 def _copied(source: int, size: int, out: int) -> int:
-    """At least sixteen bytes, the last of them maybe twice; gives the place behind them."""
+    """Copy at least sixteen bytes, the last of them maybe twice; gives the place behind them."""
     end, behind = source + size, out + size
     while source + LANE < end:
         store_lane(out, load_lane(source))

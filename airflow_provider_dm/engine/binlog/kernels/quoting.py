@@ -20,13 +20,13 @@ _TOPS = uint64(0x8080808080808080)
 
 @njit(forceinline=True)
 def _special(lane: Any) -> Any:
-    """Which of its bytes need a backslash: a bit each."""
+    """Tell which bytes of a lane need a backslash: a bit each."""
     return which_are(lane, _QUOTE) | which_are(lane, _BACKSLASH)
 
 
 @njit(forceinline=True)
 def write_escaped(source: int, size: int, out: int) -> int:
-    """With a backslash before each quote and backslash."""
+    """Write a string with a backslash before each quote and backslash."""
     end, begin, place = source + size, source, out
     found = uint64(0)
     if size >= LANE:
@@ -71,7 +71,7 @@ def _escaped_slowly(source: int, end: int, out: int) -> int:
 
 @njit(forceinline=True)
 def write_text_literal(source: int, size: int, out: int) -> int:
-    r"""'it\'s'"""
+    r"""Write a text literal, such as 'it\'s'."""
     store1(out, _QUOTE)
     out = write_escaped(source, size, out + 1)
     store1(out, _QUOTE)
@@ -80,7 +80,7 @@ def write_text_literal(source: int, size: int, out: int) -> int:
 
 @njit
 def write_hexadecimal(source: int, size: int, out: int) -> int:
-    """x'00ff'"""
+    """Write a hexadecimal literal, such as x'00ff'."""
     store1(out, _X)
     store1(out + 1, _QUOTE)
     out += 2
@@ -93,7 +93,7 @@ def write_hexadecimal(source: int, size: int, out: int) -> int:
 
 @njit
 def is_ascii(source: int, size: int) -> bool:
-    """Whether no byte has its top bit."""
+    """Tell whether no byte has its top bit set."""
     end, found = source + size, uint64(0)
     while source + 8 <= end:
         found |= load8(source)

@@ -31,7 +31,10 @@ _LAYOUT = f"{_TABLE}, {_BYTES}, {_TABLE}"
 
 @njit(forceinline=True)
 def _locate(columns: int, count: int, start: int, end: int, cells: int) -> bool:
-    """Where each cell of an image lies, into the array at `cells`; size -1 for NULL. False: not an image of these."""
+    """Write where each cell of an image lies to the array at `cells`; size -1 for NULL.
+
+    False: not an image of these.
+    """
     position = start + ((count + 7) >> 3)
     if position > end:
         return False
@@ -71,7 +74,7 @@ def write_tuples(
     ends: Any,
     status: Any,
 ) -> int:
-    """Images from `first` on as `(1,'a',NULL),`: the literals of the columns `picked`, in that order.
+    """Write images from `first` on as `(1,'a',NULL),`: the literals of the columns `picked`, in that order.
 
     `room`: `LayoutArrays.literal_room`. `ends[i]`: where row i ends in `out`, its comma included.
     """
@@ -129,7 +132,7 @@ def write_cells(
     ends: Any,
     status: Any,
 ) -> int:
-    """Images from `first` on, cell by cell: canonical values or literals of the columns `picked`.
+    """Write images from `first` on, cell by cell: canonical values or literals of the columns `picked`.
 
     `ends[row * len(picked) + i]`: where the cell ends in `out`; ~end for NULL, which takes no room.
     """

@@ -69,7 +69,10 @@ def _equal(left: int, right: int, size: int) -> bool:
 
 @njit(forceinline=True)
 def _known(text: int, size: int, number: int, texts: int, known: Any, hints: Any) -> int:
-    """Which of the known texts this is, first tried with the one that this number had before; -1: none, or unknown."""
+    """Return which of the known texts this is; -1: none of those that are tried.
+
+    First tried is the one that this number had before.
+    """
     slot = int64((uint64(number) * _HASH) >> uint64(32)) & (len(hints) - 1)
     hint = hints[slot]
     if hint >= 0 and known[hint, 1] == size and _equal(text, texts + known[hint, 0], size):
@@ -83,7 +86,7 @@ def _known(text: int, size: int, number: int, texts: int, known: Any, hints: Any
 
 @njit(forceinline=True)
 def _place_of(number: int, numbers: Any, count: int) -> int:
-    """Where a table's number stands among those in force; `count`: nowhere."""
+    """Return where a table's number stands among those in force; `count`: nowhere."""
     for index in range(count):
         if numbers[index] == number:
             return index
@@ -92,7 +95,7 @@ def _place_of(number: int, numbers: Any, count: int) -> int:
 
 @njit(forceinline=True)
 def _is_complete(start: int, end: int, columns: int, images: int) -> int:
-    """Where the images begin behind `images` bitmaps whose bits are all set; -1: they are not."""
+    """Return where the images begin behind `images` bitmaps whose bits are all set; -1: they are not."""
     whole, rest = columns >> 3, columns & 7
     if start + images * ((columns + 7) >> 3) > end:
         return -1
@@ -111,7 +114,7 @@ def _is_complete(start: int, end: int, columns: int, images: int) -> int:
 
 @njit(forceinline=True)
 def _image_end(start: int, end: int, cells: int, count: int) -> int:
-    """Where an image ends; -1: behind `end`. `cells`: the address of (size, prefix) of its first column."""
+    """Return where an image ends; -1: behind `end`. `cells`: the address of (size, prefix) of its first column."""
     position = start + ((count + 7) >> 3)
     if position > end:
         return -1
@@ -244,7 +247,10 @@ def split(
 
 @entry(f"int64({_TABLE}, int64, int64, {_LIST}, {_TABLE})")
 def gather(changes: Any, layout: int, place: int, chosen: Any, images: Any) -> int:
-    """The changes of a layout that have a row at `place`: their numbers and where the rows lie. Gives how many."""
+    """Collect the changes of a layout that have a row at `place`: their numbers and where the rows lie.
+
+    Gives how many.
+    """
     count = 0
     for number in range(len(changes)):
         if changes[number, LAYOUT] == layout and changes[number, place] >= 0:

@@ -49,7 +49,10 @@ def _write_clock(hour: int, minute: int, second: int, most_hours: int, out: int)
 
 @njit
 def _write_fraction(value: Any, precision: int, out: int) -> int:
-    """`value` counts hundredths, ten-thousandths or millionths, whichever holds `precision` digits."""
+    """Write a fraction of a second.
+
+    `value` counts hundredths, ten-thousandths or millionths, whichever holds `precision` digits.
+    """
     if precision == 0:
         return out
     if value >= _FRACTIONS[precision]:
@@ -110,7 +113,7 @@ def _write_zero(out: int) -> int:
 
 @njit
 def _write_moment(seconds: int, out: int) -> int:
-    """Seconds since 1970 as UTC (H. Hinnant, "civil_from_days")."""
+    """Write seconds since 1970 as UTC (H. Hinnant, "civil_from_days")."""
     shifted = seconds // _SECONDS_OF_A_DAY + 719468
     era, day_of_era = shifted // 146097, shifted % 146097
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365

@@ -45,7 +45,7 @@ def check_compression(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def check_schemas(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
-    """binlog-do-db and binlog-ignore-db: what is not written cannot be replicated."""
+    """Check binlog-do-db and binlog-ignore-db: what is not written cannot be replicated."""
     if not facts.binlog.log_bin:
         return
     modern = facts.info.flavour is Flavour.MYSQL and facts.info.version_number >= (8, 2)
@@ -61,7 +61,7 @@ def check_schemas(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def check_start(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
-    """Where the log is read from: at the checkpoint, or at `meta` of an incremental task that has none."""
+    """Check where the log is read from: at the checkpoint, or at `meta` of an incremental task that has none."""
     configured = facts.task.subtask(facts.id).start
     place = noted_place(facts.known, configured)
     if place is None and facts.copies:

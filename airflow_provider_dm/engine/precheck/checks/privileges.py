@@ -14,7 +14,7 @@ ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
 def check_dump(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
-    """SELECT on what is copied, and the short locks that some sources need (copy/watermark.py)."""
+    """Check SELECT on what is copied, and the short locks that some sources need (copy/watermark.py)."""
     missing = [name for name in facts.selected if not facts.grants.allow("SELECT", name.schema, name.table)]
     if missing:
         schemas = sorted({name.schema for name in missing})
@@ -41,7 +41,7 @@ def _locks(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def check_replication(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
-    """Reading the binlog, and asking where it is."""
+    """Check the privileges to read the binlog, and to ask where it is."""
     monitor = "BINLOG MONITOR" if facts.info.flavour is Flavour.MARIADB else "REPLICATION CLIENT"
     wanted = {"REPLICATION CLIENT": monitor} | ({"REPLICATION SLAVE": "REPLICATION SLAVE"} if facts.follows else {})
     missing = [shown for privilege, shown in wanted.items() if not facts.grants.allow(privilege)]
@@ -52,7 +52,7 @@ def check_replication(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def check_target(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    """Writing rows and progress, and creating what is not there."""
+    """Check the privileges to write rows and progress, and to create what is not there."""
     schemas = {name.schema for name in facts.wanted}
     creating = {name.schema for name in facts.wanted if name not in facts.tables} | {facts.task.meta_schema}
     failures = 0
@@ -68,7 +68,7 @@ def check_target(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def _on_all(facts: TargetFacts, privilege: str, schema: str) -> bool:
-    """On the whole schema, or on each of its tables that exists and is wanted."""
+    """Tell whether the account has it on the whole schema, or on each of its tables that is wanted."""
     if facts.grants.allow(privilege, schema):
         return True
     tables = [name for name in facts.wanted if name.schema == schema]

@@ -27,7 +27,8 @@ _CHANGES_ROWS: Final = re.compile(r"CASCADE|SET NULL|SET DEFAULT")
 
 
 def check_triggers(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    """What the source's triggers did is in its binlog and in its rows: the target's would do it again, or more.
+    """Check that the target tables have no triggers. What the source's did is in its binlog and in its rows: the
+    target's would do it again, or more.
 
     Both servers show triggers only to an account with the TRIGGER privilege, which a task does not need: without it
     none is seen, and this check passes."""
@@ -49,7 +50,7 @@ def check_triggers(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def check_cascades(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
-    """A cascade that InnoDB executes changes rows of the child table that its binlog does not tell of.
+    """Check for cascades: one that InnoDB executes changes rows of the child table that its binlog does not tell of.
 
     MySQL 9.6 took cascades out of InnoDB, and logs them; `innodb_native_foreign_keys` brings the old ways back. It is
     the child that matters: its parent may be outside of the selection."""

@@ -81,8 +81,9 @@ def _engines(facts: ServerFacts, names: list[TableName]) -> Iterator[tuple[State
 
 
 def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    """Every source table, as the task reads it, fits its target table; shards of a table that does not exist yet fit
-    the first of them."""
+    """Check that every source table, as the task reads it, fits its target table; shards of a table that does not exist
+    yet have to fit the first of them.
+    """
     expected = dict(facts.tables)
     misfits = 0
     for source in facts.sources:
@@ -98,7 +99,7 @@ def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def check_changes(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    """Of a task that has begun: its tables are what they were then, and so are its rules."""
+    """Check, of a task that has begun, that its tables are what they were then, and so are its rules."""
     found = [finding for source in facts.sources if source.id in facts.begun for finding in _changes(facts, source)]
     yield from found or [(State.OK, "the tables are those that the task has begun with", "")]
 
@@ -128,7 +129,7 @@ def _changes(facts: TargetFacts, source: SourceFacts) -> Iterator[tuple[State, s
 
 
 def check_creation(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    """Target tables that do not exist can be created after their source."""
+    """Check that target tables that do not exist can be created after their source."""
     planned: set[TableName] = set()
     bad = 0
     taken = _other_relations(facts)
@@ -146,7 +147,7 @@ def check_creation(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def _other_relations(facts: TargetFacts) -> dict[TableName, str]:
-    """What has a name on the target and is no table: views, sequences."""
+    """Return what has a name on the target and is no table: views, sequences."""
     rows = query(facts.connection, "SELECT table_schema, table_name, table_type FROM information_schema.tables")
     found = {TableName(text(schema), text(name)): text(kind) for schema, name, kind in rows}
     return {name: kind.lower() for name, kind in found.items() if "TABLE" not in kind.upper()}

@@ -88,5 +88,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Refused, before anything is dropped; alembic calls it for every revision that it shall undo."""
+    """Refuse, before anything is dropped; alembic calls it for every revision that it shall undo."""
     raise NoWayBack(revision)
