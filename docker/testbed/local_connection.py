@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 
 
-class LocalConnection(pymysql.connections.Connection):  # type: ignore[type-arg]  # generic only in the stubs
+class LocalConnection(pymysql.connections.Connection):
     """PyMySQL's connection, with one TLS context for all that are given none."""
 
     def _create_ssl_ctx(self, configured: Any) -> ssl.SSLContext:

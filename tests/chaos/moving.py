@@ -94,8 +94,8 @@ class Mover:
         finally:
             ended.set()
             thread.join()
-        if self.error is not None:
-            raise self.error
+            if self.error is not None:  # also where it is why the block waited in vain
+                raise self.error
 
     def _run(self, ended: threading.Event) -> None:
         try:

@@ -217,7 +217,10 @@ def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
 
 
 def _announce(target: Endpoint, source: Source, place: Location, begun: Begun) -> None:
-    """Announce it as the holder of the generation, which nobody else can claim meanwhile. Raises Fenced."""
+    """Announce it as the holder of the generation, which nobody else can claim meanwhile.
+
+    Raises Fenced or TargetWentBack.
+    """
     owner = source.owner
 
     def body(connection: Connection) -> None:

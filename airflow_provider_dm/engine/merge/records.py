@@ -41,13 +41,13 @@ class Records:
     """Where all logs ended when all source tables were exact."""
 
     def remove_all(self) -> None:
-        """Give up all that can be, at once: for a driver that will not look again. Raises Fenced."""
+        """Give up all that can be, at once: for a driver that will not look again. Raises Fenced or TargetWentBack."""
         self.look()
         while self.recorded and not self.recording:
             self.look()
 
     def look(self) -> None:
-        """Give up what can be, remove some of what is left. Raises Fenced."""
+        """Give up what can be, remove some of what is left. Raises Fenced or TargetWentBack."""
         if not self.recorded:
             return
         feeders = self.around.feeders()

@@ -44,7 +44,7 @@ class Fence:
     generation: int
 
     def check(self, connection: Connection) -> None:
-        """Check the generation, as the first statement of a transaction. Raises Fenced."""
+        """Check the generation, as the first statement of a transaction. Raises Fenced or TargetWentBack."""
         check_generation(connection, self.meta_schema, self.task, self.source, self.generation)
 
 
@@ -63,7 +63,7 @@ class Settler:
     behind: int = 0
 
     def settle(self) -> int:
-        """Try up to MOST rows of the task. Return how many have found their places. Raises Fenced."""
+        """Try up to MOST rows of the task. Return how many have found their places. Raises Fenced or TargetWentBack."""
         settled = 0
         for _ in range(MOST // ROWS_OF_A_TRANSACTION):
             ids = self.transactions(self._next_ids)

@@ -104,7 +104,7 @@ def advance_chunk(
 ) -> bool:
     """Advance a chunk from the state `seen` on by `rows` rows: the first statement of a page's transaction.
 
-    False: the chunk no longer stands there, so this page must not be written. Raises Fenced.
+    False: the chunk no longer stands there, so this page must not be written. Raises Fenced or TargetWentBack.
     """
     with connection.cursor() as cursor:
         matched = cursor.execute(

@@ -130,9 +130,10 @@ def begin_subtask(
     start: Location,
     catch_up_until: Location | None = None,
 ) -> None:
-    """Set, inside a transaction, where the log is read from, and create the frontier there. Raises Fenced.
+    """Set, inside a transaction, where the log is read from, and create the frontier there.
 
     For a subtask of which nothing is applied yet; changing it under a frontier that stands elsewhere would lose rows.
+    Raises Fenced or TargetWentBack.
     """
     check_generation(connection, meta_schema, task, source, generation)
     query(
@@ -154,7 +155,10 @@ def begin_subtask(
 def finish_load(
     connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, catch_up_until: Location
 ) -> None:
-    """Note, inside a transaction, that the load is complete; sync catches up until `catch_up_until`. Raises Fenced."""
+    """Note, inside a transaction, that the load is complete; sync catches up until `catch_up_until`.
+
+    Raises Fenced or TargetWentBack.
+    """
     check_generation(connection, meta_schema, task, source, generation)
     query(
         connection,
@@ -165,7 +169,10 @@ def finish_load(
 
 
 def note_plan(connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, plan: str) -> None:
-    """Note, inside a transaction, the plan that the frontier is moved by from here on. Raises Fenced."""
+    """Note, inside a transaction, the plan that the frontier is moved by from here on.
+
+    Raises Fenced or TargetWentBack.
+    """
     check_generation(connection, meta_schema, task, source, generation)
     query(
         connection,
@@ -177,7 +184,10 @@ def note_plan(connection: Connection, meta_schema: str, task: str, source: str, 
 def note_location(
     connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, location: Location
 ) -> None:
-    """Keep, inside a transaction, the GTID set that belongs to a place where all buckets stand. Raises Fenced."""
+    """Keep, inside a transaction, the GTID set that belongs to a place where all buckets stand.
+
+    Raises Fenced or TargetWentBack.
+    """
     check_generation(connection, meta_schema, task, source, generation)
     query(
         connection,
