@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,7 @@ from airflow_provider_dm.engine.sync.begin import begin_incremental
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server
 from testbed.equality import Report
@@ -148,18 +151,34 @@ class Shops:
         size: EpochSize | None = None,
         stop: threading.Event | None = None,
         progress: SyncProgress | None = None,
+        runner: Runner | None = None,
     ) -> SyncResult:
         generation = self.migration([name]).claim()[name]
         return run_sync(
             spec,
             name,
-            LocalRunner(2),
+            runner or LocalRunner(2),
             self.store,
             stop or threading.Event(),
             generation=generation,
             size=size,
             progress=progress,
         )
+
+    @contextmanager
+    def syncing(self, name: str, *, runner: Runner | None = None) -> Iterator[Syncing]:
+        """Sync one source until the block ends, by a run that has no other source."""
+        self.relay()
+        forever = self.migration([name]).spec.model_copy(update={"until": "forever"})
+        stop, shown = threading.Event(), SyncProgress()
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(self.sync_one, name, spec=forever, stop=stop, progress=shown, runner=runner)
+            syncing = Syncing(shown, running)
+            try:
+                syncing.wait_until(lambda: shown.location is not None)
+                yield syncing
+            finally:
+                stop.set()
 
     def begin(self, instances: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None) -> JobSpec:
         """Of an incremental task: what the app does first."""
@@ -192,6 +211,23 @@ class Shops:
         return sorted(self.target.sql("SELECT * FROM o", database=self.schema))
 
 
+@dataclass(frozen=True)
+class Syncing:
+    """A sync that is running."""
+
+    shown: SyncProgress
+    running: Future[SyncResult]
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Wait for what the sync does. Raises what ends it meanwhile."""
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, self.shown
+            if self.running.done():
+                raise AssertionError(f"it has ended: {self.running.result()}")
+            time.sleep(0.05)
+
+
 @dataclass
 class _Partly(Migration):
     """A run of a part of the task's sources."""
@@ -208,6 +244,19 @@ class _Partly(Migration):
     def claim(self) -> dict[str, int]:
         whole = Migration(**{name: value for name, value in vars(self).items() if name != "names"})
         return replace(whole, sources={name: self.sources[name] for name in self.names}).claim()
+
+
+def instances(shops: Shops, **starts: Any) -> list[dict[str, Any]]:
+    """Task entries, each source started at its location."""
+    return [
+        {
+            "source-id": name,
+            "block-allow-list": name,
+            "route-rules": ["merge"],
+            "meta": {"binlog-name": start.file, "binlog-pos": start.position},
+        }
+        for name, start in starts.items()
+    ]
 
 
 @pytest.fixture(autouse=True)

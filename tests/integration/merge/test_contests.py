@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from airflow_provider_dm.engine.copy.migration import load_progress
+from airflow_provider_dm.engine.merge import servers
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted, WrittenToMeanwhile
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync import sharing
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.session import run_transaction
 from tests.integration.copy.migrations import endpoint
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 
@@ -111,6 +116,37 @@ def test_a_run_without_the_other_source_says_that_it_wants_it(one_pair: Shops) -
 
     one_pair.sync()
     assert one_pair.compared().equal
+
+
+def test_rows_that_cannot_be_moved_now_are_moved_at_a_later_look(
+    one_pair: Shops, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody holds a lock for longer than any transaction waits."""
+
+    def impatient(endpoint: Endpoint, body: Callable[[Connection], Any]) -> Any:
+        def waiting_a_second(connection: Connection) -> Any:
+            query(connection, "SET SESSION innodb_lock_wait_timeout = 1")
+            return body(connection)
+
+        return run_transaction(endpoint, waiting_a_second, retry_seconds=0)
+
+    monkeypatch.setattr(servers, "run_transaction", impatient)
+    exact(one_pair)
+    one_pair.write("a", "INSERT INTO o_0 VALUES (1, 'a')")
+    one_pair.sync()
+    one_pair.write("a", "DELETE FROM o_0 WHERE id = 1")
+    one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
+    one_pair.sync("b")
+
+    with one_pair.target.connect(database=one_pair.meta, autocommit=False) as other:
+        other.cursor().execute("SELECT * FROM dm_contested_row FOR UPDATE")
+        with one_pair.syncing("a") as sync:
+            sync.wait_until(lambda: caplog.text.count("rows that wait were not moved") >= 2)
+            assert one_pair.rows() == []
+            other.rollback()
+            sync.wait_until(lambda: one_pair.rows() == [(1, "b")])
+
+    assert one_pair.meta_rows("dm_contested_row") == 0
 
 
 def test_many_rows_that_wait_are_looked_into_at_once(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import pytest
 
 from airflow_provider_dm.engine.merge.joining import OwnerNotReady, PastNotOurs
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync import apply, loop
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from tests.integration.merge.conftest import Shops
+from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from tests.integration.merge.conftest import Shops, instances
 
+A = TypeVar("A")
+B = TypeVar("B")
+T = TypeVar("T")
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
+UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
 
 
 def test_a_source_waits_for_one_that_began_alone(one_pair: Shops) -> None:
@@ -74,6 +84,92 @@ def test_an_exact_sync_notices_that_another_source_joins(one_pair: Shops) -> Non
     assert (5, "a") in one_pair.rows()
 
 
+@dataclass
+class CopyingRunner:
+    """A runner whose tasks read a copy of what is shared, as Spark's do. `shared`: how many values were."""
+
+    slots: int = 2
+    shared: int = 0
+
+    def share(self, value: T) -> Shared[T]:
+        self.shared += 1
+        return LocalRunner(self.slots).share(pickle.loads(pickle.dumps(value)))
+
+    def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        return LocalRunner(self.slots).run(task, items)
+
+    def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
+        return LocalRunner(self.slots).exchange(produce, items, groups)
+
+
+@pytest.fixture
+def unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync that has begun looks around only when something makes it: a source that joins goes unnoticed."""
+    monkeypatch.setattr(loop, "NOTE_SECONDS", 3600.0)
+
+
+def alone(shops: Shops) -> None:
+    """`a` is exact, and alone in the tables `o` and `own`; `b` has yet to begin."""
+    shops.create(UNIQUE, "a:o_0", "a:own", "b:o_1")
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 1, 'a'), (2, 2, 'a')")
+    shops.write("b", "INSERT INTO o_1 VALUES (5, 5, 'b'), (6, 6, 'b')")
+    shops.load(["a"])
+    shops.sync("a", only=True)
+
+
+@pytest.mark.usefixtures("unnoticed")
+def test_an_insert_that_meets_a_row_of_a_source_that_has_joined_waits(
+    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`b` takes 2 over, and `a` takes it back before the log of `b` has said so; half of that epoch is written."""
+    monkeypatch.setattr(apply, "BATCH_ROWS", 1)
+    alone(one_pair)
+    with one_pair.syncing("a") as sync:
+        one_pair.write("a", "DELETE FROM o_0 WHERE id = 2")
+        one_pair.write("b", "INSERT INTO o_1 VALUES (2, 2, 'b')")
+        sync.wait_until(lambda: sync.shown.changes == 1)
+
+        def takes_it_back() -> None:
+            one_pair.write("b", "DELETE FROM o_1 WHERE id = 2")
+            one_pair.write("a", "UPDATE o_0 SET u = u + 100; INSERT INTO o_0 VALUES (2, 2, 'back'), (3, 1, 'new')")
+            sync.wait_until(lambda: sync.shown.changes == 4)
+
+        one_pair.load(["b"], copied=takes_it_back)
+
+        assert sync.shown.contested_rows == one_pair.meta_rows("dm_contested_row") == 1
+        assert one_pair.rows() == [(1, 101, "a"), (2, 2, "b"), (3, 1, "new"), (5, 5, "b"), (6, 6, "b")]
+        one_pair.write("a", "INSERT INTO o_0 VALUES (4, 4, 'a')")
+        sync.wait_until(lambda: sync.shown.changes == 5)
+    one_pair.sync("b", "a")
+
+    assert one_pair.compared().equal, one_pair.compared()
+    assert (2, 2, "back") in one_pair.rows()
+
+
+@pytest.mark.usefixtures("unnoticed")
+@pytest.mark.parametrize("joins", [False, True])
+def test_an_insert_that_meets_a_row_of_nobody_stops_whoever_has_joined(one_pair: Shops, joins: bool) -> None:
+    """A runner need not give back the plan that was shared, so what it gives cannot tell an older plan from this."""
+    alone(one_pair)
+    runner = CopyingRunner()
+    with one_pair.syncing("a", runner=runner) as sync:
+        for number in range(3):
+            one_pair.write("a", f"INSERT INTO o_0 VALUES ({10 + number}, NULL, 'a')")
+            sync.wait_until(lambda: sync.shown.changes > number)  # noqa: B023 (it is waited for here)
+        assert (sync.shown.epochs, runner.shared) == (3, 1)
+        if joins:
+            one_pair.load(["b"])
+        one_pair.target.sql("INSERT INTO own VALUES (7, 7, 'not ours')", database=one_pair.schema)
+        one_pair.write("a", "INSERT INTO own VALUES (7, 70, 'a secret')")
+
+        with pytest.raises(DuplicateInTarget) as stopped:
+            sync.running.result(30)
+
+    assert f"{one_pair.schema}.own" in str(stopped.value)
+    assert runner.shared == (2 if joins else 1)
+    assert one_pair.target.sql("SELECT v FROM own", database=one_pair.schema) == [("not ours",)]
+
+
 def test_a_source_whose_fellow_did_not_begin_goes_on_by_its_records(one_pair: Shops) -> None:
     """It catches up alone; then the fellow begins, and what was written meanwhile is still known to be the first's."""
     one_pair.create(PLAIN, "a:o_0", "b:o_1")
@@ -116,19 +212,6 @@ def test_a_source_may_join_a_full_copy_that_is_done(one_pair: Shops) -> None:
 
     assert one_pair.rows() == [(1, "a"), (2, "b")]
     assert one_pair.meta_rows("dm_row_owner") == 0
-
-
-def instances(shops: Shops, **starts: Any) -> list[dict[str, Any]]:
-    """Task entries, each source started at its location."""
-    return [
-        {
-            "source-id": name,
-            "block-allow-list": name,
-            "route-rules": ["merge"],
-            "meta": {"binlog-name": start.file, "binlog-pos": start.position},
-        }
-        for name, start in starts.items()
-    ]
 
 
 def test_a_past_that_is_not_ours(shops: Shops, first: str) -> None:

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.binlog.applied import HistoryDiverged
+from airflow_provider_dm.engine.merge.contests import end_in, is_in_log_of
+from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import SyncResult
 from airflow_provider_dm.engine.sync.place import RelayMadeAnew
@@ -22,7 +25,7 @@ from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.relay.replicas import has_all_of, replicate
-from tests.integration.sync.conftest import META_VARIABLE
+from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID
 from tests.integration.sync.failover import Address, FailoverKit, executed, wait_until
 
 OPTIONS = {
@@ -158,6 +161,44 @@ def test_a_sync_that_is_started_after_the_failover_and_dies_behind_it(
     assert (str(result.location), result.location.suffix) == (str(middle), 3)
     kit.sync()
     assert kit.report() == ""
+
+
+def test_where_a_source_ends_is_told_in_the_log_of_the_server_that_answers(
+    kit: FailoverKit, replicas: tuple[Server, Server]
+) -> None:
+    """A merged table's other source asks so. The upstream knows nothing of sub-directories, where the sync has them."""
+    a, b = replicas
+    endpoint = kit.source_spec().endpoint.resolve()
+    servers = Servers(kit.spec().target.resolve(), kit.meta_schema, "test", {SOURCE_ID: endpoint})
+
+    def end() -> Location:
+        found = servers.ends([SOURCE_ID])
+        assert found is not None
+        return found[SOURCE_ID]
+
+    kit.work(20, seed=1)
+    kit.sync()
+    before, of_a = servers.applied(SOURCE_ID), end()
+    assert before is not None
+    assert is_in_log_of(before, of_a)
+    assert has_passed(before, end_in(before, of_a))
+    has_all_of(a, b)
+    a.kill()
+    kit.fail_over_to(b)
+    kit.work(20, seed=2)
+    kit.sync()
+    here, of_b = servers.applied(SOURCE_ID), end()
+    kit.write("INSERT INTO plain VALUES (1000, 'later')")
+    later = end()
+
+    assert here is not None
+    assert (here.suffix, of_b.suffix) == (2, 1)
+    assert not is_in_log_of(here, of_a), "the file of another server"
+    assert not is_in_log_of(before, of_b), "the sync has not come to the new server yet"
+    assert is_in_log_of(here, of_b)
+    assert has_passed(here, end_in(here, of_b))
+    assert is_in_log_of(here, later)
+    assert not has_passed(here, end_in(here, later))
 
 
 def test_a_log_that_is_purged_up_to_the_failover(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:

@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import ContestedRow, contest
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.row_key import row_key
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.table_schema import Feeder
@@ -34,6 +35,8 @@ class Around:
 
     time: float = 0.0
     here: dict[str, set[bytes]] = field(default_factory=lambda: {"source_0": set(), "source_1": set()})
+    ended: dict[str, Location] = field(default_factory=dict)
+    stands: dict[str, Location] = field(default_factory=dict)
     database: Database = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,11 +79,11 @@ class Around:
     def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool:
         return values["k"] in self.here[source]
 
-    def ends(self, sources: object) -> None:
-        return None
+    def ends(self, sources: object) -> dict[str, Location] | None:
+        return dict(self.ended) if self.ended else None
 
     def applied(self, source: str) -> Location | None:
-        return None
+        return self.stands.get(source)
 
     def now(self) -> float:
         return self.time
@@ -136,3 +139,43 @@ def test_all_rows_are_looked_into_in_turn(around: Around, looks: Contests, monke
 
     with pytest.raises(RowsCollide):
         looks.confirm(around.sleep)  # behind the last one there are none: from the first one on
+
+
+# A place that is held by a row which no source has
+
+
+def of_server(name: str, position: int, *, suffix: int = 1) -> Location:
+    """Each server has a log of its own, with files of the same names."""
+    return Location("bin.000001", position, suffix=suffix, server_uuid=name)
+
+
+def test_a_stranger_is_told_in_the_log_of_the_server_that_has_taken_over(around: Around, looks: Contests) -> None:
+    """An upstream says where its own log ends; in which sub-directory that is known by who reads it."""
+    around.wait({b"1"})
+    around.here["source_1"].clear()
+    other = of_server("other", 100)
+    around.stands = {"source_0": of_server("old", 900), "source_1": other}
+    around.ended = {"source_0": of_server("old", 1000), "source_1": other}
+    looks.look(now=True)
+    looks.look(now=True)
+
+    around.stands["source_0"] = of_server("new", 200, suffix=2)  # behind all of the old server's log
+    around.ended["source_0"] = of_server("new", 300)
+    for _ in range(3):
+        assert looks.look(now=True) == 1
+    around.stands["source_0"] = of_server("new", 300, suffix=2)
+    assert looks.look(now=True) == 1, "the first of two times"
+
+    with pytest.raises(DuplicateInTarget):
+        looks.look(now=True)
+
+
+def test_a_stranger_is_not_told_before_the_new_servers_log_is_applied(around: Around, looks: Contests) -> None:
+    """A later sub-directory is not behind every place of the server that answers now."""
+    around.wait({b"1"})
+    around.here["source_1"].clear()
+    around.stands = dict.fromkeys(("source_0", "source_1"), of_server("new", 200, suffix=2))
+    around.ended = dict.fromkeys(("source_0", "source_1"), of_server("new", 300))
+
+    for _ in range(5):
+        assert looks.look(now=True) == 1
