@@ -139,7 +139,7 @@ class Mover:
         match self.chance.randrange(12):
             case 0 if absent:
                 return [self._insert(self.chance.choice(absent), self.chance.choice(self.places), self._spare())]
-            case 1 if len(there) > MOVING // 2:
+            case 1 if self._may_lose_one():
                 return [self._delete(self.chance.choice(there))]
             case 2 | 3:
                 return [self._change(self.chance.choice(there), None)]
@@ -149,6 +149,9 @@ class Mover:
                 return self._hand_over(*self.chance.sample(there, 2))
             case _:
                 return self._move(self.chance.choice(there))
+
+    def _may_lose_one(self) -> bool:
+        return len(self._rows) > MOVING // 2
 
     def _spare(self) -> int:
         self.chance.shuffle(self._values)
@@ -195,7 +198,8 @@ class Mover:
         """The one's unique value is the other's."""
         u = self._rows[giver].u
         same_table = self._rows[giver].place == self._rows[taker].place
-        gives = self._delete(giver) if self.chance.random() < 0.5 else self._change(giver, self._spare())
+        deletes = self.chance.random() < 0.5 and self._may_lose_one()
+        gives = self._delete(giver) if deletes else self._change(giver, self._spare())
         self._values.remove(u)
         takes = self._change(taker, u)
         return [gives, takes] if same_table else self._in_either_order(gives, takes)

@@ -99,7 +99,8 @@ class TailKit(SyncKit):
 
     def caught_up(self) -> bool:
         """The relay has all that the upstream has written by now."""
-        end, held = self.upstream(), self.relay_status().relay
+        end, status = self.upstream(), self.store.relay_status(SOURCE_ID)
+        held = status.relay if status is not None else None  # a relay that is still starting has said nothing
         return held is not None and (held.file, held.position) == (end.file, end.position)
 
     def dumps(self) -> int:

@@ -126,7 +126,7 @@ def test_a_purge_does_not_take_the_file_that_it_begins_in(
             root = kit.folder / "relay"
             kit.source.sql("FLUSH BINARY LOGS; FLUSH BINARY LOGS")
             newest = kit.source.sql("SHOW BINARY LOGS")[-1][0]
-            wait_for(lambda: list(root.glob(f"*/{newest}")))
+            wait_for(lambda: list(root.glob(f"*/{newest}")) and kit.store.relay_status(SOURCE_ID))
             try:
                 purge_by_hand(kit.store, plan_by_hand(kit.store, SOURCE_ID, root, Inactive()))
             except DmError as error:
