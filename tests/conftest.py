@@ -274,7 +274,7 @@ def target(request: pytest.FixtureRequest, server_pool: ServerPool) -> Server:
 
 @pytest.fixture
 def far_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this test every answer of a source takes 150 ms to the product."""
+    """Let every answer of a source take 150 ms to the product."""
     monkeypatch.setenv(far_away_module.VARIABLE, str(far_away_module.USUAL_MS))
 
 

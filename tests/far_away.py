@@ -23,7 +23,7 @@ _proxies: dict[tuple[str, int, int], Proxy] = {}
 
 
 def port_to(server: Server) -> int:
-    """Where the product finds this server."""
+    """Return the port at which the product finds this server."""
     delay = int(os.environ.get(VARIABLE) or 0)
     if not delay:
         return server.port

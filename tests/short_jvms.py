@@ -14,6 +14,6 @@ VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")
 
 
 def use() -> None:
-    """From now on, in this process and those that it starts, unless somebody has set other options."""
+    """Use them from now on, in this process and those that it starts, unless somebody has set other options."""
     for name in VARIABLES:
         os.environ.setdefault(name, LOCAL_JAVA_OPTIONS)

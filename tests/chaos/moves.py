@@ -49,7 +49,7 @@ class Round:
     _runs: list[AppProcess] = field(default_factory=list)
 
     def play(self, while_copying: Sequence[str], while_syncing: Sequence[str]) -> None:
-        """Raises AssertionError where a run ends by itself otherwise than well, or a row differs in the end."""
+        """Play it. Raises AssertionError where a run ends otherwise than well by itself, or a row differs then."""
         self.mover.fill(ROWS)
         self.shops.relay()
         with self.mover.moving():
@@ -133,7 +133,7 @@ class Round:
         return self._runs[-1]
 
     def _again(self, run: AppProcess) -> AppProcess:
-        """After a run that has died, or has ended with an error that may pass. Raises AssertionError for another."""
+        """Start it anew where it has died, or ended with an error that may pass. Raises AssertionError for another."""
         code = run.ends()
         assert code < 0 or self._may_pass(run), f"exit {code}: {run.text()[-6000:]}"
         assert len(self._runs) < 4 * ATTEMPTS, run.text()[-6000:]
@@ -152,7 +152,7 @@ class Round:
         return bool(told) and json.loads(told[-1])["Reaction"] == RETRIED
 
     def _wait_for(self, run: AppProcess, condition: Callable[[], bool]) -> bool:
-        """Whether it came true before the run ended."""
+        """Tell whether it came true before the run ended."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not condition():
             if not run.alive():

@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 @dataclass
 class Row:
-    """Where a row is, and its unique value."""
+    """A row's place, and its unique value."""
 
     place: Place
     u: int
@@ -179,7 +179,7 @@ class Mover:
         return Step(row.place.source, f"UPDATE {row.place.table} SET {assignments} WHERE id = {number}")
 
     def _move(self, number: int) -> list[Step]:
-        """To another table, as it is or changed, maybe with another unique value."""
+        """Move it to another table, as it is or changed, maybe with another unique value."""
         row = self._rows[number]
         to = self.chance.choice([place for place in self.places if place != row.place])
         u = row.u

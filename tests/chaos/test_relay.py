@@ -1,4 +1,4 @@
-"""Sixteen deaths and cuts in the normal run; `docker/local chaos relay --kills 200` does more of the same."""
+"""Thirty-two deaths and cuts in the normal run; `docker/local chaos relay --kills 200` does more of the same."""
 
 import pytest
 
@@ -10,10 +10,9 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 EACH = 8
 
 
-def test_the_files_are_the_upstreams_whatever_dies(source: Server, fresh_schema: FreshSchema) -> None:
-    """By GTID from the one flavour, by position from the other; the command does both from both."""
+@pytest.mark.parametrize("gtid", [False, True], ids=["position", "gtid"])
+def test_the_files_are_the_upstreams_whatever_dies(source: Server, fresh_schema: FreshSchema, gtid: bool) -> None:
     deeds = list(DEEDS[:EACH])
     assert {"kill", "cut", "drop", "freeze"} == set(deeds)
-    gtid = source.flavour == "mariadb"
     done = torment(source, schema=fresh_schema(source), gtid=gtid, deeds=deeds, seed=1 + gtid)
     assert done.total() == EACH

@@ -62,7 +62,7 @@ def kill_relay(world: World, run_id: str) -> int:
 
 
 def has_open(pid: int, part: str) -> bool:
-    """Whether a process has a file open whose path holds `part`."""
+    """Tell whether a process has a file open whose path holds `part`."""
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             if part in str(descriptor.readlink()):
@@ -94,7 +94,7 @@ KILLS: Final[tuple[Kill, ...]] = (kill_relay, kill_driver, kill_task_process)
 
 
 def wait_until_sync_has_claimed(world: World) -> None:
-    """Until the sync app has taken its generation of both sources, which it does just before it applies changes."""
+    """Wait until the sync app has taken its generation of both sources, just before it applies changes."""
     wait_until(
         lambda: [unit for unit, _ in subtasks(world)] == ["sync", "sync"], "the load of both sources is complete"
     )

@@ -20,6 +20,7 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.process import RelayProcess
@@ -194,11 +195,14 @@ CONNECTION_LOST = "DM-6001"
 
 
 def ends_by_itself(world: World, app: SparkApp, code: str) -> None:
-    """With an error that says to try again: nobody can tell which of the two runs was meant to be the last."""
+    """Check that it says to try again: nobody can tell which of the two runs was meant to be the last."""
     assert app.wait(SECONDS) == 2, "it does not end by itself"
     with pytest.raises(SparkAppFailed) as failed:
         app.outcome(world.store)
     reported = failed.value.reported
+    run = world.store.get_run(app.job.spec.run_id)
+    assert run is not None
+    assert run.stage is Stage.PAUSED
     assert reported["ErrCode"] in (code, CONNECTION_LOST)
     assert reported["Reaction"] == Reaction.RETRY.value
     assert not world.written_by("first")

@@ -58,7 +58,7 @@ class Shops:
         return f"{self.schema}_meta"
 
     def migration(self, names: Sequence[str] | None = None, instances: Sequence[Any] | None = None) -> Migration:
-        """Of all sources, or of a run that has only some of them."""
+        """Return the run's spec, of all sources or of a run that has only some of them."""
         route = {
             "schema-pattern": self.schema,
             "table-pattern": "o_*",
@@ -293,19 +293,19 @@ def shops_of(
 def shops(
     source: Server, target: Server, mariadb_source: Server, mysql_source: Server, shops_of: Callable[..., Shops]
 ) -> Shops:
-    """For all pairs of flavours: `a` is of the source's flavour, `b` of the other one."""
+    """Return shops for all pairs of flavours: `a` is of the source's flavour, `b` of the other one."""
     return shops_of(target, a=source, b=mysql_source if source.flavour == "mariadb" else mariadb_source)
 
 
 @pytest.fixture
 def first(source: Server, target: Server) -> str:
-    """Which source is synced first: another one for every other pair of flavours."""
+    """Return which source is synced first: another one for every other pair of flavours."""
     return "a" if source.flavour == target.flavour else "b"
 
 
 @pytest.fixture
 def shards(source: Server, target: Server, shops_of: Callable[..., Shops]) -> Shops:
-    """For all pairs of flavours: one source."""
+    """Return shops for all pairs of flavours: one source."""
     return shops_of(target, a=source)
 
 
@@ -313,7 +313,7 @@ def shards(source: Server, target: Server, shops_of: Callable[..., Shops]) -> Sh
 def one_pair(
     mariadb_source: Server, mysql_source: Server, mysql_target: Server, shops_of: Callable[..., Shops]
 ) -> Shops:
-    """For what does not depend on the flavour."""
+    """Return shops for what does not depend on the flavour."""
     return shops_of(mysql_target, a=mariadb_source, b=mysql_source)
 
 

@@ -32,7 +32,7 @@ def numbers_of(shops: Shops, source: str) -> list[int]:
 
 @contextmanager
 def failing_halfway(monkeypatch: pytest.MonkeyPatch, fail: Callable[[], DmError]) -> Iterator[None]:
-    """In its last wave an epoch fails once, when a few batches of buckets are written."""
+    """Let an epoch fail once in its last wave, when a few batches of buckets are written."""
     real, number = WaveWriter._write_batch, count()
 
     def write(self: WaveWriter, wave: Wave, batch: Sequence[int], act: Act) -> int:
@@ -72,7 +72,7 @@ def a_is_exact(shops: Shops) -> int:
 
 
 def stands(shops: Shops, source: str) -> int:
-    """At how many places the buckets stand."""
+    """Return at how many places the buckets stand."""
     (row,) = shops.target.sql(
         "SELECT COUNT(DISTINCT position) FROM dm_frontier WHERE source = %s", [source], database=shops.meta
     )

@@ -112,7 +112,7 @@ def test_the_error_of_a_failed_precheck_has_the_remedies(
 
 
 def precheck(made: SyncKit, **changes: Any) -> PrecheckReport:
-    """Of the kit's task; `changes` are keys of its file."""
+    """Check the kit's task beforehand; `changes` are keys of its file."""
     task = made.spec().task
     changed = TaskConfig.model_validate(task.model_dump(by_alias=True) | changes) if changes else task
     source = (SourceConfig.model_validate({"source-id": SOURCE_ID}), made.endpoint(made.source, SOURCE_ID).resolve())

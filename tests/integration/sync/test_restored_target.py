@@ -35,7 +35,7 @@ class Backup:
         return backup
 
     def restore(self, only: Callable[[str], bool] = lambda _table: True) -> None:
-        """In one transaction."""
+        """Bring the rows of the backup back, in one transaction."""
         with self.server.connect(autocommit=False) as connection, connection.cursor() as cursor:
             for number, table in enumerate(self.tables):
                 if only(table):
@@ -45,7 +45,7 @@ class Backup:
 
 
 def claim(kit: SyncKit) -> int:
-    """As the app claims a source."""
+    """Claim a source as the app does."""
     spec = kit.spec()
     return App(spec, kit.store, threading.Event(), threading.Event(), spec.target.resolve()).claim(SOURCE_ID)
 

@@ -29,7 +29,7 @@ def record(name: str) -> world.Json:
 
 @pytest.fixture
 def old_source(mariadb_source: Server) -> Iterator[Server]:
-    """As the record's source was when the task began."""
+    """Yield the source as the record's was when the task began."""
     mariadb_source.sql(f"DROP DATABASE IF EXISTS {world.SCHEMA}; CREATE DATABASE {world.SCHEMA}")
     world.write(mariadb_source, world.SETUP)
     yield mariadb_source

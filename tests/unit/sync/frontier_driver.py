@@ -97,7 +97,7 @@ class Driver:
             self._claim()
 
     def _claim(self) -> None:
-        """As target/generation.py does, but for its connections."""
+        """Claim as target/generation.py does, but for its connections."""
         self.generation += 1
         database = self.world.database.sqlite
         if self.generation == 1:
@@ -113,7 +113,7 @@ class Driver:
             )
 
     def life(self) -> Iterator[None]:
-        """From where the target says that this source stands; to the end. One step is about one transaction."""
+        """Go from where the target says that this source stands to the end. One step is about one transaction."""
         if not self.has_begun():
             yield from self._begin()
         while self.world.past and not all(driver.has_begun() for driver in self.world.drivers):
@@ -124,7 +124,7 @@ class Driver:
         yield from Epochs(self).run()
 
     def applied(self) -> int:
-        """Where all buckets stand."""
+        """Return where all buckets stand."""
         stands = read_all_stands(self.world.database.connection(), *self.subtask)
         return max((int(stand.position.rpartition(".")[2]) for stand in stands), default=0)
 

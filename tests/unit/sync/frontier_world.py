@@ -155,7 +155,7 @@ class World:
     # A target that somebody else has filled
 
     def _fill(self) -> None:
-        """At some moment. Logs begin at an earlier one, and the drivers at a later one; until then all is orderly."""
+        """Fill it at some moment. Logs begin at an earlier one, drivers at a later one; until then all is orderly."""
         begin = self.rng.randint(0, self.history.orderly // 2)
         filled = self.rng.randint(begin, self.history.orderly)
         self.begun = self.rng.randint(filled, self.history.orderly)

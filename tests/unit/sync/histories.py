@@ -60,7 +60,7 @@ class Pending(NamedTuple):
 
 @dataclass
 class Layout:
-    """Which source has which tables. All have shards of all targets, but for `nullable`: only the first has one.
+    """The tables that each source has. All have shards of all targets, but for `nullable`: only the first has one.
 
     Without a key to tell its rows apart, a unique value of `nullable` cannot be handed over (docs/limits.md).
     """
@@ -129,7 +129,7 @@ class History:
         return history
 
     def positions(self, moment: int) -> list[int]:
-        """How far each log was when so many changes were made altogether."""
+        """Return how far each log was when so many changes were made altogether."""
         counted = Counter(self.order[:moment])
         return [counted[source] for source in range(self.layout.sources)]
 

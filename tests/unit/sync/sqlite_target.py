@@ -41,7 +41,7 @@ META_TABLES = {
 
 
 class Moment(Enum):
-    """Where a transaction may be struck."""
+    """A moment at which a transaction may be struck."""
 
     BEFORE = "before"
     BETWEEN = "between two statements"
