@@ -11,6 +11,7 @@ answer. So a name counts where there is one, and all of it is asked before a pas
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import re
 import socket
@@ -79,9 +80,19 @@ def tls_refused(endpoint: Endpoint, error: pymysql.err.MySQLError) -> TlsRefused
         return TlsRefused(str(endpoint), "the server offers none", _NOT_OFFERED)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return TlsRefused(str(endpoint), *_untrusted(cause, endpoint.tls))
-    if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+    if isinstance(cause, ssl.SSLError) and not _is_lost(cause):
         return TlsRefused(str(endpoint), f"the handshake fails ({cause.reason or cause})", _NO_HANDSHAKE)
     return None
+
+
+def _is_lost(error: ssl.SSLError) -> bool:
+    """Tell whether the connection broke, or the server gave it up, before TLS began: nothing is wrong with TLS then.
+
+    MySQL answers in clear to a client that is late (connect_timeout), and closes. That answer is no TLS version, or
+    Python sees it and the end of the connection before it begins.
+    """
+    gave_up = error.reason == "WRONG_VERSION_NUMBER" or error.errno == errno.ENOTCONN
+    return gave_up or isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
 
 
 _NOT_OFFERED: Final = (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
+import select
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from airflow_provider_dm.engine.mysql.connection import (
     query,
 )
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
+from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from airflow_provider_dm.engine.mysql.tls import TlsRefused
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
@@ -167,3 +171,41 @@ def test_a_server_that_is_not_there_is_still_that(mysql_source: Server) -> None:
 
     with pytest.raises(ServerUnreachable, match="Check host, port"), connected(nowhere):
         pass
+
+
+def test_a_server_that_no_longer_waits_for_us_is_tried_again(
+    mysql_source: Server, start_own: StartServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a frozen process: MySQL tells a client that is late so, in clear, and closes."""
+    (server,) = start_own(ServerSpec("own", "mysql", ("--connect-timeout=2",)))
+    in_time = GuardedConnection._request_authentication
+
+    def late(connection: GuardedConnection) -> None:
+        select.select([connection._sock], [], [])
+        in_time(connection)
+
+    monkeypatch.setattr(GuardedConnection, "_request_authentication", late)
+    with pytest.raises(ServerUnreachable), connected(endpoint(server, None)):
+        pass
+
+
+def test_an_answer_in_clear_where_tls_begins_is_no_fault_of_tls(mysql_source: Server) -> None:
+    """The same through a proxy, which has not closed yet."""
+    greeting = socket.create_connection((mysql_source.host, mysql_source.port)).recv(4096)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.sendall(greeting)
+                client.recv(4096)
+                client.sendall(b"\x1a\0\0\2\xff\x87\x04#08S01Got timeout reading")
+                client.recv(1)
+
+        giving_up = threading.Thread(target=answer)
+        giving_up.start()
+        there = endpoint(mysql_source, None)
+        nowhere = Endpoint("one", there.host, listener.getsockname()[1], there.user, there.password, there.tls)
+        with pytest.raises(ServerUnreachable), connected(nowhere):
+            pass
+        giving_up.join()

@@ -153,10 +153,8 @@ def test_a_driver_that_does_not_listen_is_killed_with_its_jvm_and_workers(launch
     wait_for_line(lines, "ticking")
     assert len(session_members(app.pid)) >= 3  # JVM, driver, worker daemon
 
-    began = time.monotonic()
     app.stop()
 
-    assert time.monotonic() - began < 6
     assert nothing_left(app)
 
 
