@@ -10,7 +10,7 @@ runs for all four pairs; with `source` or `target` alone, for both flavours; `my
 settings are such as nobody expects (`testbed.hostile`); with `DM_HOSTILE_SERVERS=1` every test does.
 A test marked `by_turns` has several cases: each runs for two of the pairs (`DM_ALL_PAIRS=1`: for all four).
 `pytest -n 2 --dist loadfile` (pytest-xdist) runs two sessions side by side, each with servers of its own; a module's
-tests stay together.
+tests stay together, and modules come in an order that mixes what computes with what waits (`mixed`).
 With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run. Without, its tests are
 left out, and the last line of the summary says how many and why."""
 
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -172,6 +172,29 @@ def is_its_turn(item: pytest.Item, seen: Counter[tuple[object, ...]]) -> bool:
     return seen[key] % 2 == (source == target)
 
 
+COMPUTING: Final = ("computes", "spark", "airflow", "e2e")
+
+
+def mixed(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests with modules that compute spread evenly among those that wait for servers; small ones come last.
+
+    Sessions side by side take the modules in this order: while one waits, another computes, and they end together.
+    """
+    modules: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+    computing = [tests for tests in modules.values() if _any_marked(tests, *COMPUTING)]
+    waiting = [tests for tests in modules.values() if tests not in computing and _any_marked(tests, "server")]
+    small = [tests for tests in modules.values() if tests not in computing and tests not in waiting]
+    spread = [((number + 0.5) / len(some), tests) for some in (computing, waiting) for number, tests in enumerate(some)]
+    ordered = [tests for _, tests in sorted(spread, key=lambda one: one[0])] + small
+    return [item for tests in ordered for item in tests]
+
+
+def _any_marked(tests: Sequence[pytest.Item], *marks: str) -> bool:
+    return any(item.get_closest_marker(mark) for item in tests for mark in marks)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs a server; leave out what this machine cannot run (unless servers are required)."""
@@ -200,7 +223,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             dropped.append(item)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
-        items[:] = kept
+    items[:] = mixed(kept) if hasattr(config, "workerinput") else kept
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

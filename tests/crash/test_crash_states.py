@@ -12,6 +12,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from tests.crash.disk import PowerCut, State, kills, power_cuts
 from tests.crash.life import Story, recorded, survive
 
+pytestmark = pytest.mark.computes
+
 STATES = 2000
 STORIES = [(Flavour.MARIADB, True), (Flavour.MYSQL, True), (Flavour.MARIADB, False), (Flavour.MYSQL, False)]
 """Both servers, with and without checksums in their binlogs."""

@@ -17,6 +17,8 @@ from tests.crash.disk import power_cuts
 from tests.crash.life import recorded
 from tests.crash.test_crash_states import lived_on
 
+pytestmark = pytest.mark.computes
+
 Patch = pytest.MonkeyPatch
 
 

@@ -30,6 +30,8 @@ from tests.fuzz.subject import ENGINE, Reading, Subject, Wanted, Way, follow, lo
 from tests.fuzz.values import table
 from tests.fuzz.writer import Event, Log, Sample
 
+pytestmark = pytest.mark.computes
+
 NARROW, BYTES, SQUEEZED, DOCUMENTS = (Sample(THEMES[name]) for name in ("narrow", "bytes", "squeezed", "documents"))
 GIB: Final = 1 << 30
 

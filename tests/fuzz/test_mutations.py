@@ -13,6 +13,8 @@ import pytest
 
 from tests.fuzz import campaign, mutate
 
+pytestmark = pytest.mark.computes
+
 FIXED, FRESH = 15_000, 5_000
 
 

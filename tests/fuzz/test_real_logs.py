@@ -20,6 +20,8 @@ from tests.fuzz.writer import Log
 from tests.integration.binlog.reading import FreshSchema, definition, session
 from tests.integration.binlog.reading import log_files as files_of
 
+pytestmark = pytest.mark.computes
+
 SEED: Final = 20_260_102
 CASES: Final = 600
 

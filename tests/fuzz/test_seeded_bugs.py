@@ -12,6 +12,8 @@ from tests.fuzz.campaign import SEED
 from tests.fuzz.cases import check, make_case, warm_up
 from tests.fuzz.limits import bound_memory
 
+pytestmark = pytest.mark.computes
+
 OF_A_PROCESS = {"endless-loop-in-c": "SIGVTALRM", "segmentation-fault": "SIGSEGV"}
 """Bugs that end their process, and how."""
 CASES = 3000

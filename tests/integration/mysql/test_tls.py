@@ -8,6 +8,7 @@ import select
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -178,13 +179,14 @@ def test_a_server_that_no_longer_waits_for_us_is_tried_again(
 ) -> None:
     """As for a frozen process: MySQL tells a client that is late so, in clear, and closes."""
     (server,) = start_own(ServerSpec("own", "mysql", ("--connect-timeout=2",)))
-    in_time = GuardedConnection._request_authentication
+    step = "_request_authentication"
+    in_time = getattr(GuardedConnection, step)
 
-    def late(connection: GuardedConnection) -> None:
+    def late(connection: Any) -> None:
         select.select([connection._sock], [], [])
         in_time(connection)
 
-    monkeypatch.setattr(GuardedConnection, "_request_authentication", late)
+    monkeypatch.setattr(GuardedConnection, step, late)
     with pytest.raises(ServerUnreachable), connected(endpoint(server, None)):
         pass
 

@@ -21,6 +21,8 @@ from airflow_provider_dm.engine.target.row_owner import RowOwner
 from tests.unit.sync.frontier_world import COLLIDING, MERGED_CHANGES, SHARED, SINGLE, Quirks, World
 from tests.unit.sync.sqlite_target import Died
 
+pytestmark = pytest.mark.computes
+
 HISTORIES = 180
 """Of each kind; `docker/local chaos model` plays more."""
 
