@@ -22,9 +22,10 @@ from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.health import GONE_SECONDS, age_of
 
 SILENT_SECONDS: Final = 30.0
-"""A heartbeat comes every few seconds; who is silent for so long is gone."""
+"""A run's heartbeat comes every few seconds; one that is silent for longer is gone."""
 
 Json = dict[str, Any]
 
@@ -179,7 +180,7 @@ def relay_stage(relay: RelayStatus) -> Stage:
     """Return the stage that the relay reports, unless it has stopped reporting. A relay that an error has ended stays
     Paused, as in DM.
     """
-    silent = (relay.heartbeat_age_seconds or 0.0) > SILENT_SECONDS
+    silent = age_of(relay) > GONE_SECONDS
     ended_by_error = relay.stage is Stage.PAUSED and relay.error is not None
     return Stage.STOPPED if silent and relay.stage is not Stage.FINISHED and not ended_by_error else relay.stage
 

@@ -8,19 +8,17 @@ from typing import Final
 
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.relay.process import process_exists
-from airflow_provider_dm.launch import relay_watch
 
 OBEY_SECONDS: Final = 15.0
 """A relay looks for wishes every second, and reports every second."""
-FRESH_SECONDS: Final = 10.0
-"""Who has been silent for longer is gone, or cannot reach the metadata DB."""
 _LOOK_SECONDS: Final = 0.25
 
 
 def is_alive(status: RelayStatus | None) -> bool:
     """Tell whether a relay process is there to hear a wish. On this machine the process itself is looked for."""
-    if status is None or not relay_watch.is_alive(status, FRESH_SECONDS):
+    if status is None or not health.is_alive(status, health.FRESH_SECONDS):
         return False
     return status.host != socket.gethostname() or status.pid is None or process_exists(status.pid)
 
@@ -50,4 +48,4 @@ def worker(status: RelayStatus | None) -> str:
 
 
 def _error_of(status: RelayStatus | None) -> str:
-    return f" (its last error: {relay_watch.said(status.error)})" if status and status.error else ""
+    return f" (its last error: {health.said(status.error)})" if status and status.error else ""

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from airflow.sdk import BaseHook
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.relay.directory import RelayFile
     from airflow_provider_dm.engine.relay.purge import PurgePlan, Wish
     from airflow_provider_dm.engine.relay.purge_files import Purged
-
-SILENT_SECONDS: Final = 60.0
-"""A relay reports every second; after this long it counts as gone."""
 
 
 class RelayLogHook(BaseHook):
@@ -183,7 +180,7 @@ def judge(status: RelayStatus | None, goal: Goal) -> RelayProgress:
     A relay that lives is never broken: it may be paused, or wait for its upstream or for room on its disk.
     """
     from airflow_provider_dm.engine.meta.model import Stage
-    from airflow_provider_dm.launch.relay_watch import age_of, is_alive, said
+    from airflow_provider_dm.engine.relay.health import SILENT_SECONDS, age_of, is_alive, said
 
     if status is None:
         return Behind("no relay of this source has reported yet")

@@ -11,5 +11,4 @@ nor Spark: it has to be able to say what is wrong with them.
     submit.py         start, listen, stop, and read the end
     relays.py         a living relay process for every source, for as long as an app runs
     relay_detached.py a relay that outlives whoever starts it
-    relay_watch.py    what a relay's row in the metadata DB tells whoever watches it
 """

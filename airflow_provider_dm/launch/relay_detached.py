@@ -24,10 +24,10 @@ from typing import ClassVar, Final
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, Finished, Life, Stopped, is_alive
 from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
 from airflow_provider_dm.engine.relay.process import EXIT_ERROR, EXIT_FINISHED, RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.launch.relay_watch import Finished, Life, Stopped, is_alive
 from airflow_provider_dm.launch.relays import (
     DEATHS_ALLOWED,
     FIRST_PAUSE_SECONDS,
@@ -42,8 +42,6 @@ FIRST_WORDS_SECONDS: Final = 15.0
 """A relay that cannot log in, or is refused by its upstream, has ended by then."""
 FIRST_REPORT_SECONDS: Final = 60.0
 """Its first report comes after its upstream has answered, or has not for as long as a connection may take."""
-FRESH_SECONDS: Final = 6.0
-"""Three reports. Behind a held lock, a row that is older belongs to somebody who has ended, or hangs."""
 _TAIL_BYTES: Final = 4096
 
 log = logging.getLogger(__name__)
@@ -212,10 +210,10 @@ class DetachedRelay:
 
     def _other_lives(self) -> bool:
         """Tell whether the process here that holds the lock reports: one that is about to end is not worth watching."""
-        deadline = time.monotonic() + FRESH_SECONDS
+        deadline = time.monotonic() + HANDOVER_SECONDS
         while time.monotonic() < deadline:
             status = self.store.relay_status(self.source_id)
-            if status is not None and is_alive(status, FRESH_SECONDS):
+            if status is not None and is_alive(status, HANDOVER_SECONDS):
                 log.info("process %s writes the relay log of %s already; watching it", status.pid, self.source_id)
                 return True
             time.sleep(0.5)

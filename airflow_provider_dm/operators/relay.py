@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from airflow_provider_dm.engine.meta.model import RelayStatus
     from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.engine.relay.health import Life
     from airflow_provider_dm.engine.relay.process import RelayProcess
     from airflow_provider_dm.engine.relay.spec import RelaySpec
     from airflow_provider_dm.hooks.relay import Goal
     from airflow_provider_dm.launch.job import Upstream
     from airflow_provider_dm.launch.relay_detached import DetachedRelay
-    from airflow_provider_dm.launch.relay_watch import Life
     from airflow_provider_dm.launch.secrets import SecretEnvironment
     from airflow_provider_dm.operators.inputs import Document
 
@@ -147,10 +147,10 @@ class DmRelayOperator(BaseOperator):
         self, upstream: Upstream, store: MetaStore, log_path: Path, goal: Goal | None, deaths: int = 0
     ) -> dict[str, Any]:
         """Return the result where the relay has ended already as it should; else it lives on, and this defers."""
+        from airflow_provider_dm.engine.relay.health import Life
         from airflow_provider_dm.hooks.relay import CaughtUp, judge
         from airflow_provider_dm.hooks.spark import environment_of_apps
         from airflow_provider_dm.launch.relay_detached import DetachedRelay
-        from airflow_provider_dm.launch.relay_watch import Life
 
         spec, secrets = self._spec(upstream, launcher_pid=None)
         environment = {**environment_of_apps(), **secrets.variables}
@@ -372,7 +372,7 @@ def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
 
 def _runs(store: MetaStore, source_id: str) -> bool:
     """Tell whether the relay lives: one that reports nothing any more has died, and will not report that it stopped."""
-    from airflow_provider_dm.launch.relay_watch import is_alive
+    from airflow_provider_dm.engine.relay.health import is_alive
 
     status = store.relay_status(source_id)
-    return status is not None and is_alive(status)
+    return is_alive(status)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.mysql.endpoint import Secret
+    from airflow_provider_dm.engine.relay.health import Life
     from airflow_provider_dm.hooks.relay import Goal, RelayProgress
-    from airflow_provider_dm.launch.relay_watch import Life
 
 Event = dict[str, Any]
 T = TypeVar("T")
@@ -268,8 +268,8 @@ class RelayWatchTrigger(_MetadataTrigger):
         return None if state is None else str(getattr(state, "value", state))
 
     async def _wait(self) -> Event:
+        from airflow_provider_dm.engine.relay.health import Life
         from airflow_provider_dm.hooks.relay import Goal
-        from airflow_provider_dm.launch.relay_watch import Life
 
         goal = Goal.parse(self.goal) if self.goal else None
         life = Life(self.began_at, self.deaths)
@@ -288,7 +288,7 @@ class RelayWatchTrigger(_MetadataTrigger):
                 self._say(rows[0])
 
     def _say(self, status: RelayStatus | None) -> None:
-        from airflow_provider_dm.launch.relay_watch import doing
+        from airflow_provider_dm.engine.relay.health import doing
 
         if status is not None:
             self.log.info(
@@ -319,8 +319,7 @@ def decide(
     status: RelayStatus | None, desired: Stage | None, goal: Goal | None, life: Life, now: float
 ) -> Event | None:
     """Return what a worker has to be told about this relay; None: nothing, it goes on. Pure."""
-    from airflow_provider_dm.hooks.relay import CaughtUp, judge
-    from airflow_provider_dm.launch.relay_watch import (
+    from airflow_provider_dm.engine.relay.health import (
         Alive,
         Failed,
         Finished,
@@ -330,6 +329,7 @@ def decide(
         deaths_after,
         seen,
     )
+    from airflow_provider_dm.hooks.relay import CaughtUp, judge
     from airflow_provider_dm.launch.relays import STEADY_SECONDS
 
     if goal is not None and isinstance(judge(status, goal), CaughtUp):

@@ -13,9 +13,9 @@ from airflow_provider_dm.engine.errors import NotSupportedYet, describe
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.health import GONE_SECONDS, Life
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.hooks.relay import Goal
-from airflow_provider_dm.launch.relay_watch import GONE_SECONDS, Life
 from airflow_provider_dm.operators.relay import DmRelayOperator
 from airflow_provider_dm.triggers.relay import RelayWatchTrigger, decide
 

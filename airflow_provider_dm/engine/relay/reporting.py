@@ -12,7 +12,6 @@ import os
 import socket
 import threading
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import pymysql
 
@@ -23,12 +22,9 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.relay.health import FRESH_SECONDS, REPORT_SECONDS, age_of
 
 log = logging.getLogger(__name__)
-
-REPORT_SECONDS: Final = 1.0
-GONE_SECONDS: Final = 10.0
-"""A relay that has not reported for so long is not there."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,7 @@ class Reporter:
         other = self.store.relay_status(self.source)
         if other is None or other.pid is None or (other.pid, other.host) == (os.getpid(), socket.gethostname()):
             return True
-        return (other.heartbeat_age_seconds or 0.0) > GONE_SECONDS
+        return age_of(other) > FRESH_SECONDS
 
     def _read_desired(self) -> None:
         if self.private:

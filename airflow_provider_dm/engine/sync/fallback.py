@@ -31,9 +31,6 @@ from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayOfAnothe
 from airflow_provider_dm.engine.relay.spool import TaskFellBehind
 from airflow_provider_dm.engine.relay.start import UpstreamSwitched
 
-SILENT_SECONDS: Final = 60.0
-"""How long nothing may come before the loop asks whether anybody pulls, and how old a relay's sign of life may be."""
-
 
 class Reading(Enum):
     """The log that the sync reads. The values are DM's words, as its query-status shows them."""

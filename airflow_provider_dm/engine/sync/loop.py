@@ -25,11 +25,11 @@ from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
+from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, head_of, judge_ddl, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
-from airflow_provider_dm.engine.sync.fallback import SILENT_SECONDS
 from airflow_provider_dm.engine.sync.place import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import SyncProgress

@@ -25,16 +25,16 @@ from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Plann
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.config.job import JobSpec, place_of
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
+from airflow_provider_dm.engine.meta.model import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, Order, compare, reached
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, reached
+from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, write_mark
 from airflow_provider_dm.engine.sync.damage import check_events
 from airflow_provider_dm.engine.sync.fallback import (
     MOVES,
-    SILENT_SECONDS,
     Fault,
     Health,
     Move,
@@ -54,8 +54,6 @@ LOOK_SECONDS: Final = 2.0
 RETURN_SECONDS: Final = 5.0
 """Between two looks whether the relay log can serve again, at first."""
 LONGEST_RETURN_SECONDS: Final = 60.0
-FRESH_SECONDS: Final = 10.0
-"""A relay to which the sync goes back must have reported within this time."""
 MARK_SECONDS: Final = 0.5
 AGAIN_SECONDS: Final = 0.2
 
@@ -156,7 +154,7 @@ class Tail:
             self._looked_at = time.monotonic()
             if self.reading is Reading.LOCAL:
                 self._idle_local(here, seconds)
-            elif self.upstream is not None and seconds > SILENT_SECONDS:
+            elif self.upstream is not None and seconds > health.SILENT_SECONDS:
                 self.upstream.check_upstream()
 
     def close(self) -> None:
@@ -339,10 +337,7 @@ class Tail:
             files = self.local.files(lo)
             if not _reach(files, lo):
                 return False
-            status = self._status()
-            if status is None or status.error is not None or status.stage is not Stage.RUNNING or status.pid is None:
-                return False
-            if (status.heartbeat_age_seconds or 0.0) > FRESH_SECONDS:
+            if not health.is_pulling(self._status()):
                 return False
             check_events(files[0], _begin_in(files[0], lo))
         except (DmError, OSError):
@@ -364,15 +359,19 @@ class Tail:
         except DmError as error:  # it says nothing about the relay
             log.warning("the relay's status is not known: %s", error)
             return
-        waited = seconds > SILENT_SECONDS
-        ended = has_ended(status, time.monotonic() - self._opened_at) and not self.private and self.upstream is not None
-        why = silence(status) if waited or ended else None
+        waited = seconds > health.SILENT_SECONDS
+        ended = (
+            health.has_ended(status, time.monotonic() - self._opened_at)
+            and not self.private
+            and self.upstream is not None
+        )
+        why = health.silence(status) if waited or ended else None
         if why is not None:
             silent = RelaySilent(self.source, str(here), why)
             if self.private or self.upstream is None:
                 raise silent
             self._leave_local(silent, here)
-        elif self.waiting and is_past(status, here, time.monotonic() - self._opened_at):
+        elif self.waiting and health.is_past(status, here, time.monotonic() - self._opened_at):
             self._move_on(RelayFileGone(here.file, str(self.local.root)), here)
         elif waited:
             self._check_rest(here)
@@ -424,35 +423,3 @@ def _end_of(file: LogFile) -> Place:
 def _begin_in(file: LogFile, at: Location) -> int:
     """Return from where on a file is read when reading begins at `at`."""
     return at.position if (file.suffix, file.name) == (at.suffix, at.file) else 0
-
-
-def silence(status: RelayStatus | None) -> str | None:
-    """Return why nobody pulls, as far as the relay's row tells; None: somebody does."""
-    if status is None or status.heartbeat_age_seconds is None:
-        return "none has ever reported"
-    if status.error is not None:
-        return str(status.error.get("Message", "it has an error"))
-    if status.pid is None:
-        return f"it has ended ({status.stage.value})"
-    age = status.heartbeat_age_seconds
-    return f"its last sign of life is {age:.0f} s old" if age > SILENT_SECONDS else None
-
-
-def is_past(status: RelayStatus | None, here: Location, since_we_read: float) -> bool:
-    """Tell whether a living relay has more than `here`: then its files must have it too.
-
-    A row from before we began may be of one that has died, with a directory that is another one by now.
-    """
-    if status is None or status.relay is None or status.heartbeat_age_seconds is None:
-        return False
-    if status.heartbeat_age_seconds >= min(FRESH_SECONDS, since_we_read):
-        return False
-    return status.stage is Stage.RUNNING and compare(status.relay, here) is Order.AFTER
-
-
-def has_ended(status: RelayStatus | None, since_we_read: float) -> bool:
-    """Tell whether the relay said after we began that it has ended, or that it waits for a person: a row from before
-    may be of one that has been started again since."""
-    if status is None or status.heartbeat_age_seconds is None or status.heartbeat_age_seconds >= since_we_read:
-        return False
-    return status.pid is None or (status.stage is Stage.PAUSED and status.error is not None)

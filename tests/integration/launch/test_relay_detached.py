@@ -14,11 +14,11 @@ from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.relay.health import Finished, Life, Stopped
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.launch import relay_detached
 from airflow_provider_dm.launch.job import Upstream, source_spec
 from airflow_provider_dm.launch.relay_detached import DetachedRelay, RelayHangs
-from airflow_provider_dm.launch.relay_watch import Finished, Life, Stopped
 from airflow_provider_dm.launch.relays import RelayFailed, RelayKeepsDying, Relays
 from airflow_provider_dm.launch.secrets import SecretEnvironment
 from testbed import Server
@@ -119,7 +119,7 @@ def test_what_a_person_has_to_look_at_is_said_at_once(kit: Kit) -> None:
 
 
 def test_one_that_hangs_is_given_up(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_detached, "FRESH_SECONDS", 0.5)
+    monkeypatch.setattr(relay_detached, "HANDOVER_SECONDS", 0.5)
     monkeypatch.setattr(relay_detached, "DEATHS_ALLOWED", 1)
     first = kit.relay()
     first.ensure()

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import Reaction, reaction_of
 from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.sync import tail
 from airflow_provider_dm.engine.sync.fallback import NeitherServes
 from airflow_provider_dm.engine.sync.runner import LocalRunner
@@ -100,8 +101,8 @@ def test_what_the_relay_log_has_lost_comes_from_the_upstream(
 
 @pytest.mark.usefixtures("soon_back")
 def test_a_relay_that_is_killed_and_stays_down(kit: TailKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "SILENT_SECONDS", 3.0)
-    monkeypatch.setattr(tail, "FRESH_SECONDS", 2.0)  # less than the other, or the dead relay would be gone back to
+    monkeypatch.setattr(health, "SILENT_SECONDS", 3.0)
+    monkeypatch.setattr(health, "FRESH_SECONDS", 2.0)  # less than the other, or the dead relay would be gone back to
     kit.create_wide()
     kit.begin()
     with kit.syncing():
@@ -165,7 +166,7 @@ def test_an_event_whose_length_is_damaged_does_not_look_like_one_to_come(
     kit: TailKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the open file, where the end of an event may well be on its way."""
-    monkeypatch.setattr(tail, "SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(health, "SILENT_SECONDS", 2.0)
     kit.create_wide()
     kit.begin()
     kit.fill(0, 500)

@@ -1,7 +1,6 @@
 """When a sync leaves its relay log for the upstream, and when it comes back."""
 
 import itertools
-from dataclasses import replace
 
 import pytest
 
@@ -31,7 +30,6 @@ from airflow_provider_dm.engine.sync.fallback import (
     fault_of,
     neither_serves,
 )
-from airflow_provider_dm.engine.sync.tail import has_ended, is_past, silence
 
 HERE = Location("bin.000003", 500)
 WELL = RelayStatus("one", Stage.RUNNING, relay=HERE, heartbeat_age_seconds=1.0, pid=7)
@@ -67,53 +65,6 @@ def test_nobody_gives_up_while_one_of_them_serves() -> None:
 )
 def test_what_an_error_says_about_the_log(error: DmError, fault: Fault) -> None:
     assert fault_of(error) is fault
-
-
-def test_a_living_relay_is_not_silent() -> None:
-    assert silence(WELL) is None
-    assert not has_ended(WELL, 1000.0)
-
-
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [
-        (None, "none has ever reported"),
-        (replace(WELL, error=FULL), "no space left"),
-        (replace(WELL, stage=Stage.STOPPED, pid=None), "it has ended (Stopped)"),
-        (replace(WELL, heartbeat_age_seconds=61.0), "its last sign of life is 61 s old"),
-        (replace(WELL, heartbeat_age_seconds=None), "none has ever reported"),
-    ],
-)
-def test_why_nobody_pulls(status: RelayStatus | None, said: str) -> None:
-    assert silence(status) == said
-
-
-@pytest.mark.parametrize(
-    "ended",
-    [
-        replace(WELL, stage=Stage.STOPPED, pid=None),
-        replace(WELL, stage=Stage.FINISHED, pid=None),
-        replace(WELL, stage=Stage.PAUSED, error=FULL, pid=None),
-        replace(WELL, stage=Stage.PAUSED, error=FULL),
-    ],
-    ids=["stopped", "caught up", "ended with an error", "waits for space"],
-)
-def test_a_relay_that_pulls_no_more_is_left_at_once_if_that_was_after_we_began(ended: RelayStatus) -> None:
-    assert has_ended(replace(ended, heartbeat_age_seconds=5.0), 6.0)
-    assert not has_ended(replace(ended, heartbeat_age_seconds=5.0), 4.0), "it may have been started again since"
-
-
-def test_a_relay_that_was_paused_on_request_is_waited_for() -> None:
-    assert not has_ended(replace(WELL, stage=Stage.PAUSED), 1000.0)
-
-
-def test_what_a_living_relay_has_must_be_in_its_files() -> None:
-    before = Location("bin.000003", 499)
-    assert is_past(WELL, before, 60.0)
-    assert not is_past(WELL, HERE, 60.0)
-    assert not is_past(replace(WELL, heartbeat_age_seconds=11.0), before, 60.0), "it is the past's row"
-    assert not is_past(replace(WELL, heartbeat_age_seconds=5.0), before, 4.0), "of a relay that may have died since"
-    assert not is_past(None, HERE, 60.0)
 
 
 def ended(error: DmError) -> PrivateRelayEnded:

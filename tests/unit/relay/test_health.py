@@ -6,7 +6,8 @@ import pytest
 
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.launch.relay_watch import (
+from airflow_provider_dm.engine.relay.health import (
+    FRESH_SECONDS,
     GONE_SECONDS,
     Alive,
     Failed,
@@ -15,8 +16,12 @@ from airflow_provider_dm.launch.relay_watch import (
     Life,
     Stopped,
     deaths_after,
+    has_ended,
     is_alive,
+    is_past,
+    is_pulling,
     seen,
+    silence,
 )
 
 ERROR = {"ErrCode": "DM-4003", "Message": "no space", "Reaction": "stop"}
@@ -73,3 +78,68 @@ def test_nobody_has_ever_reported() -> None:
 def test_a_steady_life_forgets_the_deaths_before_it() -> None:
     assert deaths_after(Life(began_at=1000.0, deaths=5), 1059.0, 60.0) == 6
     assert deaths_after(Life(began_at=1000.0, deaths=5), 1060.0, 60.0) == 1
+
+
+# What a sync asks
+
+
+def test_a_living_relay_is_not_silent() -> None:
+    assert silence(RUNS) is None
+    assert not has_ended(RUNS, 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (None, "none has ever reported"),
+        (replace(RUNS, error=ERROR), "no space"),
+        (replace(RUNS, stage=Stage.STOPPED, pid=None), "it has ended (Stopped)"),
+        (replace(RUNS, heartbeat_age_seconds=61.0), "its last sign of life is 61 s old"),
+        (replace(RUNS, heartbeat_age_seconds=None), "none has ever reported"),
+    ],
+)
+def test_why_nobody_pulls(status: RelayStatus | None, said: str) -> None:
+    assert silence(status) == said
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        replace(RUNS, stage=Stage.STOPPED, pid=None),
+        replace(RUNS, stage=Stage.FINISHED, pid=None),
+        replace(RUNS, stage=Stage.PAUSED, error=ERROR, pid=None),
+        replace(RUNS, stage=Stage.PAUSED, error=ERROR),
+    ],
+    ids=["stopped", "caught up", "ended with an error", "waits for space"],
+)
+def test_a_relay_that_pulls_no_more_is_left_at_once_if_that_was_after_we_began(ended: RelayStatus) -> None:
+    assert has_ended(replace(ended, heartbeat_age_seconds=5.0), 6.0)
+    assert not has_ended(replace(ended, heartbeat_age_seconds=5.0), 4.0), "it may have been started again since"
+
+
+def test_a_relay_that_was_paused_on_request_is_waited_for() -> None:
+    assert not has_ended(replace(RUNS, stage=Stage.PAUSED), 1000.0)
+
+
+def test_what_a_living_relay_has_must_be_in_its_files() -> None:
+    here = Location("mysql-bin.000003", 500)
+    before = Location("mysql-bin.000003", 499)
+    assert is_past(RUNS, before, 60.0)
+    assert not is_past(RUNS, here, 60.0)
+    assert not is_past(replace(RUNS, heartbeat_age_seconds=11.0), before, 60.0), "it is the past's row"
+    assert not is_past(replace(RUNS, heartbeat_age_seconds=5.0), before, 4.0), "of a relay that may have died since"
+    assert not is_past(None, here, 60.0)
+
+
+def test_a_relay_log_grows_while_its_relay_runs_without_an_error_and_has_reported_lately() -> None:
+    assert is_pulling(RUNS)
+    assert not any(
+        is_pulling(other)
+        for other in (
+            None,
+            replace(RUNS, error=ERROR),
+            replace(RUNS, stage=Stage.PAUSED),
+            replace(RUNS, pid=None),
+            replace(RUNS, heartbeat_age_seconds=FRESH_SECONDS + 1),
+        )
+    )
