@@ -1,4 +1,4 @@
-"""From the relay log to the upstream and back: the decision alone, without files, processes or clocks.
+"""From the relay log to the upstream and back: what an error says about the log that was read, and what is said then.
 
 A sync reads its source's relay log. Where that cannot serve, the task pulls for itself, from the same server and the
 same file, until the relay log can serve again. Both hold the bytes of the upstream's own files under the same names, so
@@ -30,40 +30,6 @@ from airflow_provider_dm.engine.relay.protocol import BinlogPurged, GtidsPurged,
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayOfAnotherServer, RelayStartsTooLate
 from airflow_provider_dm.engine.relay.spool import TaskFellBehind
 from airflow_provider_dm.engine.relay.start import UpstreamSwitched
-
-
-class Reading(Enum):
-    """The log that the sync reads. The values are DM's words, as its query-status shows them."""
-
-    LOCAL = "local"
-    UPSTREAM = "remote"
-
-
-class Health(Enum):
-    """The ability of a log to serve the sync's location."""
-
-    WELL = "well"
-    ILL = "ill"
-
-
-class Move(Enum):
-    STAY = "stay"
-    FALL_BACK = "fall back"
-    GO_BACK = "go back"
-    GIVE_UP = "give up"
-
-
-MOVES: Final = {
-    # reading            relay log    upstream
-    (Reading.LOCAL, Health.WELL, Health.WELL): Move.STAY,
-    (Reading.LOCAL, Health.WELL, Health.ILL): Move.STAY,
-    (Reading.LOCAL, Health.ILL, Health.WELL): Move.FALL_BACK,
-    (Reading.LOCAL, Health.ILL, Health.ILL): Move.GIVE_UP,
-    (Reading.UPSTREAM, Health.WELL, Health.WELL): Move.GO_BACK,
-    (Reading.UPSTREAM, Health.WELL, Health.ILL): Move.GO_BACK,
-    (Reading.UPSTREAM, Health.ILL, Health.WELL): Move.STAY,
-    (Reading.UPSTREAM, Health.ILL, Health.ILL): Move.GIVE_UP,
-}
 
 
 class Fault(Enum):

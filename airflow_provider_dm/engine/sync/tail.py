@@ -34,11 +34,7 @@ from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, write_mark
 from airflow_provider_dm.engine.sync.damage import check_events
 from airflow_provider_dm.engine.sync.fallback import (
-    MOVES,
     Fault,
-    Health,
-    Move,
-    Reading,
     RelaySilent,
     fault_of,
     neither_serves,
@@ -56,6 +52,44 @@ RETURN_SECONDS: Final = 5.0
 LONGEST_RETURN_SECONDS: Final = 60.0
 MARK_SECONDS: Final = 0.5
 AGAIN_SECONDS: Final = 0.2
+LOCAL: Final = "local"
+REMOTE: Final = "remote"
+"""DM's words for what is read, as its query-status shows them."""
+
+
+@dataclass(frozen=True)
+class FromRelay:
+    """The state of reading the relay log."""
+
+    left_at: Location | None = None
+    """Where the upstream's files were left for it: they may still be being read."""
+
+
+@dataclass
+class FromUpstream:
+    """The state of reading what is pulled from the upstream, until a look shows that the relay log can serve again."""
+
+    log: UpstreamLog
+    why: DmError
+    """What is wrong with the relay log."""
+    failed_at: Location | None
+    """Where it was left for what it says, not for its silence: what is wrong lies behind it."""
+    return_pause: float = RETURN_SECONDS
+    return_at: float = field(default_factory=lambda: time.monotonic() + RETURN_SECONDS)
+
+    def looks_back(self, lo: Location) -> bool:
+        """Tell whether it is time to look; never where the relay log could not serve, or nobody would get past that."""
+        stuck = self.failed_at is not None and lo.sort_key == self.failed_at.sort_key
+        return not stuck and time.monotonic() >= self.return_at
+
+    def looked_in_vain(self) -> None:
+        self.return_pause = min(self.return_pause * 1.5, LONGEST_RETURN_SECONDS)
+        self.return_at = time.monotonic() + self.return_pause
+
+
+Reading = FromRelay | FromUpstream
+_ATTEMPTS: Final = 2
+"""Each log may be left once for the other within one question."""
 
 
 @dataclass
@@ -72,20 +106,12 @@ class Tail:
     """The relay may follow the source to another server."""
     private: bool = False
     """The relay log is the task's own: pulled from the upstream, bounded by how far we have read."""
-    reading: Reading = field(default=Reading.LOCAL, init=False)
+    reading: Reading = field(default_factory=FromRelay, init=False)
     waiting: bool = field(default=False, init=False)
     """The last plan found a log that does not reach the sync's location (yet)."""
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _opened_at: float = field(default_factory=time.monotonic, init=False)
     _looked_at: float = field(default=0.0, init=False)
-    _why: DmError | None = field(default=None, init=False)
-    """What is wrong with the relay log, while the upstream is read."""
-    _return_at: float = field(default=0.0, init=False)
-    _return_pause: float = field(default=RETURN_SECONDS, init=False)
-    _failed_at: Location | None = field(default=None, init=False)
-    """Where the relay log was left for what it says, not for its silence: what is wrong lies behind it."""
-    _left_at: Location | None = field(default=None, init=False)
-    """Where the upstream's files were left for the relay log: they may still be being read."""
     _mark: tuple[Path, Place] | None = field(default=None, init=False)
     _marked_at: float = field(default=0.0, init=False)
     _checked: LogFile | None = field(default=None, init=False)
@@ -114,10 +140,12 @@ class Tail:
         Raises what reader and planner raise where it is not the relay log's fault, and NeitherServes.
         """
         with self._lock:
-            self._forget_left(lo)
-            if self.reading is Reading.UPSTREAM:
-                self._look_back(lo)
-            for _ in Reading:
+            match self.reading:
+                case FromRelay(left_at):
+                    self._forget_left(left_at, lo)
+                case FromUpstream() as reading:
+                    self._look_back(reading, lo)
+            for _ in range(_ATTEMPTS):
                 try:
                     return self._plan(lo, goal=goal, limit=limit, range_bytes=range_bytes)
                 except DmError as error:
@@ -130,7 +158,7 @@ class Tail:
         Raises LocationNotInLog if that is no such place, and what `plan` raises.
         """
         with self._lock:
-            for _ in Reading:
+            for _ in range(_ATTEMPTS):
                 try:
                     return self._gtid_set_at(place)
                 except LocationNotInLog:
@@ -152,10 +180,11 @@ class Tail:
             if time.monotonic() - self._looked_at < LOOK_SECONDS:
                 return
             self._looked_at = time.monotonic()
-            if self.reading is Reading.LOCAL:
-                self._idle_local(here, seconds)
-            elif self.upstream is not None and seconds > health.SILENT_SECONDS:
-                self.upstream.check_upstream()
+            match self.reading:
+                case FromRelay():
+                    self._idle_local(here, seconds)
+                case FromUpstream(log=pulled) if seconds > health.SILENT_SECONDS:
+                    pulled.check_upstream()
 
     def close(self) -> None:
         """Stop what pulls for us. The files stay: a later run may need them."""
@@ -204,20 +233,17 @@ class Tail:
         return found
 
     def _reader(self) -> RelayReader:
-        if self.reading is Reading.LOCAL:
-            return self.local
-        assert self.upstream is not None
-        return self.upstream.reader
+        return self.reading.log.reader if isinstance(self.reading, FromUpstream) else self.local
 
     def _kept_going(self) -> RelayReader:
         """Return the log that is read, pulled on if it is pulled for us. Raises PrivateRelayEnded."""
-        if self.reading is Reading.UPSTREAM and self.upstream is not None:
-            self.upstream.check()
+        if isinstance(self.reading, FromUpstream):
+            self.reading.log.check()
         return self._reader()
 
     def _say_how_far(self, reader: RelayReader, seen: Place, *, enough: bool) -> None:
         """Write the mark by which a private relay bounds itself (relay/spool.py)."""
-        if self.reading is Reading.LOCAL and not self.private:
+        if self._reads_shared_log():
             return
         now = time.monotonic()
         if (reader.root, seen) == self._mark or (enough and now - self._marked_at < MARK_SECONDS):
@@ -234,10 +260,11 @@ class Tail:
         """Read elsewhere from now on, after `error`. Raises `error` where that would not help, or NeitherServes."""
         if not self._is_at_fault(error, at):
             raise error
-        if self.reading is Reading.LOCAL:
-            self._leave_local(error, at)
-        else:
-            self._leave_upstream(error, at)
+        match self.reading:
+            case FromRelay():
+                self._leave_local(error, at)
+            case FromUpstream() as reading:
+                self._leave_upstream(reading, error, at)
 
     def _is_at_fault(self, error: DmError, at: Location) -> bool:
         match fault_of(error):
@@ -258,48 +285,36 @@ class Tail:
         return False
 
     def _leave_local(self, error: DmError, at: Location) -> None:
+        """Go on from the upstream. Raises `error` where there is none to go to, and NeitherServes."""
         if self.upstream is None:
             raise error
-        refused: DmError | None = None
         try:
             self.upstream.begin(at, self._server_uuid(at))
-        except DmError as reason:
-            refused = reason
-        match MOVES[Reading.LOCAL, Health.ILL, Health.ILL if refused else Health.WELL]:
-            case Move.FALL_BACK:
-                log.warning(
-                    "the relay log of %s cannot serve %s, pulling from the upstream: %s", self.source, at, error
-                )
-                self._go(Reading.UPSTREAM, why=error)
-                self._failed_at = None if isinstance(error, RelaySilent) else at
-            case _:
-                assert refused is not None
-                raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
+        except DmError as refused:
+            raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
+        log.warning("the relay log of %s cannot serve %s, pulling from the upstream: %s", self.source, at, error)
+        self._go(FromUpstream(self.upstream, error, None if isinstance(error, RelaySilent) else at))
 
-    def _leave_upstream(self, error: DmError, at: Location) -> None:
-        assert self.upstream is not None
+    def _leave_upstream(self, reading: FromUpstream, error: DmError, at: Location) -> None:
+        """Go on from the relay log if that serves, sick as the upstream is. Raises NeitherServes."""
         serves = self._local_serves(at)
-        self.upstream.end()
-        match MOVES[Reading.UPSTREAM, Health.WELL if serves else Health.ILL, Health.ILL]:
-            case Move.GO_BACK:
-                log.warning(
-                    "what was pulled from %s cannot serve %s, back to the relay log: %s", self.source, at, error
-                )
-                self._go(Reading.LOCAL, left_at=at)
-            case _:
-                self.upstream.forget()  # so that another run pulls it anew
-                local = self._why or error
-                raise neither_serves(self.source, str(at), local, error, by_gtid=self.by_gtid) from error
+        reading.log.end()
+        if not serves:
+            reading.log.forget()  # so that another run pulls it anew
+            raise neither_serves(self.source, str(at), reading.why, error, by_gtid=self.by_gtid) from error
+        log.warning("what was pulled from %s cannot serve %s, back to the relay log: %s", self.source, at, error)
+        self._go(FromRelay(left_at=at))
 
-    def _go(self, reading: Reading, *, why: DmError | None = None, left_at: Location | None = None) -> None:
-        self.reading, self._why, self._left_at = reading, why, left_at
+    def _go(self, reading: Reading) -> None:
+        self.reading = reading
         self._repetitions = Repetitions()
-        self._return_at, self._return_pause = time.monotonic() + RETURN_SECONDS, RETURN_SECONDS
         self._show()
 
     def _show(self) -> None:
-        local = self.reading is Reading.LOCAL and not self.private
-        self.progress.binlog_type = (Reading.LOCAL if local else Reading.UPSTREAM).value
+        self.progress.binlog_type = LOCAL if self._reads_shared_log() else REMOTE
+
+    def _reads_shared_log(self) -> bool:
+        return isinstance(self.reading, FromRelay) and not self.private
 
     def _server_uuid(self, at: Location) -> str:
         """Return the uuid of the server whose log is being read; "" when nobody knows any more."""
@@ -317,19 +332,16 @@ class Tail:
 
     # Going back
 
-    def _look_back(self, lo: Location) -> None:
-        """Go back to the relay log once it can serve; not to where it could not, or nobody would ever get past that."""
-        stuck = self._failed_at is not None and lo.sort_key == self._failed_at.sort_key
-        if stuck or time.monotonic() < self._return_at:
+    def _look_back(self, reading: FromUpstream, lo: Location) -> None:
+        """Go back to the relay log once it can serve."""
+        if not reading.looks_back(lo):
             return
-        if MOVES[Reading.UPSTREAM, Health.WELL if self._local_serves(lo) else Health.ILL, Health.WELL] is Move.GO_BACK:
-            log.info("the relay log of %s can serve %s again", self.source, lo)
-            assert self.upstream is not None
-            self.upstream.end()
-            self._go(Reading.LOCAL, left_at=lo)
-        else:
-            self._return_pause = min(self._return_pause * 1.5, LONGEST_RETURN_SECONDS)
-            self._return_at = time.monotonic() + self._return_pause
+        if not self._local_serves(lo):
+            reading.looked_in_vain()
+            return
+        log.info("the relay log of %s can serve %s again", self.source, lo)
+        reading.log.end()
+        self._go(FromRelay(left_at=lo))
 
     def _local_serves(self, lo: Location) -> bool:
         """Tell whether the relay log has the location and an unbroken log behind it, and somebody makes it grow."""
@@ -344,12 +356,13 @@ class Tail:
             return False
         return True
 
-    def _forget_left(self, lo: Location) -> None:
+    def _forget_left(self, left_at: Location | None, lo: Location) -> None:
         """Remove what was read from the upstream, once nothing planned over it can be under way any more."""
-        if self._left_at is not None and self.upstream is not None and reached(lo, self._left_at):
-            if lo.sort_key != self._left_at.sort_key:
-                self.upstream.forget()
-                self._left_at = None
+        if left_at is None or self.upstream is None:
+            return
+        if reached(lo, left_at) and lo.sort_key != left_at.sort_key:
+            self.upstream.forget()
+            self.reading = FromRelay()
 
     # Waiting in vain
 

@@ -1,7 +1,5 @@
 """When a sync leaves its relay log for the upstream, and when it comes back."""
 
-import itertools
-
 import pytest
 
 from airflow_provider_dm.engine.binlog.errors import (
@@ -20,13 +18,9 @@ from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayStartsTooLate
 from airflow_provider_dm.engine.sync.fallback import (
-    MOVES,
     Fault,
-    Health,
-    Move,
     OtherUpstream,
     PrivateRelayEnded,
-    Reading,
     fault_of,
     neither_serves,
 )
@@ -34,19 +28,6 @@ from airflow_provider_dm.engine.sync.fallback import (
 HERE = Location("bin.000003", 500)
 WELL = RelayStatus("one", Stage.RUNNING, relay=HERE, heartbeat_age_seconds=1.0, pid=7)
 FULL = {"ErrCode": "DM-4003", "Message": "no space left"}
-
-
-def test_every_case_is_decided() -> None:
-    assert MOVES.keys() == set(itertools.product(Reading, Health, Health))
-
-
-def test_a_relay_log_that_serves_is_what_is_read() -> None:
-    moves = {move for (_, local, _), move in MOVES.items() if local is Health.WELL}
-    assert moves == {Move.STAY, Move.GO_BACK}
-
-
-def test_nobody_gives_up_while_one_of_them_serves() -> None:
-    assert {key[1:] for key, move in MOVES.items() if move is Move.GIVE_UP} == {(Health.ILL, Health.ILL)}
 
 
 @pytest.mark.parametrize(
