@@ -11,7 +11,6 @@ process, so a watchdog ends the whole process group.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -29,6 +28,7 @@ from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.reported import report
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.restored import check_not_restored
@@ -210,8 +210,7 @@ def _record(app: App, stage: Stage, result: Json, error: Json | None) -> None:
 def _failed(error: Exception) -> int:
     if not isinstance(error, DmError):
         log.error("unexpected error", exc_info=error)
-    sys.stderr.write(f"DM-ERROR {json.dumps(describe(error))}\n")
-    sys.stderr.flush()
+    report(error)
     return EXIT_FENCED if isinstance(error, DmError) and error.reaction is Reaction.FENCED else EXIT_ERROR
 
 

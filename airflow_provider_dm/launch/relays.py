@@ -34,8 +34,9 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
-from airflow_provider_dm.engine.relay.process import RelayProcess, error_in
+from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
+from airflow_provider_dm.engine.reported import reported_in
 from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks, noted_place
 from airflow_provider_dm.launch.job import App, Upstream, source_spec
 from airflow_provider_dm.launch.secrets import SecretEnvironment
@@ -328,7 +329,7 @@ class Relays:
         decision = after_end(
             kept.upstream.source_id,
             exit_code=kept.process.exit_code() or 0,
-            reported=error_in(tail),
+            reported=reported_in(tail),
             deaths=deaths,
             log_path=kept.log_path,
             tail=kept.secrets.masked(tail),

@@ -11,7 +11,6 @@ What the app did is in its run row in the metadata DB; what it is, is its proces
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Protocol
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.reported import reported_by
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -35,8 +35,6 @@ TAIL_LINES: Final = 40
 
 _ON_REQUEST: Final = frozenset({143, -15, 130, -2})
 _FOR_EVER_SECONDS: Final = 1e9
-ERROR_LINE: Final = "DM-ERROR "
-"""Opens the line on which an app prints its typed error as JSON."""
 
 log = logging.getLogger(__name__)
 
@@ -269,11 +267,7 @@ class _LogPump(threading.Thread):
         return "\n".join(self._tail)
 
     def _notice(self, line: str) -> None:
-        if line.startswith(ERROR_LINE):
-            try:
-                self.reported = json.loads(line.removeprefix(ERROR_LINE))
-            except ValueError:
-                log.debug("not JSON: %s", line)
+        self.reported = reported_by(line) or self.reported
         if self._on_line is not None:
             try:
                 self._on_line(line)

@@ -7,7 +7,6 @@ up, and the target equals the sources, row by row.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -23,6 +22,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.reported import reported_in
 from testbed import Server
 from tests.chaos.moving import TABLE, Mover, Place
 from tests.integration.merge.conftest import META_VARIABLE, Shops
@@ -148,8 +148,8 @@ class Round:
         raise AssertionError(run.text()[-6000:])
 
     def _may_pass(self, run: AppProcess) -> bool:
-        told = [line.removeprefix("DM-ERROR ") for line in run.text().splitlines() if line.startswith("DM-ERROR ")]
-        return bool(told) and json.loads(told[-1])["Reaction"] == RETRIED
+        told = reported_in(run.text())
+        return told is not None and told["Reaction"] == RETRIED
 
     def _wait_for(self, run: AppProcess, condition: Callable[[], bool]) -> bool:
         """Tell whether it came true before the run ended."""

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine import errors
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, describe, reaction_of
 from airflow_provider_dm.engine.relay.opening import UpstreamLacks
-from airflow_provider_dm.engine.relay.process import ERROR_MARK, error_in
+from airflow_provider_dm.engine.reported import MARK, reported_in
 
 AIRFLOW_FLOOR = ("hooks", "operators", "sensors", "triggers")
 
@@ -110,8 +110,8 @@ def test_of_what_is_very_long_a_message_has_the_beginning() -> None:
     """Who launched a relay reads its error from the last few kilobytes of its log."""
     gaps = ",".join(f"3e11fa47-71ca-11e1-9e33-c80aa9429562:{number}" for number in range(1, 6000, 2))
     error = UpstreamLacks(gaps, "0-7")
-    line = ERROR_MARK + json.dumps(describe(error))
+    line = MARK + json.dumps(describe(error))
     assert len(line) < 5000
-    assert error_in(f"{line}\n") == describe(error)
+    assert reported_in(f"{line}\n") == describe(error)
     assert f"the transactions {gaps[:2000]}… ({len(gaps) - 2000} characters more), which" in error.message()
     assert error.details()["missing"] == gaps

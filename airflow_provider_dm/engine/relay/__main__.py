@@ -6,7 +6,6 @@ stopped by SIGTERM or by the death of its launcher. Light imports only: a relay 
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import select
@@ -17,10 +16,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from airflow_provider_dm.engine.errors import DmError, describe
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.process import (
-    ERROR_MARK,
     EXIT_ERROR,
     EXIT_FINISHED,
     EXIT_TERMINATED,
@@ -28,6 +26,7 @@ from airflow_provider_dm.engine.relay.process import (
 )
 from airflow_provider_dm.engine.relay.service import run_relay
 from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.reported import report
 
 log = logging.getLogger("airflow_provider_dm.engine.relay")
 
@@ -51,7 +50,7 @@ def main(arguments: list[str]) -> int:
         with MetaStore.open(spec.meta_url.resolve("the metadata DB")) as store:
             result = run_relay(spec, store, stop)
     except DmError as error:
-        print(f"{ERROR_MARK}{json.dumps(describe(error))}", file=sys.stderr, flush=True)
+        report(error)
         return EXIT_ERROR
     log.info("the relay ends (%s) at %s", result.stage, result.location)
     return EXIT_TERMINATED if stop.is_set() else EXIT_FINISHED

@@ -7,7 +7,6 @@ launcher because it watches it (see `__main__`): the kernel's parent-death signa
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,16 +14,12 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-
-ERROR_MARK: Final = "DM-ERROR "
-"""A line on stderr that starts so ends in one JSON object: the typed error that ended the process."""
+from airflow_provider_dm.engine.reported import reported_at_the_end_of
 
 EXIT_FINISHED, EXIT_ERROR, EXIT_TERMINATED = 0, 2, 143
-
-_TAIL_BYTES: Final = 1 << 16
 
 
 @dataclass
@@ -93,7 +88,7 @@ class RelayProcess:
 
     def error(self) -> dict[str, Any] | None:
         """Return the typed error in its log (as `errors.describe` makes it), if it ended with one."""
-        return last_error(self.log_path)
+        return reported_at_the_end_of(self.log_path)
 
 
 def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
@@ -113,25 +108,3 @@ def process_exists(pid: int) -> bool:
     except PermissionError:  # somebody else's
         pass
     return True
-
-
-def last_error(log_path: Path) -> dict[str, Any] | None:
-    """Return the last DM-ERROR line of a log file; None without one."""
-    try:
-        with open(log_path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            return error_in(file.read().decode("utf-8", "replace"))
-    except FileNotFoundError:
-        return None
-
-
-def error_in(text: str) -> dict[str, Any] | None:
-    """Return the last DM-ERROR line of a text; None without one that is whole."""
-    for line in reversed(text.splitlines()):
-        if line.startswith(ERROR_MARK):
-            try:
-                found = json.loads(line.removeprefix(ERROR_MARK))
-            except ValueError:
-                return None
-            return found if isinstance(found, dict) else None
-    return None

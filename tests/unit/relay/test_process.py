@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider_dm.engine.relay.process import ERROR_MARK, last_error
+from airflow_provider_dm.engine.reported import MARK, reported_at_the_end_of
 
 HEAVY = ("airflow", "numba", "numpy", "pandas", "pyarrow", "pyspark")
 
@@ -18,8 +18,6 @@ def test_a_relay_imports_nothing_heavy() -> None:
 
 def test_the_last_error_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "relay.log"
-    assert last_error(log) is None
-    log.write_text(
-        f'{ERROR_MARK}{{"ErrCode": "DM-1"}}\nsomething\n{ERROR_MARK}{json.dumps({"ErrCode": "DM-2"})}\nmore\n'
-    )
-    assert last_error(log) == {"ErrCode": "DM-2"}
+    assert reported_at_the_end_of(log) is None
+    log.write_text(f'{MARK}{{"ErrCode": "DM-1"}}\nsomething\n{MARK}{json.dumps({"ErrCode": "DM-2"})}\nmore\n')
+    assert reported_at_the_end_of(log) == {"ErrCode": "DM-2"}
