@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from airflow_provider_dm.cli.inputs import Inputs
 from airflow_provider_dm.cli.interrupts import Interrupted, Interrupts
 from airflow_provider_dm.cli.output import Output
 from airflow_provider_dm.engine.config.job import HolderSpec
 from airflow_provider_dm.engine.errors import DmError, Reaction, reaction_of
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import App, Upstream, build_job, last_generations
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.spark_command import SparkSettings

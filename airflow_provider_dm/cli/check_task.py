@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_dm.cli.inputs import Inputs, add_source_arguments, read_inputs
+from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport
 from airflow_provider_dm.engine.precheck.run import run_precheck
+from airflow_provider_dm.launch.inputs import Inputs
 
 
 def add_verbs(verbs: Verbs) -> None:

@@ -24,9 +24,7 @@ from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import upstreams_of
-from airflow_provider_dm.launch.workdir import TaskDir
+from airflow_provider_dm.launch.inputs import Inputs
 
 TARGET: Final = "target"
 
@@ -68,21 +66,6 @@ class PasswordVariableUnset(DmError):
     code: ClassVar[str] = "DM-1312"
     what: ClassVar[str] = "--password-env {argument}: {reason}."
     hint: ClassVar[str] = "Write it as SOURCE-ID=VARIABLE (or target=VARIABLE) and export the variable."
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """A task with its sources and target, ready to log in."""
-
-    task: TaskConfig
-    sources: tuple[SourceConfig, ...]
-    source_endpoints: tuple[Endpoint, ...]
-    target: Endpoint
-
-    def upstreams(self, directory: TaskDir, until: str) -> tuple[Upstream, ...]:
-        """Return the sources with their relay directories. Asks the target where the task stands."""
-        pairs = zip(self.sources, self.source_endpoints, strict=True)
-        return upstreams_of(self.task, pairs, self.target, directory, until=until)
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:

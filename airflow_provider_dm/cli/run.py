@@ -15,7 +15,7 @@ from typing import ClassVar
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.app_phase import Workshop
 from airflow_provider_dm.cli.check_task import require_precheck
-from airflow_provider_dm.cli.inputs import Inputs, add_source_arguments, read_inputs
+from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
 from airflow_provider_dm.cli.interrupts import Interrupted, interrupts
 from airflow_provider_dm.cli.migration import RowsDiffer, SourcesNotQuiet, Summary, migrate
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
 from airflow_provider_dm.engine.precheck.result import PrecheckFailed
+from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import checked_until, local_holder
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.relays import Relays, forget_private

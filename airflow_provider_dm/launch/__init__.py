@@ -6,6 +6,7 @@ nor Spark: it has to be able to say what is wrong with them.
     preflight.py      is there a Java, and is the installed pyspark one pyspark
     workdir.py        the private directory of a run
     secrets.py        passwords into environment variables
+    inputs.py         a task, its sources and its target, ready to log in
     job.py            what an app is asked to do, as a JSON file
     spark_command.py  argv and environment of spark-submit
     submit.py         start, listen, stop, and read the end

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.config.job import HolderSpec
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
+    from airflow_provider_dm.launch.inputs import Inputs
     from airflow_provider_dm.launch.job import App, Job, Upstream
     from airflow_provider_dm.launch.relays import Relays
     from airflow_provider_dm.launch.submit import Outcome, SparkApp
-    from airflow_provider_dm.operators.inputs import Document, Inputs
+    from airflow_provider_dm.operators.inputs import Document
 
 RUN_ID_KEY: Final = "dm_run_id"
 """XCom with the run's id in the metadata DB, pushed before the app starts."""

@@ -13,7 +13,6 @@ A password is never an argument: Airflow shows DAG files and rendered arguments 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,9 +25,7 @@ from airflow_provider_dm.engine.config.yaml_file import load_source, load_task, 
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.hooks.database import endpoint_of
 from airflow_provider_dm.hooks.errors import ConnectionMissing, PasswordInDag
-from airflow_provider_dm.launch.job import Upstream
-from airflow_provider_dm.launch.relays import upstreams_of
-from airflow_provider_dm.launch.workdir import TaskDir
+from airflow_provider_dm.launch.inputs import Inputs
 
 TARGET: Final = "target"
 _YAML: Final = (".yaml", ".yml")
@@ -36,21 +33,6 @@ _PASSWORD_KEYS: Final = frozenset({"password", "ssl-key-base64", "ssl_key_base64
 
 Document = str | Mapping[str, Any]
 """The path of a YAML file, or what it would hold."""
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """A task, those of its sources that are worked on, and its target, ready to log in."""
-
-    task: TaskConfig
-    sources: tuple[SourceConfig, ...]
-    source_endpoints: tuple[Endpoint, ...]
-    target: Endpoint
-
-    def upstreams(self, directory: TaskDir, until: str) -> tuple[Upstream, ...]:
-        """Return the sources with their relay directories. Asks the target where the task stands."""
-        pairs = zip(self.sources, self.source_endpoints, strict=True)
-        return upstreams_of(self.task, pairs, self.target, directory, until=until)
 
 
 def read_inputs(
