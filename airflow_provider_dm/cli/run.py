@@ -22,7 +22,6 @@ from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
@@ -30,7 +29,7 @@ from airflow_provider_dm.engine.precheck.result import PrecheckFailed
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import checked_until, local_holder
 from airflow_provider_dm.launch.preflight import preflight
-from airflow_provider_dm.launch.relays import Relays, forget_private
+from airflow_provider_dm.launch.relays import Relays, forget_private, want_running
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.workdir import TaskDir
 
@@ -92,6 +91,7 @@ def _run(
         upstreams = inputs.upstreams(directory, arguments.until)
         summary.seconds["precheck"] = time.monotonic() - began
         directory.forget_old_runs()
+        want_running(store, upstreams)
         with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
             shop = Workshop(
                 inputs=inputs,
@@ -105,9 +105,6 @@ def _run(
                 output=output,
                 interrupts=seen,
             )
-            for upstream in upstreams:
-                # A `stop-relay` of the past must not end the relay that this run needs.
-                store.set_relay_desired(upstream.source_id, Stage.RUNNING)
             migrate(shop, summary, until=arguments.until, verify=not arguments.no_verify)
     except DmError as error:
         summary.seconds["total"] = time.monotonic() - began

@@ -31,6 +31,8 @@ from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
@@ -172,6 +174,15 @@ def upstream_of(
         fallback_dir=directory.fallback_relay(config.source_id),
         spool=None if config.enable_relay else private,
     )
+
+
+def want_running(store: MetaStore, upstreams: Sequence[Upstream]) -> None:
+    """Let the sources' relays run, before they are started: a `stop-relay` of the past must not end one that is needed
+    now.
+    """
+    for upstream in upstreams:
+        if store.relay_desired(upstream.source_id) not in (None, Stage.RUNNING):
+            store.set_relay_desired(upstream.source_id, Stage.RUNNING)
 
 
 def forget_private(upstreams: Sequence[Upstream]) -> None:

@@ -191,15 +191,12 @@ class DmSparkAppOperator(DmTaskOperator):
         return {**result, RUN_ID_KEY: job.spec.run_id}
 
     def _run_beside_relays(self, job: Job, upstreams: Sequence[Upstream], run_dir: Path, store: MetaStore) -> Outcome:
-        from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.relays import Relays
+        from airflow_provider_dm.launch.relays import Relays, want_running
 
         if not self.needs_relays:
             return self._run_app(job, run_dir, store, None)
-        for upstream in upstreams:
-            if store.relay_desired(upstream.source_id) not in (None, Stage.RUNNING):
-                store.set_relay_desired(upstream.source_id, Stage.RUNNING)
+        want_running(store, upstreams)
         meta_url = DmMetadataHook(self.dm_meta_conn_id).url()
         with Relays(upstreams, meta_url=meta_url, log_dir=run_dir) as relays:
             return self._run_app(job, run_dir, store, relays)
