@@ -19,9 +19,10 @@ from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
 from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.ddl.first_words import first_words
+from airflow_provider_dm.engine.ddl.lexer import Token, Unreadable, tokens
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.sql_tokens import Token, Unreadable, tokens
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 
 _HARMLESS_HEADS: Final = frozenset(
@@ -115,15 +116,10 @@ def judge_ddl(ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableN
         return Stop(str(error))
 
 
-def head_of(ddl: DdlStatement) -> str:
-    """Return the first words of the statement, for messages: literals in it may be data."""
-    return " ".join(re.sub(r"\s+", " ", ddl.sql).split(" ")[:4])
-
-
 def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:
     """Return the error for a statement that `judge_ddl` stops at."""
     return DdlNotSupported(
-        feature=f"DDL in the log ({head_of(ddl)} …: {why})",
+        feature=f"DDL in the log ({first_words(ddl.sql)} …: {why})",
         where=f"at {ddl.at}, default schema {ddl.schema!r}",
         way_out=AFTER_DDL,
     )

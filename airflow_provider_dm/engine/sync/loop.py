@@ -20,6 +20,7 @@ from typing import Final, assert_never
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode
+from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.meta.model import Stage, Unit
@@ -27,7 +28,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, head_of, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, judge_ddl, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
 from airflow_provider_dm.engine.sync.fallback import SILENT_SECONDS
 from airflow_provider_dm.engine.sync.place import GoalLost
@@ -320,7 +321,7 @@ class _Loop:
                     self._epoch(rows)  # the statement is nothing to us, the rows of its transaction may be
             case Stop(why) if self.sharded:
                 target = self.opened.target
-                coordinate(ShardDdl(target.task, target.source, ddl.at, head_of(ddl), why))
+                coordinate(ShardDdl(target.task, target.source, ddl.at, first_words(ddl.sql), why))
             case Stop(why):
                 raise stop_error(ddl, why)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.copy.ddl_words import KEYS, UnknownDdl
+from airflow_provider_dm.engine.ddl.create_words import KEYS, UnknownDdl
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 

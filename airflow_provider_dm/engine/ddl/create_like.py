@@ -1,25 +1,24 @@
 r"""From a source's SHOW CREATE TABLE to the statement that creates the target's table.
 
-Upstream text is never sent as it is. It is cut into words (`ddl_words`), each of which has to be known, and the
+Upstream text is never sent as it is. It is cut into words (`create_words`), each of which has to be known, and the
 statement is written anew from them: a comment, a function default, a partition clause, a CHECK, a foreign key or an
 engine's odd option stops with CannotCreateTarget, and a person creates the table. What is changed on the way, and only
 that:
 - the table's name;
 - AUTO_INCREMENT= and the statistics options are dropped (in a merge they mean nothing, the server counts on by itself);
-- what the target's family writes in another way or does not have (`ddl_dialects`), which is reported;
+- what the target's family writes in another way or does not have (`dialects`), which is reported;
 - collations that the target's family does not have, by the two tables below: the nearest in what it takes for equal and
   in how it treats trailing spaces. Each is reported, as ORDER BY and `=` may answer differently for rare characters.
 - a character set without its collation gets it: the default differs between servers, and decides about equality."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.copy.ddl_dialects import adapt
-from airflow_provider_dm.engine.copy.ddl_words import UnknownDdl, clauses_of, names_charset, words_of
+from airflow_provider_dm.engine.ddl.create_words import UnknownDdl, clauses_of, names_charset, options_of, words_of
+from airflow_provider_dm.engine.ddl.dialects import adapt
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
@@ -49,10 +48,6 @@ _COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
 _KEPT_OPTIONS: Final = frozenset({"ENGINE", "DEFAULT CHARSET", "COLLATE", "COMMENT", "ROW_FORMAT"})
 _DROPPED_OPTIONS: Final = frozenset({"AUTO_INCREMENT", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES"})
 
-_OPTION: Final = re.compile(
-    r"\s*(?P<name>DEFAULT CHARSET|[A-Z_]+)=(?P<value>'(?:[^'\\]|''|\\.)*'|[A-Za-z0-9_]+)", re.DOTALL
-)
-
 
 @dataclass(eq=False)
 class CannotCreateTarget(DmError):
@@ -71,7 +66,7 @@ class CannotCreateTarget(DmError):
 
 
 @dataclass(frozen=True)
-class CreateTable:
+class NewTable:
     """A statement for the target. `notes`: what differs from the source and a person may want to know."""
 
     name: TableName
@@ -82,7 +77,7 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
-class CreateSchema:
+class NewSchema:
     """A schema for the target. `collation`: its default, as the target's family has it; None: the target's own."""
 
     name: str
@@ -106,12 +101,12 @@ def charset_of(collation: str) -> str:
     return collation.partition("_")[0]
 
 
-def create_schema_like(name: str, collation: str, *, source_flavour: Flavour, target_flavour: Flavour) -> CreateSchema:
+def create_schema_like(name: str, collation: str, *, source_flavour: Flavour, target_flavour: Flavour) -> NewSchema:
     """Return a schema whose tables get, if they do not say otherwise, what the source's would get."""
     if target_flavour is Flavour.MARIADB and charset_of(collation) in MYSQL_ONLY_CHARSETS:
-        return CreateSchema(name, None, (f"there is no {collation}; its default is the target's own",))
+        return NewSchema(name, None, (f"there is no {collation}; its default is the target's own",))
     becomes = _COLLATIONS.get((source_flavour, target_flavour), {}).get(collation.lower(), collation)
-    return CreateSchema(name, becomes, () if becomes == collation else (f"collation {collation} becomes {becomes}",))
+    return NewSchema(name, becomes, () if becomes == collation else (f"collation {collation} becomes {becomes}",))
 
 
 def create_table_like(
@@ -122,7 +117,7 @@ def create_table_like(
     source_flavour: Flavour,
     target_flavour: Flavour,
     collation: str,
-) -> CreateTable:
+) -> NewTable:
     """Return the target's CREATE TABLE. `statement` is the source's own; `collation` the source table's default.
 
     Raises CannotCreateTarget.
@@ -131,9 +126,10 @@ def create_table_like(
         body, options = _parts(statement)
         clauses = clauses_of(words_of(body))
         adapted = adapt(clauses, source_flavour, target_flavour)
-        described = _options(options)
+        said = options_of(options, _KEPT_OPTIONS | _DROPPED_OPTIONS)
     except UnknownDdl as unknown:
         raise CannotCreateTarget(str(source.name), str(target), str(unknown)) from None
+    described = {name: value for name, value in said.items() if name in _KEPT_OPTIONS}
     described.setdefault("COLLATE", collation)
     swaps = _COLLATIONS.get((source_flavour, target_flavour), {})
     notes = list(adapted.notes)
@@ -148,9 +144,7 @@ def create_table_like(
     described["COLLATE"] = swapped(described["COLLATE"])
     tail = " ".join(f"{name}={value}" for name, value in described.items())
     keyless = not any(key.primary for key in source.unique_keys)
-    return CreateTable(
-        target, f"CREATE TABLE {target.quoted()} ({columns}) {tail}", tuple(dict.fromkeys(notes)), keyless
-    )
+    return NewTable(target, f"CREATE TABLE {target.quoted()} ({columns}) {tail}", tuple(dict.fromkeys(notes)), keyless)
 
 
 def _parts(statement: str) -> tuple[str, str]:
@@ -159,19 +153,6 @@ def _parts(statement: str) -> tuple[str, str]:
     if not statement.upper().startswith("CREATE TABLE `") or start < 0 or end < start:
         raise UnknownDdl(f"the statement {statement[:40]!r}…")
     return statement[start + 1 : end], statement[end + 2 :]
-
-
-def _options(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    at = 0
-    while text[at:].strip():
-        match = _OPTION.match(text, at)
-        if match is None or match["name"] not in _KEPT_OPTIONS | _DROPPED_OPTIONS:
-            raise UnknownDdl(f"the table option {text[at : at + 60].strip()!r}")
-        if match["name"] in _KEPT_OPTIONS:
-            found[match["name"]] = match["value"]
-        at = match.end()
-    return found
 
 
 def _with_collations(words: list[str], source: Table, swapped: Callable[[str], str]) -> Iterator[str]:

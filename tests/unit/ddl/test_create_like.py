@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_dm.engine.copy.target_ddl import CannotCreateTarget, CreateTable, create_table_like
+from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, NewTable, create_table_like
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Table
@@ -16,7 +16,7 @@ def made(
     way: tuple[Flavour, Flavour] = (MYSQL, MARIADB),
     collation: str = "utf8mb4_bin",
     columns: tuple[Column, ...] = (),
-) -> CreateTable:
+) -> NewTable:
     statement = "CREATE TABLE `t` (\n  " + ",\n  ".join(lines) + f"\n) {options}"
     source = Table(TableName("old", "t"), columns, ())
     return create_table_like(
