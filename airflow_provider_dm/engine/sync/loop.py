@@ -319,9 +319,9 @@ class _Loop:
                     self._advance(ddl.end)
                 else:
                     self._epoch(rows)  # the statement is nothing to us, the rows of its transaction may be
-            case Stop(why) if self.sharded:
+            case Stop(why, statement) if self.sharded:
                 target = self.opened.target
-                coordinate(ShardDdl(target.task, target.source, ddl.at, first_words(ddl.sql), why))
+                coordinate(ShardDdl(target.task, target.source, ddl.at, statement, first_words(ddl.sql), why))
             case Stop(why):
                 raise stop_error(ddl, why)
 
