@@ -53,18 +53,9 @@ _KINDS: Final = {
     "UNIQUE": KeyKind.UNIQUE, "FULLTEXT": KeyKind.FULLTEXT, "SPATIAL": KeyKind.SPATIAL, "VECTOR": KeyKind.VECTOR,
 }  # fmt: skip
 _KEY_TYPES: Final = ("BTREE", "HASH", "RTREE")
-_KEY_OPTIONS: Final = frozenset(
-    {
-        "KEY_BLOCK_SIZE",
-        "COMMENT",
-        "ENGINE_ATTRIBUTE",
-        "SECONDARY_ENGINE_ATTRIBUTE",
-        "M",
-        "DISTANCE",
-        "ALGORITHM",
-        "LOCK",
-    }
-)
+_KEY_OPTIONS: Final = frozenset({
+    "KEY_BLOCK_SIZE", "COMMENT", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "M", "DISTANCE", "ALGORITHM", "LOCK",
+})  # fmt: skip
 _KEY_FLAGS: Final = frozenset({"VISIBLE", "INVISIBLE", "IGNORED", "CLUSTERED"})
 
 _OPTION_NAMES: Final = (
@@ -113,8 +104,8 @@ def options_of(reader: Reader, *, commas: bool = False) -> Options:
     found: list[tuple[str, str]] = []
     while (option := _option(reader)) is not None:
         found.append(option)
-        if commas:
-            reader.skip(",")
+        if commas and reader.skip(",") and reader.at_end():
+            raise Unreadable("an option is missing")
     return tuple(found)
 
 
@@ -400,7 +391,8 @@ def key_options(reader: Reader) -> Options:
             found.append((flag, ""))
         elif reader.skip("NOT", "IGNORED"):
             found.append(("NOT IGNORED", ""))
-        elif name := reader.skip_any(_KEY_OPTIONS):
+        elif (name := (reader.name() or "").upper()) in _KEY_OPTIONS:
+            reader.word()
             reader.skip("=")
             found.append((name, reader.value()))
         else:

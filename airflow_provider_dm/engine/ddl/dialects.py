@@ -1,143 +1,69 @@
 """What one flavour's CREATE TABLE says in another way than the other's, column by column and key by key.
 
-Within a flavour nothing changes. Between them a word becomes the other's word for the same, or is left out with a note
-where rows do not need it; what decides over rows and has no like over there stops (UnknownDdl).
+Within a flavour nothing changes. Between them a column or key becomes the other's for the same, or loses, with a note,
+what rows do not need; what decides over rows and has no like over there stops (NotCopyable).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.create_words import KEYS, UnknownDdl
+from airflow_provider_dm.engine.ddl.copyable import NotCopyable, is_json_check
+from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Constraint, Key, KeyKind, TableDefinition
+from airflow_provider_dm.engine.ddl.write import key_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
 
-Clause = list[str]
+_ONLY_MARIADB: Final = frozenset({"uuid", "inet4", "inet6"})
 
 
-@dataclass(frozen=True)
-class Adapted:
-    """Columns and keys for the target, and what a person may want to know of them."""
-
-    clauses: tuple[Clause, ...]
-    notes: tuple[str, ...]
-
-
-def adapt(clauses: Sequence[Clause], source: Flavour, target: Flavour) -> Adapted:
-    """Return the clauses as the target's flavour writes them. Raises UnknownDdl."""
+def adapted(table: TableDefinition, source: Flavour, target: Flavour) -> tuple[TableDefinition, tuple[str, ...]]:
+    """Return (the table as the target's flavour has it, what a person may want to know of it). Raises NotCopyable."""
     if (source is Flavour.MARIADB) is (target is Flavour.MARIADB):
-        return Adapted(tuple(clauses), ())
-    rules = _TO_MARIADB if target is Flavour.MARIADB else _TO_MYSQL
+        return table, ()
     notes: list[str] = []
-    adapted = []
-    for clause in clauses:
-        for rule in rules:
-            clause, note = rule(clause)
-            notes += [note] if note else []
-        adapted.append(clause)
-    return Adapted(tuple(adapted), tuple(notes))
+    to_mariadb = target is Flavour.MARIADB
+    columns = tuple(_column(column, notes, to_mariadb=to_mariadb) for column in table.columns)
+    constraints = tuple(_constraint(one, notes, to_mariadb=to_mariadb) for one in table.constraints)
+    return replace(table, columns=columns, constraints=constraints), tuple(notes)
 
 
-Rule = Callable[[Clause], tuple[Clause, str]]
-"""A clause -> the clause for the other flavour, and a note or an empty text."""
+def _column(column: ColumnDefinition, notes: list[str], *, to_mariadb: bool) -> ColumnDefinition:
+    name, kind, options = quote(column.name), column.type, dict(column.options)
+    if column.generated is not None:
+        raise NotCopyable(f"the generated column {name}, whose expression the other flavour may read in another way")
+    if kind.name == "vector":
+        raise NotCopyable(f"a type that only some versions have: {name} {kind.name}")
+    if to_mariadb:
+        if kind.charset in MYSQL_ONLY_CHARSETS:
+            raise NotCopyable(f"the character set {kind.charset}")
+        if kind.name == "json":
+            notes.append(f"{name} json becomes longtext")
+            kind = replace(kind, name="longtext", charset="utf8mb4", collation="utf8mb4_bin")
+        if options.pop("SRID", None) is not None:
+            notes.append(f"{name} takes any SRID")
+        return replace(column, type=kind, options=tuple(options.items()))
+    if kind.name in _ONLY_MARIADB:
+        raise NotCopyable(f"a type that only MariaDB has: {name} {kind.name}")
+    if is_json_check(column):
+        notes.append(f"{name} is text without a check")
+    if options.pop("COMPRESSED", None) is not None:
+        notes.append(f"{name} is not compressed")
+    return replace(column, checks=(), options=tuple(options.items()))
 
 
-def _same(clause: Clause) -> tuple[Clause, str]:
-    return clause, ""
-
-
-def _upper(clause: Clause) -> list[str]:
-    return [word.upper() for word in clause]
-
-
-def _is_key(clause: Clause) -> bool:
-    return clause[0].upper() in KEYS
-
-
-def _refuse(types: str, what: str) -> Rule:
-    """Return a rule that refuses columns of these types."""
-    refused = frozenset(types.split())
-
-    def rule(clause: Clause) -> tuple[Clause, str]:
-        if not _is_key(clause) and len(clause) > 1 and clause[1].upper() in refused:
-            raise UnknownDdl(f"{what}: {clause[0]} {clause[1]}")
-        return _same(clause)
-
-    return rule
-
-
-def _rename(name: str, becomes: Sequence[str], note: str = "") -> Rule:
-    """Return a rule that renames a column type."""
-
-    def rule(clause: Clause) -> tuple[Clause, str]:
-        if _is_key(clause) or len(clause) < 2 or clause[1].upper() != name:
-            return _same(clause)
-        return [clause[0], *becomes, *clause[2:]], note and f"{clause[0]} {note}"
-
-    return rule
-
-
-def _drop(word: str, arguments: int, note: str) -> Rule:
-    """Return a rule that drops a word and its `arguments` words behind it."""
-
-    def rule(clause: Clause) -> tuple[Clause, str]:
-        upper = _upper(clause)
-        if word not in upper:
-            return _same(clause)
-        at = upper.index(word)
-        return clause[:at] + clause[at + 1 + arguments :], f"{clause[0]} {note}"
-
-    return rule
-
-
-def _drop_json_check(clause: Clause) -> tuple[Clause, str]:
-    kept = [word for word in clause if not word.upper().startswith("CHECK")]
-    return (kept, f"{clause[0]} is text without a check") if len(kept) < len(clause) else _same(clause)
-
-
-def _refuse_computed(clause: Clause) -> tuple[Clause, str]:
-    if "GENERATED" in _upper(clause):
-        raise UnknownDdl(
-            f"the generated column {clause[0]}, whose expression the other flavour may read in another way"
-        )
-    if _is_key(clause) and any(word.startswith("(") and len(word) > 1 for word in clause):
-        raise UnknownDdl("a key over an expression")
-    return _same(clause)
-
-
-def _refuse_hash(clause: Clause) -> tuple[Clause, str]:
-    if _is_key(clause) and "HASH" in _upper(clause):
-        raise UnknownDdl(f"the unique key {' '.join(clause)}, which is longer than an index of MySQL")
-    return _same(clause)
-
-
-def _refuse_charset(clause: Clause) -> tuple[Clause, str]:
-    for word in MYSQL_ONLY_CHARSETS & set(clause):
-        raise UnknownDdl(f"the character set {word}")
-    return _same(clause)
-
-
-def _visible_keys(clause: Clause) -> tuple[Clause, str]:
-    return _drop("INVISIBLE", 0, "is visible")(clause) if _is_key(clause) else _same(clause)
-
-
-_JSON_AS_TEXT: Final = ("longtext", "CHARACTER", "SET", "utf8mb4", "COLLATE", "utf8mb4_bin")
-_TO_MARIADB: Final[tuple[Rule, ...]] = (
-    _refuse_computed,
-    _refuse_charset,
-    _refuse("VECTOR", "a type that only some versions have"),
-    _rename("JSON", _JSON_AS_TEXT, "json becomes longtext"),
-    _rename("GEOMCOLLECTION", ("geometrycollection",)),
-    _drop("SRID", 1, "takes any SRID"),
-    _visible_keys,
-)
-_TO_MYSQL: Final[tuple[Rule, ...]] = (
-    _refuse_computed,
-    _refuse_hash,
-    _refuse("VECTOR", "a type that only some versions have"),
-    _refuse("UUID INET4 INET6", "a type that only MariaDB has"),
-    _drop_json_check,
-    _drop("COMPRESSED", 0, "is not compressed"),
-)
+def _constraint(constraint: Constraint, notes: list[str], *, to_mariadb: bool) -> Constraint:
+    if not isinstance(constraint, Key):
+        return constraint
+    if any(part.expression is not None for part in constraint.parts):
+        raise NotCopyable("a key over an expression")
+    if constraint.kind is KeyKind.VECTOR:
+        raise NotCopyable(f"a key that only MariaDB has: {constraint.name}")
+    if to_mariadb and ("INVISIBLE", "") in constraint.options:
+        notes.append(f"the key {constraint.name} is visible")
+        return replace(constraint, options=tuple(one for one in constraint.options if one[0] != "INVISIBLE"))
+    if not to_mariadb and ("USING", "HASH") in constraint.options:
+        raise NotCopyable(f"the unique key {key_sql(constraint)}, which is longer than an index of MySQL")
+    return constraint

@@ -211,7 +211,7 @@ def _created(kind: str, table: TableName, how: tuple[bool, bool], reader: Reader
             raise Unreadable("its query is not understood")
         return CreateTableSelect(table, made, reader.up_to(), *how)
     reader.end()
-    if not made.columns:
+    if not (made.columns or made.constraints):
         raise Unreadable("it has no columns")
     return CreateTable(table, made, *how)
 

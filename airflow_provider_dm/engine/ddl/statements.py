@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
@@ -339,61 +339,49 @@ Spec: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable:
+class _OfOneTable:
     table: TableName
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        return (self.table,)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable(_OfOneTable):
     definition: TableDefinition
     if_not_exists: bool = False
     or_replace: bool = False
 
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        return (self.table,)
-
 
 @dataclass(frozen=True, slots=True)
-class CreateTableLike:
-    table: TableName
+class CreateTableLike(_OfOneTable):
     like: TableName
     if_not_exists: bool = False
     or_replace: bool = False
 
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        return (self.table,)
-
 
 @dataclass(frozen=True, slots=True)
-class CreateTableSelect:
+class CreateTableSelect(_OfOneTable):
     """A table whose columns are those defined and those of a query, which only the source can tell."""
 
-    table: TableName
     definition: TableDefinition
     query: Code
     if_not_exists: bool = False
     or_replace: bool = False
 
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        return (self.table,)
-
 
 @dataclass(frozen=True, slots=True)
-class CreateSequence:
+class CreateSequence(_OfOneTable):
     """MariaDB's sequence, a table of one row. `options`: as written."""
 
-    table: TableName
     options: Code = ""
     if_not_exists: bool = False
     or_replace: bool = False
 
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        return (self.table,)
-
 
 @dataclass(frozen=True, slots=True)
-class AlterTable:
-    table: TableName
+class AlterTable(_OfOneTable):
     specs: tuple[Spec, ...] = ()
     if_exists: bool = False
 
@@ -403,37 +391,22 @@ class AlterTable:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterSequence:
-    table: TableName
+class AlterSequence(_OfOneTable):
     options: Code
     if_exists: bool = False
 
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        return (self.table,)
-
 
 @dataclass(frozen=True, slots=True)
-class CreateIndex:
-    table: TableName
+class CreateIndex(_OfOneTable):
     key: Key
     if_not_exists: bool = False
     or_replace: bool = False
 
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        return (self.table,)
-
 
 @dataclass(frozen=True, slots=True)
-class DropIndex:
-    table: TableName
+class DropIndex(_OfOneTable):
     name: str
     if_exists: bool = False
-
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        return (self.table,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,12 +431,8 @@ class RenameTables:
 
 
 @dataclass(frozen=True, slots=True)
-class TruncateTable:
-    table: TableName
-
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        return (self.table,)
+class TruncateTable(_OfOneTable):
+    """A table that loses its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +441,7 @@ class CreateDatabase:
     options: Options = ()
     if_not_exists: bool = False
     or_replace: bool = False
-    tables: tuple[TableName, ...] = ()
+    tables: ClassVar[tuple[TableName, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,7 +450,7 @@ class AlterDatabase:
 
     name: str
     options: Options = ()
-    tables: tuple[TableName, ...] = ()
+    tables: ClassVar[tuple[TableName, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,7 +459,7 @@ class DropDatabase:
 
     name: str
     if_exists: bool = False
-    tables: tuple[TableName, ...] = ()
+    tables: ClassVar[tuple[TableName, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,7 +467,7 @@ class PassedOver:
     """A statement of a kind that changes no table and no row: views, triggers, accounts, temporary tables, …"""
 
     what: str
-    tables: tuple[TableName, ...] = ()
+    tables: ClassVar[tuple[TableName, ...]] = ()
 
 
 Statement: TypeAlias = (

@@ -180,3 +180,27 @@ def test_what_the_other_flavour_does_not_have_is_refused(way: tuple[Flavour, Fla
 def test_options_that_are_not_understood_are_refused(options: str) -> None:
     with pytest.raises(CannotCreateTarget):
         made("`id` int", options=options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "ENGINE='x y'",
+        "ENGINE=InnoDB COLLATE='utf8mb4_bin COMMENT=1'",
+        "ENGINE=InnoDB ROW_FORMAT='; DROP TABLE y'",
+    ],
+)
+def test_what_was_a_string_is_not_written_as_words(options: str) -> None:
+    with pytest.raises(CannotCreateTarget):
+        made("`id` int", options=options)
+
+
+def test_a_vector_key_stays_in_its_flavour() -> None:
+    lines = ("`v` vector(3) NOT NULL", "VECTOR KEY `k` (`v`) `M`=8 `DISTANCE`=cosine")
+    assert "VECTOR KEY `k` ( `v` ) M=8 DISTANCE=cosine" in made(*lines, way=(MARIADB, MARIADB)).sql
+    with pytest.raises(CannotCreateTarget):
+        made(*lines, way=(MARIADB, MYSQL))
+
+
+def test_strings_mean_the_same_when_they_are_written_anew() -> None:
+    assert r"(`a` int COMMENT 'a''b\\c')" in made(r"`a` int COMMENT 'a\'b\\c'").sql

@@ -6,7 +6,7 @@ from types import ModuleType
 import pytest
 
 from airflow_provider_dm.engine.binlog import cells, client_charsets
-from airflow_provider_dm.engine.ddl import first_words, lexer
+from airflow_provider_dm.engine.ddl import create_like, first_words, lexer, write
 from airflow_provider_dm.engine.mysql import tls
 from airflow_provider_dm.engine.schema import (
     addresses,
@@ -28,8 +28,10 @@ MODULES = [
     temporal,
     cells,
     client_charsets,
+    create_like,
     first_words,
     lexer,
+    write,
     tls,
 ]
 
