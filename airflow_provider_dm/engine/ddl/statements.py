@@ -30,7 +30,11 @@ Options: TypeAlias = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A type by the name that the catalogue shows, `int` or `varchar`. `arguments`: lengths, or an ENUM's members."""
+    """A type by the name that the catalogue shows, `int` or `varchar`. `arguments`: lengths, or an ENUM's members.
+
+    Not decided here, as charset and flavour decide it: which size BLOB(n) and TEXT(n) become, and that MariaDB has JSON
+    as `longtext`.
+    """
 
     name: str
     arguments: tuple[str, ...] = ()
