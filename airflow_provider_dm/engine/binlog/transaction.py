@@ -44,7 +44,7 @@ from airflow_provider_dm.engine.binlog.gtid_events import (
 )
 from airflow_provider_dm.engine.binlog.query_event import QueryEvent, query_of
 from airflow_provider_dm.engine.ddl.first_words import (
-    Statement,
+    StatementKind,
     begins_xa,
     head_of_row_change,
     is_of_temporary_table,
@@ -236,31 +236,31 @@ def check_unusual(walk: Walk, position: int, flags: int, body: bytes) -> None:
 
 def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
     match kind_of(query.sql):
-        case Statement.BEGIN:
+        case StatementKind.BEGIN:
             walk.open(position, BEGUN)
-        case Statement.COMMIT:
+        case StatementKind.COMMIT:
             walk.close(behind, timestamp)
-        case Statement.ROLLBACK:
+        case StatementKind.ROLLBACK:
             if walk.apply and walk.rows and walk.state == BEGUN:
                 raise MixedEngineRollback(walk.at(walk.opened_at))
             walk.close(behind, timestamp)
-        case Statement.ROLLBACK_TO:
+        case StatementKind.ROLLBACK_TO:
             if walk.apply and walk.rows:
                 raise MixedEngineRollback(walk.at(walk.opened_at))
-        case Statement.SAVEPOINT | Statement.NOTHING:
+        case StatementKind.SAVEPOINT | StatementKind.NOTHING:
             walk.alone_or_inside(behind, timestamp)
-        case Statement.XA:
+        case StatementKind.XA:
             if walk.apply:
                 raise XaTransaction(walk.at(position))
             if begins_xa(query.sql):
                 walk.open(position, BEGUN)
             else:
                 walk.alone_or_inside(behind, timestamp)
-        case Statement.ROW_CHANGE:
+        case StatementKind.ROW_CHANGE:
             if walk.apply:
                 raise StatementDml(walk.at(position), head_of_row_change(query.sql))
             walk.alone_or_inside(behind, timestamp)
-        case Statement.DDL:
+        case StatementKind.DDL:
             _ddl(walk, position, behind, timestamp, query)
 
 

@@ -175,7 +175,7 @@ def _drop(reader: Reader) -> Spec:
 def _alter(reader: Reader) -> Spec:
     if reader.skip_any(_KEY):
         reader.skip("IF", "EXISTS")
-        return SetKeyVisibility(reader.identifier(), _hidden(reader, "INVISIBLE", "VISIBLE"))
+        return SetKeyVisibility(reader.identifier(), _hidden(reader))
     if reader.skip_any(("CHECK", "CONSTRAINT")):
         name = reader.identifier()
         enforced = not reader.skip("NOT")
@@ -189,12 +189,12 @@ def _alter(reader: Reader) -> Spec:
     reader.expect("SET")
     if reader.skip("DEFAULT"):
         return SetDefault(name, default(reader), if_exists)
-    return SetColumnVisibility(name, _hidden(reader, "INVISIBLE", "VISIBLE"))
+    return SetColumnVisibility(name, _hidden(reader))
 
 
-def _hidden(reader: Reader, *words: str) -> bool:
+def _hidden(reader: Reader) -> bool:
     """Read INVISIBLE or VISIBLE, or MariaDB's words for keys: IGNORED or NOT IGNORED."""
-    if word := reader.skip_any(words):
+    if word := reader.skip_any(("INVISIBLE", "VISIBLE")):
         return word == "INVISIBLE"
     shown = reader.skip("NOT")
     reader.expect("IGNORED")
@@ -222,7 +222,7 @@ def _convert(reader: Reader) -> Spec:
         reader.expect("TO", "PARTITION")
         return TableToPartition(table, reader.up_to((",",)))
     reader.expect("TO")
-    if not (reader.skip("CHARACTER", "SET") or reader.skip("CHAR", "SET") or reader.skip("CHARSET")):
+    if not reader.skip_charset():
         raise Unreadable("what it converts to is not understood")
     charset = None if reader.skip("DEFAULT") else reader.value().lower()
     return ConvertCharset(charset, reader.value().lower() if reader.skip("COLLATE") else None)

@@ -49,7 +49,7 @@ _WIDEST_FLOAT: Final = 24
 """Of FLOAT(p): with more bits it is a DOUBLE."""
 
 _KEY_WORDS: Final = frozenset({"PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
-_KINDS: Final = {
+KEY_KINDS: Final = {
     "UNIQUE": KeyKind.UNIQUE, "FULLTEXT": KeyKind.FULLTEXT, "SPATIAL": KeyKind.SPATIAL, "VECTOR": KeyKind.VECTOR,
 }  # fmt: skip
 _KEY_TYPES: Final = ("BTREE", "HASH", "RTREE")
@@ -112,7 +112,7 @@ def options_of(reader: Reader, *, commas: bool = False) -> Options:
 def _option(reader: Reader) -> tuple[str, str] | None:
     start = reader.at
     by_default = reader.skip("DEFAULT")
-    if _skip_charset(reader):
+    if reader.skip_charset():
         reader.skip("=")
         return "CHARSET", reader.value()
     if reader.skip("COLLATE"):
@@ -139,10 +139,6 @@ def _option(reader: Reader) -> tuple[str, str] | None:
     reader.word()
     reader.skip("=")
     return name, reader.value()
-
-
-def _skip_charset(reader: Reader) -> bool:
-    return reader.skip("CHARACTER", "SET") or reader.skip("CHAR", "SET") or reader.skip("CHARSET")
 
 
 # Columns
@@ -211,7 +207,7 @@ def _type_attributes(reader: Reader, kind: ColumnType) -> ColumnType:
                 kind = replace(kind, charset="ucs2")
             case "SIGNED":
                 pass
-            case _ if _skip_charset(reader):
+            case _ if reader.skip_charset():
                 kind = replace(kind, charset=reader.value().lower())
                 continue
             case _:
@@ -222,7 +218,7 @@ def _type_attributes(reader: Reader, kind: ColumnType) -> ColumnType:
 def _attribute(reader: Reader, made: ColumnDefinition) -> ColumnDefinition | None:
     """Read one more attribute of a column; None if none follows."""
     start = reader.at
-    if _skip_charset(reader):  # behind another attribute only MariaDB takes it
+    if reader.skip_charset():  # behind another attribute only MariaDB takes it
         return replace(made, type=replace(made.type, charset=reader.value().lower()))
     match reader.word():
         case "NOT" if reader.skip("NULL"):
@@ -355,7 +351,7 @@ def constraint(reader: Reader) -> tuple[Constraint, bool]:
     if reader.skip("PRIMARY", "KEY"):
         kind = KeyKind.PRIMARY
     else:
-        kind = _KINDS.get(reader.skip_any(_KINDS), KeyKind.PLAIN)
+        kind = KEY_KINDS.get(reader.skip_any(KEY_KINDS), KeyKind.PLAIN)
         if not reader.skip_any(("INDEX", "KEY")) and kind is KeyKind.PLAIN:
             raise Unreadable("a constraint is not understood")
     if_not_exists = reader.skip("IF", "NOT", "EXISTS") or if_not_exists

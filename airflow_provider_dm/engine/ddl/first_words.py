@@ -20,7 +20,7 @@ _SHOWN: Final = frozenset({Kind.NAME, Kind.WORD})
 _DATA_FOLLOWS: Final = frozenset({"SET", "VALUE", "VALUES", "SELECT", "WHERE"})
 
 
-class Statement(Enum):
+class StatementKind(Enum):
     """The kind of a QUERY event in a log of rows."""
 
     BEGIN = "begin"
@@ -35,41 +35,41 @@ class Statement(Enum):
 
 
 _BY_FIRST_WORD: Final = {
-    "BEGIN": Statement.BEGIN,
-    "START": Statement.BEGIN,
-    "COMMIT": Statement.COMMIT,
-    "SAVEPOINT": Statement.SAVEPOINT,
-    "RELEASE": Statement.SAVEPOINT,
-    "XA": Statement.XA,
-    "INSERT": Statement.ROW_CHANGE,
-    "UPDATE": Statement.ROW_CHANGE,
-    "DELETE": Statement.ROW_CHANGE,
-    "REPLACE": Statement.ROW_CHANGE,
-    "LOAD": Statement.ROW_CHANGE,
-    "WITH": Statement.ROW_CHANGE,
-    "CALL": Statement.ROW_CHANGE,
-    "DO": Statement.ROW_CHANGE,
-    "SELECT": Statement.ROW_CHANGE,  # SELECT f() where f changes rows
+    "BEGIN": StatementKind.BEGIN,
+    "START": StatementKind.BEGIN,
+    "COMMIT": StatementKind.COMMIT,
+    "SAVEPOINT": StatementKind.SAVEPOINT,
+    "RELEASE": StatementKind.SAVEPOINT,
+    "XA": StatementKind.XA,
+    "INSERT": StatementKind.ROW_CHANGE,
+    "UPDATE": StatementKind.ROW_CHANGE,
+    "DELETE": StatementKind.ROW_CHANGE,
+    "REPLACE": StatementKind.ROW_CHANGE,
+    "LOAD": StatementKind.ROW_CHANGE,
+    "WITH": StatementKind.ROW_CHANGE,
+    "CALL": StatementKind.ROW_CHANGE,
+    "DO": StatementKind.ROW_CHANGE,
+    "SELECT": StatementKind.ROW_CHANGE,  # SELECT f() where f changes rows
 }
 
 
-def kind_of(sql: bytes) -> Statement:
+def kind_of(sql: bytes) -> StatementKind:
     """Tell what a statement is.
 
     >>> kind_of(b"/* app */ insert into t values (1)"), kind_of(b"ROLLBACK TO `s`"), kind_of(b"# Dummy event")
-    (<Statement.ROW_CHANGE: 'row change'>, <Statement.ROLLBACK_TO: 'rollback to savepoint'>, <Statement.NOTHING: 'a comment'>)
+    (<StatementKind.ROW_CHANGE: 'row change'>, <StatementKind.ROLLBACK_TO: 'rollback to savepoint'>, <StatementKind.NOTHING: 'a comment'>)
     """  # noqa: E501
     match _words(sql, 3):
         case []:
-            return Statement.NOTHING
+            return StatementKind.NOTHING
         case ["ROLLBACK", "TO", *_] | ["ROLLBACK", "WORK", "TO"]:
-            return Statement.ROLLBACK_TO
+            return StatementKind.ROLLBACK_TO
         case ["ROLLBACK", *_]:
-            return Statement.ROLLBACK
+            return StatementKind.ROLLBACK
         case [first, *_]:
-            return _BY_FIRST_WORD.get(first, Statement.DDL)
+            return _BY_FIRST_WORD.get(first, StatementKind.DDL)
         case _:
-            return Statement.DDL
+            return StatementKind.DDL
 
 
 def begins_xa(sql: bytes) -> bool:

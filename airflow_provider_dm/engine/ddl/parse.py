@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from airflow_provider_dm.engine.ddl.alter import specs_of
-from airflow_provider_dm.engine.ddl.create_table import definition, key, key_options, key_type, options_of
+from airflow_provider_dm.engine.ddl.create_table import KEY_KINDS, definition, key, key_options, key_type, options_of
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.reader import AnotherStatement, Reader
 from airflow_provider_dm.engine.ddl.statements import (
@@ -54,9 +54,6 @@ _MODIFIERS: Final = frozenset(
     {"OR", "REPLACE", "TEMPORARY", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE", "OFFLINE", "IGNORE"}
     | {"AGGREGATE", "UNDO"}
 )
-_KINDS: Final = {
-    "UNIQUE": KeyKind.UNIQUE, "FULLTEXT": KeyKind.FULLTEXT, "SPATIAL": KeyKind.SPATIAL, "VECTOR": KeyKind.VECTOR,
-}  # fmt: skip
 _NO_TABLE_FOLLOWS: Final = {"RENAME": ("COLUMN", "INDEX", "KEY"), "CONVERT": ("TO",), "EXCHANGE": ()}
 """Words of ALTER TABLE that another table may follow, and those that say that none does."""
 _BEFORE_QUERY: Final = frozenset({"IGNORE", "REPLACE"})
@@ -126,10 +123,12 @@ def parse(sql: str, sql_mode: int, schema: str) -> Statement:
 def _past_variables(reader: Reader) -> None:
     """Pass MariaDB's SET STATEMENT a = 1, b = 2 FOR …: up to what is run."""
     depth = 0
-    while (text := reader.word()) != "FOR" or depth:
-        if not text or text == "SQL_MODE":  # another mode may read what follows in another way
+    while not reader.next_is("FOR") or depth:
+        name, text = reader.name() or "", reader.word()
+        if not text or name.upper() == "SQL_MODE":  # another mode may read what follows in another way
             raise Unreadable("the statement inside of SET STATEMENT is not understood")
         depth += {"(": 1, ")": -1}.get(text, 0)
+    reader.expect("FOR")
 
 
 def _object_kind(reader: Reader) -> tuple[frozenset[str], str]:
@@ -246,7 +245,7 @@ def _index(head: str, modifiers: frozenset[str], reader: Reader) -> Statement:
         if not create:
             key_options(reader)  # ALGORITHM and LOCK
             return _to_the_end(reader, DropIndex(table, name, condition))
-        kind = next((_KINDS[one] for one in modifiers & _KINDS.keys()), KeyKind.PLAIN)
+        kind = next((KEY_KINDS[one] for one in modifiers & KEY_KINDS.keys()), KeyKind.PLAIN)
         made = key(reader, kind, name)
         made = replace(made, options=(*using, *made.options))
         return _to_the_end(reader, CreateIndex(table, made, condition, "REPLACE" in modifiers))

@@ -76,6 +76,10 @@ class Reader:
         """Pass the next word if it is one of these, and return it; else return ""."""
         return self.word() if self.peek() in words else ""
 
+    def skip_charset(self) -> bool:
+        """Pass CHARACTER SET, however it is said."""
+        return self.skip("CHARACTER", "SET") or self.skip("CHAR", "SET") or self.skip("CHARSET")
+
     def expect(self, *words: str) -> None:
         if not self.skip(*words):
             raise Unreadable(f"there is no {' '.join(words)}")
