@@ -94,7 +94,7 @@ began = time.process_time()
 for module in {modules()!r}:
     if not module.startswith(("airflow_provider_dm.triggers", "airflow_provider_dm.hooks.spark")):
         __import__(module)
-heavy = ("pyspark", "numba", "pyarrow", "pandas", "sqlalchemy", "alembic", "sqlglot", "airflow.providers")
+heavy = ("pyspark", "numba", "pyarrow", "pandas", "sqlalchemy", "alembic", "airflow.providers")
 new = [name for name in set(sys.modules) - before if name.split(".")[0] in heavy or name.startswith(heavy[-1] + ".")]
 print(time.process_time() - began, sorted(new)[:10])
 """

@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from airflow_provider_dm.engine.copy.literal_columns import page_literals
-from airflow_provider_dm.engine.copy.target_ddl import CannotCreateTarget, create_table_like
+from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName

@@ -18,7 +18,6 @@ Inside a transaction a range of the log may end at a *seam*: behind a statement,
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -43,16 +42,20 @@ from airflow_provider_dm.engine.binlog.gtid_events import (
     previous_gtids,
     tagged_gtid,
 )
-from airflow_provider_dm.engine.binlog.query_event import QueryEvent, Statement, head_of, kind_of, query_of
+from airflow_provider_dm.engine.binlog.query_event import QueryEvent, query_of
+from airflow_provider_dm.engine.ddl.first_words import (
+    StatementKind,
+    begins_xa,
+    head_of_row_change,
+    is_of_temporary_table,
+    kind_of,
+)
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 
 OUTSIDE, OPENED, BEGUN = range(3)
 _MYSQL_IDS: Final = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.PREVIOUS_GTIDS})
 _MARIADB_IDS: Final = frozenset({codes.MARIADB_GTID, codes.MARIADB_GTID_LIST})
-_TEMPORARY: Final = re.compile(
-    rb"\s*(?:/\*M?!\d*\s*)?(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:/\*M?!\d*\s*)?TEMPORARY\b", re.IGNORECASE
-)
 NOWHERE: Final = 1 << 62
 """Behind every position of a log."""
 
@@ -233,36 +236,32 @@ def check_unusual(walk: Walk, position: int, flags: int, body: bytes) -> None:
 
 def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
     match kind_of(query.sql):
-        case Statement.BEGIN:
+        case StatementKind.BEGIN:
             walk.open(position, BEGUN)
-        case Statement.COMMIT:
+        case StatementKind.COMMIT:
             walk.close(behind, timestamp)
-        case Statement.ROLLBACK:
+        case StatementKind.ROLLBACK:
             if walk.apply and walk.rows and walk.state == BEGUN:
                 raise MixedEngineRollback(walk.at(walk.opened_at))
             walk.close(behind, timestamp)
-        case Statement.ROLLBACK_TO:
+        case StatementKind.ROLLBACK_TO:
             if walk.apply and walk.rows:
                 raise MixedEngineRollback(walk.at(walk.opened_at))
-        case Statement.SAVEPOINT | Statement.NOTHING:
+        case StatementKind.SAVEPOINT | StatementKind.NOTHING:
             walk.alone_or_inside(behind, timestamp)
-        case Statement.XA:
-            _xa(walk, position, behind, timestamp, query.sql)
-        case Statement.ROW_CHANGE:
+        case StatementKind.XA:
             if walk.apply:
-                raise StatementDml(walk.at(position), head_of(query.sql))
+                raise XaTransaction(walk.at(position))
+            if begins_xa(query.sql):
+                walk.open(position, BEGUN)
+            else:
+                walk.alone_or_inside(behind, timestamp)
+        case StatementKind.ROW_CHANGE:
+            if walk.apply:
+                raise StatementDml(walk.at(position), head_of_row_change(query.sql))
             walk.alone_or_inside(behind, timestamp)
-        case Statement.DDL:
+        case StatementKind.DDL:
             _ddl(walk, position, behind, timestamp, query)
-
-
-def _xa(walk: Walk, position: int, behind: int, timestamp: int, sql: bytes) -> None:
-    if walk.apply:
-        raise XaTransaction(walk.at(position))
-    if sql.upper().startswith(b"XA START"):
-        walk.open(position, BEGUN)
-    else:
-        walk.alone_or_inside(behind, timestamp)
 
 
 def _ddl(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
@@ -270,7 +269,7 @@ def _ddl(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEve
         if walk.found.transactions:
             walk.found.ended = Ended.DDL
             return
-        if walk.ddl is None or _TEMPORARY.match(walk.ddl.sql):
+        if walk.ddl is None or is_of_temporary_table(walk.ddl.sql):
             walk.ddl = query  # one stands for the transaction: not the one that certainly changes no table
     if walk.state == OUTSIDE:
         walk.opened_at, walk.rows = position, False

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 import pymysql
 from pymysql.constants import ER
 
-from airflow_provider_dm.engine.copy.target_ddl import CreateSchema, CreateTable, create_schema_like
+from airflow_provider_dm.engine.ddl.create_like import NewSchema, NewTable, create_schema_like
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
@@ -53,11 +53,11 @@ class KeyDemanded(DmError):
 
 
 def schemas_to_create(
-    surveys: Sequence[SourceSurvey], creations: Sequence[CreateTable], target: Flavour
-) -> tuple[CreateSchema, ...]:
+    surveys: Sequence[SourceSurvey], creations: Sequence[NewTable], target: Flavour
+) -> tuple[NewSchema, ...]:
     """Return the schemas of these tables, as the first source schema has it whose tables go there."""
     wanted = {one.name.schema for one in creations}
-    made: dict[str, CreateSchema] = {}
+    made: dict[str, NewSchema] = {}
     first: dict[str, str] = {}
     for survey in surveys:
         for one in survey.tables:
@@ -82,7 +82,7 @@ def check_keyless(connection: Connection, tables: Sequence[str], server: str) ->
         raise KeyDemanded(tuple(tables), refused.variable) from None
 
 
-def create(target: Endpoint, tables: Sequence[CreateTable], schemas: Sequence[CreateSchema]) -> tuple[str, ...]:
+def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSchema]) -> tuple[str, ...]:
     """Create what is not there. Returns what a person may want to know of the schemas.
 
     Raises KeyDemanded, and the errors of `translate`.
@@ -100,7 +100,7 @@ def create(target: Endpoint, tables: Sequence[CreateTable], schemas: Sequence[Cr
     return tuple(note for some in notes for note in some)
 
 
-def _create_schema(connection: Connection, one: CreateSchema) -> list[str]:
+def _create_schema(connection: Connection, one: NewSchema) -> list[str]:
     try:
         query(connection, one.sql())
     except pymysql.err.MySQLError as error:
@@ -111,7 +111,7 @@ def _create_schema(connection: Connection, one: CreateSchema) -> list[str]:
     return [f"{one.name}: {note}" for note in one.notes]
 
 
-def _create_table(connection: Connection, one: CreateTable) -> None:
+def _create_table(connection: Connection, one: NewTable) -> None:
     try:
         query(connection, one.sql)
     except pymysql.err.MySQLError as error:

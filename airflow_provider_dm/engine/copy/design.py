@@ -14,9 +14,9 @@ from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.copy.copier import paging_order
-from airflow_provider_dm.engine.copy.target_ddl import CreateTable, create_table_like
 from airflow_provider_dm.engine.copy.whole_table import MOST_ROWS
 from airflow_provider_dm.engine.copy.writing import verb_for
+from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_like
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
@@ -80,7 +80,7 @@ class Design:
     """The plan of a run. `mappings` by source-id; `feeders`: for each target, the source tables that go there."""
 
     mappings: dict[str, tuple[TableMapping, ...]]
-    creations: tuple[CreateTable, ...]
+    creations: tuple[NewTable, ...]
     feeders: dict[TableName, tuple[str, ...]]
 
     def siblings(self, source_id: str, mapping: TableMapping) -> tuple[str, ...]:
@@ -126,9 +126,9 @@ def design(
 
 def _creations(
     surveys: Sequence[SourceSurvey], target: TargetSurvey, fresh: Collection[str]
-) -> dict[TableName, tuple[Table, CreateTable]]:
+) -> dict[TableName, tuple[Table, NewTable]]:
     """Return, for each table that the target lacks, what it will be, and how it is created."""
-    made: dict[TableName, tuple[Table, CreateTable]] = {}
+    made: dict[TableName, tuple[Table, NewTable]] = {}
     for survey in surveys:
         for one in survey.tables:
             if one.target in target.tables:

@@ -9,17 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
+from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.errors import NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.location import Location
 
 
 @dataclass(frozen=True)
 class ShardDdl:
-    """The DDL that one shard has come to. `head`: the first words of the statement, as literals in it may be data."""
+    """The DDL that one shard has come to. `statement`: None where it is not understood to its end.
+
+    `head`: its first words, for messages, as literals in it may be data.
+    """
 
     task: str
     source: str
     at: Location
+    statement: Statement | None
     head: str
     why: str
     """Why it concerns the task."""

@@ -20,6 +20,7 @@ from typing import Final, assert_never
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode
+from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.meta.model import Stage, Unit
@@ -28,7 +29,7 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, head_of, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, judge_ddl, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
 from airflow_provider_dm.engine.sync.place import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
@@ -318,9 +319,9 @@ class _Loop:
                     self._advance(ddl.end)
                 else:
                     self._epoch(rows)  # the statement is nothing to us, the rows of its transaction may be
-            case Stop(why) if self.sharded:
+            case Stop(why, statement) if self.sharded:
                 target = self.opened.target
-                coordinate(ShardDdl(target.task, target.source, ddl.at, head_of(ddl), why))
+                coordinate(ShardDdl(target.task, target.source, ddl.at, statement, first_words(ddl.sql), why))
             case Stop(why):
                 raise stop_error(ddl, why)
 

@@ -16,8 +16,8 @@ from airflow_provider_dm.engine.binlog.client_charsets import (
 from airflow_provider_dm.engine.binlog.planner import DdlStatement
 from airflow_provider_dm.engine.binlog.query_event import query_of
 from airflow_provider_dm.engine.binlog.session_variables import NO_FOREIGN_KEY_CHECKS, RELAXED_UNIQUE_CHECKS
+from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.sql_tokens import Unreadable, tokens
 from testbed import Server
 from tests.integration.binlog.reading import FreshSchema, here, session
 from tests.integration.binlog.walking import events_between, plans, run

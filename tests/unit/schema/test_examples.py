@@ -5,8 +5,9 @@ from types import ModuleType
 
 import pytest
 
-from airflow_provider_dm.engine.binlog import cells, client_charsets, query_event
-from airflow_provider_dm.engine.mysql import sql_tokens, tls
+from airflow_provider_dm.engine.binlog import cells, client_charsets
+from airflow_provider_dm.engine.ddl import create_like, first_words, lexer, write
+from airflow_provider_dm.engine.mysql import tls
 from airflow_provider_dm.engine.schema import (
     addresses,
     compression,
@@ -26,9 +27,11 @@ MODULES = [
     strings,
     temporal,
     cells,
-    query_event,
     client_charsets,
-    sql_tokens,
+    create_like,
+    first_words,
+    lexer,
+    write,
     tls,
 ]
 

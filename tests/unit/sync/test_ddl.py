@@ -7,10 +7,10 @@ import pytest
 from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
 from airflow_provider_dm.engine.binlog.planner import DdlStatement
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
+from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.mysql.sql_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, Verdict, judge_ddl, stop_error
 

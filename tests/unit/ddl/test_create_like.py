@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_dm.engine.copy.target_ddl import CannotCreateTarget, CreateTable, create_table_like
+from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, NewTable, create_table_like
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Table
@@ -16,7 +16,7 @@ def made(
     way: tuple[Flavour, Flavour] = (MYSQL, MARIADB),
     collation: str = "utf8mb4_bin",
     columns: tuple[Column, ...] = (),
-) -> CreateTable:
+) -> NewTable:
     statement = "CREATE TABLE `t` (\n  " + ",\n  ".join(lines) + f"\n) {options}"
     source = Table(TableName("old", "t"), columns, ())
     return create_table_like(
@@ -180,3 +180,27 @@ def test_what_the_other_flavour_does_not_have_is_refused(way: tuple[Flavour, Fla
 def test_options_that_are_not_understood_are_refused(options: str) -> None:
     with pytest.raises(CannotCreateTarget):
         made("`id` int", options=options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "ENGINE='x y'",
+        "ENGINE=InnoDB COLLATE='utf8mb4_bin COMMENT=1'",
+        "ENGINE=InnoDB ROW_FORMAT='; DROP TABLE y'",
+    ],
+)
+def test_what_was_a_string_is_not_written_as_words(options: str) -> None:
+    with pytest.raises(CannotCreateTarget):
+        made("`id` int", options=options)
+
+
+def test_a_vector_key_stays_in_its_flavour() -> None:
+    lines = ("`v` vector(3) NOT NULL", "VECTOR KEY `k` (`v`) `M`=8 `DISTANCE`=cosine")
+    assert "VECTOR KEY `k` ( `v` ) M=8 DISTANCE=cosine" in made(*lines, way=(MARIADB, MARIADB)).sql
+    with pytest.raises(CannotCreateTarget):
+        made(*lines, way=(MARIADB, MYSQL))
+
+
+def test_strings_mean_the_same_when_they_are_written_anew() -> None:
+    assert r"(`a` int COMMENT 'a''b\\c')" in made(r"`a` int COMMENT 'a\'b\\c'").sql

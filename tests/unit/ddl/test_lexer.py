@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.mysql.sql_tokens import (
+from airflow_provider_dm.engine.ddl.lexer import (
     ANSI_QUOTES,
     MSSQL,
     NO_BACKSLASH_ESCAPES,

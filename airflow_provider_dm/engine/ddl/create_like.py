@@ -1,25 +1,26 @@
 r"""From a source's SHOW CREATE TABLE to the statement that creates the target's table.
 
-Upstream text is never sent as it is. It is cut into words (`ddl_words`), each of which has to be known, and the
-statement is written anew from them: a comment, a function default, a partition clause, a CHECK, a foreign key or an
-engine's odd option stops with CannotCreateTarget, and a person creates the table. What is changed on the way, and only
-that:
+Upstream text is never sent as it is. It becomes a value, all of which has to be known (`copyable`), and the statement
+is written anew from that: a comment, a function default, a partition clause, a CHECK, a foreign key or an engine's odd
+option stops with CannotCreateTarget, and a person creates the table. What is changed on the way, and only that:
 - the table's name;
 - AUTO_INCREMENT= and the statistics options are dropped (in a merge they mean nothing, the server counts on by itself);
-- what the target's family writes in another way or does not have (`ddl_dialects`), which is reported;
+- what the target's family writes in another way or does not have (`dialects`), which is reported;
 - collations that the target's family does not have, by the two tables below: the nearest in what it takes for equal and
   in how it treats trailing spaces. Each is reported, as ORDER BY and `=` may answer differently for rare characters.
 - a character set without its collation gets it: the default differs between servers, and decides about equality."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.copy.ddl_dialects import adapt
-from airflow_provider_dm.engine.copy.ddl_words import UnknownDdl, clauses_of, names_charset, words_of
+from airflow_provider_dm.engine.ddl.copyable import KEPT_OPTIONS, NotCopyable, check_copyable
+from airflow_provider_dm.engine.ddl.dialects import adapted
+from airflow_provider_dm.engine.ddl.lexer import Kind, Unreadable, pieces
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable, Key, TableDefinition
+from airflow_provider_dm.engine.ddl.write import column_sql, key_sql, string_sql
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
@@ -46,13 +47,6 @@ _COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
     (Flavour.MARIADB, Flavour.TIDB): MARIADB_TO_MYSQL,
 }
 
-_KEPT_OPTIONS: Final = frozenset({"ENGINE", "DEFAULT CHARSET", "COLLATE", "COMMENT", "ROW_FORMAT"})
-_DROPPED_OPTIONS: Final = frozenset({"AUTO_INCREMENT", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES"})
-
-_OPTION: Final = re.compile(
-    r"\s*(?P<name>DEFAULT CHARSET|[A-Z_]+)=(?P<value>'(?:[^'\\]|''|\\.)*'|[A-Za-z0-9_]+)", re.DOTALL
-)
-
 
 @dataclass(eq=False)
 class CannotCreateTarget(DmError):
@@ -71,7 +65,7 @@ class CannotCreateTarget(DmError):
 
 
 @dataclass(frozen=True)
-class CreateTable:
+class NewTable:
     """A statement for the target. `notes`: what differs from the source and a person may want to know."""
 
     name: TableName
@@ -82,7 +76,7 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
-class CreateSchema:
+class NewSchema:
     """A schema for the target. `collation`: its default, as the target's family has it; None: the target's own."""
 
     name: str
@@ -106,12 +100,12 @@ def charset_of(collation: str) -> str:
     return collation.partition("_")[0]
 
 
-def create_schema_like(name: str, collation: str, *, source_flavour: Flavour, target_flavour: Flavour) -> CreateSchema:
+def create_schema_like(name: str, collation: str, *, source_flavour: Flavour, target_flavour: Flavour) -> NewSchema:
     """Return a schema whose tables get, if they do not say otherwise, what the source's would get."""
     if target_flavour is Flavour.MARIADB and charset_of(collation) in MYSQL_ONLY_CHARSETS:
-        return CreateSchema(name, None, (f"there is no {collation}; its default is the target's own",))
+        return NewSchema(name, None, (f"there is no {collation}; its default is the target's own",))
     becomes = _COLLATIONS.get((source_flavour, target_flavour), {}).get(collation.lower(), collation)
-    return CreateSchema(name, becomes, () if becomes == collation else (f"collation {collation} becomes {becomes}",))
+    return NewSchema(name, becomes, () if becomes == collation else (f"collation {collation} becomes {becomes}",))
 
 
 def create_table_like(
@@ -122,68 +116,58 @@ def create_table_like(
     source_flavour: Flavour,
     target_flavour: Flavour,
     collation: str,
-) -> CreateTable:
+) -> NewTable:
     """Return the target's CREATE TABLE. `statement` is the source's own; `collation` the source table's default.
 
     Raises CannotCreateTarget.
     """
     try:
-        body, options = _parts(statement)
-        clauses = clauses_of(words_of(body))
-        adapted = adapt(clauses, source_flavour, target_flavour)
-        described = _options(options)
-    except UnknownDdl as unknown:
-        raise CannotCreateTarget(str(source.name), str(target), str(unknown)) from None
-    described.setdefault("COLLATE", collation)
+        table = _definition(statement, source.name.schema)
+        check_copyable(table)
+        table, notes = adapted(table, source_flavour, target_flavour)
+    except NotCopyable as error:
+        raise CannotCreateTarget(str(source.name), str(target), str(error)) from None
     swaps = _COLLATIONS.get((source_flavour, target_flavour), {})
-    notes = list(adapted.notes)
+    options = {name: value for name, value in table.options if name in KEPT_OPTIONS}
+    options.setdefault("COLLATE", collation)
+    columns = [_with_collation(column, source) for column in table.columns]
+    said = dict.fromkeys(name for name in (*(one.type.collation for one in columns), options["COLLATE"]) if name)
+    notes += tuple(f"collation {name} becomes {swaps[name.lower()]}" for name in said if name.lower() in swaps)
 
-    def swapped(name: str) -> str:
-        if name.lower() in swaps:
-            notes.append(f"collation {name} becomes {swaps[name.lower()]}")
-        return swaps.get(name.lower(), name)
+    def swapped(name: str | None) -> str | None:
+        return None if name is None else swaps.get(name.lower(), name)
 
-    words = [word for clause in adapted.clauses for word in (*clause, ",")][:-1]
-    columns = " ".join(_with_collations(words, source, swapped))
-    described["COLLATE"] = swapped(described["COLLATE"])
-    tail = " ".join(f"{name}={value}" for name, value in described.items())
+    options["COLLATE"] = swaps.get(options["COLLATE"].lower(), options["COLLATE"])
+    parts = [column_sql(replace(one, type=replace(one.type, collation=swapped(one.type.collation)))) for one in columns]
+    parts += [key_sql(key) for key in table.constraints if isinstance(key, Key)]
+    tail = " ".join(_option_sql(*option) for option in options.items())
     keyless = not any(key.primary for key in source.unique_keys)
-    return CreateTable(
-        target, f"CREATE TABLE {target.quoted()} ({columns}) {tail}", tuple(dict.fromkeys(notes)), keyless
-    )
+    sql = f"CREATE TABLE {target.quoted()} ({' , '.join(parts)}) {tail}"
+    return NewTable(target, sql, tuple(dict.fromkeys(notes)), keyless)
 
 
-def _parts(statement: str) -> tuple[str, str]:
-    """Return what stands between the outer parentheses, and the table's options behind them."""
-    start, end = statement.find("(\n"), statement.rfind("\n)")
-    if not statement.upper().startswith("CREATE TABLE `") or start < 0 or end < start:
-        raise UnknownDdl(f"the statement {statement[:40]!r}…")
-    return statement[start + 1 : end], statement[end + 2 :]
+def _definition(statement: str, schema: str) -> TableDefinition:
+    try:
+        for piece in pieces(statement, 0):
+            if piece.kind is Kind.COMMENT:
+                raise NotCopyable(f"the comment {piece.raw}")
+        created = parse(statement, 0, schema)
+    except Unreadable as error:
+        raise NotCopyable(f"something that is not understood: {error}") from None
+    if not isinstance(created, CreateTable) or created.if_not_exists or created.or_replace:
+        raise NotCopyable(f"the statement {statement[:40]!r}…")
+    return created.definition
 
 
-def _options(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    at = 0
-    while text[at:].strip():
-        match = _OPTION.match(text, at)
-        if match is None or match["name"] not in _KEPT_OPTIONS | _DROPPED_OPTIONS:
-            raise UnknownDdl(f"the table option {text[at : at + 60].strip()!r}")
-        if match["name"] in _KEPT_OPTIONS:
-            found[match["name"]] = match["value"]
-        at = match.end()
-    return found
+def _with_collation(column: ColumnDefinition, source: Table) -> ColumnDefinition:
+    """Return the column with its collation said, where only a character set is."""
+    if column.type.charset is None or column.type.collation is not None:
+        return column
+    known = next((one.collation for one in source.columns if one.name == column.name), None)
+    return replace(column, type=replace(column.type, collation=known))
 
 
-def _with_collations(words: list[str], source: Table, swapped: Callable[[str], str]) -> Iterator[str]:
-    """Yield the words again: collations swapped, and said where only a character set was."""
-    collations = {f"`{column.name.replace('`', '``')}`": column.collation for column in source.columns}
-    column = ""
-    depth = 0
-    for index, word in enumerate(words):
-        depth += (word == "(") - (word == ")")
-        if depth == 0 and (index == 0 or words[index - 1] == ","):
-            column = word
-        yield swapped(word) if index and words[index - 1] == "COLLATE" else word
-        collation = collations.get(column)
-        if collation and names_charset(words, index) and words[index + 1 : index + 2] != ["COLLATE"]:
-            yield f"COLLATE {swapped(collation)}"
+def _option_sql(name: str, value: str) -> str:
+    if name == "COMMENT":
+        return f"COMMENT={string_sql(value)}"
+    return f"DEFAULT CHARSET={value}" if name == "CHARSET" else f"{name}={value}"

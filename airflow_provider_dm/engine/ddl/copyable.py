@@ -1,0 +1,125 @@
+"""What of a source's table may be created in a target as it is: every default, expression and option of it is known.
+
+What is understood is not therefore allowed: a default or an expression runs in the target, and may call anything. Those
+of generated columns and keys may hold names, literals, operators and the functions listed here, which only compute.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.lexer import Kind, Unreadable, pieces
+from airflow_provider_dm.engine.ddl.statements import Code, ColumnDefinition, Constraint, Key, TableDefinition
+from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.schema.strings import CHARSETS
+
+KEPT_OPTIONS: Final = frozenset({"ENGINE", "CHARSET", "COLLATE", "COMMENT", "ROW_FORMAT"})
+_DROPPED_OPTIONS: Final = frozenset({"AUTO_INCREMENT", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES"})
+_COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
+_KEY_OPTIONS: Final = frozenset({"USING", "COMMENT", "INVISIBLE", "M", "DISTANCE"})
+_WORD: Final = re.compile(r"[A-Za-z0-9_]+")
+_MOMENT: Final = re.compile(r"current_timestamp(?:\([0-6]?\))?", re.IGNORECASE)
+_LITERAL: Final = re.compile(r"NULL|b?'(?:[^'\\]|''|\\.)*'|-?[0-9]+(?:\.[0-9]+)?", re.IGNORECASE | re.DOTALL)
+
+_COMPUTE: Final = (
+    "abs acos and array as ascii asin atan atan2 between bin binary bit_count bit_length both case cast ceil ceiling "
+    "char char_length character_length coalesce collate concat concat_ws conv convert cos cot crc32 date date_add "
+    "date_sub datediff datetime day dayofmonth dayofweek dayofyear decimal degrees div double else elt end escape exp "
+    "extract false field find_in_set floor for from from_days greatest hex hour if ifnull in inet6_aton inet6_ntoa "
+    "inet_aton inet_ntoa instr integer interval is isnull json json_array json_contains json_depth json_extract "
+    "json_keys json_length json_object json_quote json_type json_unquote json_valid json_value lcase leading least "
+    "left length like ln locate log log10 log2 lower lpad ltrim makedate maketime md5 microsecond mid minute mod "
+    "month not null nullif oct octet_length or ord pi position pow power quarter quote radians real regexp "
+    "regexp_like repeat replace reverse right rlike round rpad rtrim sec_to_time second sha sha1 sha2 sign signed sin "
+    "soundex space sqrt st_srid st_x st_y strcmp substr substring substring_index tan then time time_to_sec timediff "
+    "to_days to_seconds trailing trim true truncate ucase unhex unsigned upper using weekday weekofyear when xor year "
+    "yearweek"
+)
+"""Functions and words of expressions. They read and change nothing but their arguments, nor wait, nor ask the time."""
+_COMPUTING: Final = frozenset(_COMPUTE.split())
+_OPERATORS: Final = frozenset("-><=!,+*/%&|^~()")
+_HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
+_INTRODUCED: Final = frozenset({"X", "B"})
+"""Letters directly before a string that make a number of it."""
+
+
+class NotCopyable(Exception):
+    """Something that a target's table cannot be created with; the text says what."""
+
+
+def check_copyable(table: TableDefinition) -> None:
+    """Check all of a table. Raises NotCopyable."""
+    for column in table.columns:
+        _check_column(column)
+    for constraint in table.constraints:
+        _check_constraint(constraint)
+    for name, value in table.options:
+        known = name in _DROPPED_OPTIONS or name == "COMMENT" or _WORD.fullmatch(value)
+        if name not in KEPT_OPTIONS | _DROPPED_OPTIONS or not known:
+            raise NotCopyable(f"the table option {name}={value}".rstrip("="))
+    if table.partitioning is not None:
+        raise NotCopyable("partitions")
+
+
+def is_json_check(column: ColumnDefinition) -> bool:
+    """Tell whether the column's only check is what MariaDB writes for JSON."""
+    return [(check.expression, check.enforced) for check in column.checks] == [
+        (f"(json_valid({quote(column.name)}))", True)
+    ]
+
+
+def _check_column(column: ColumnDefinition) -> None:
+    name = quote(column.name)
+    if column.default is not None and not (_LITERAL.fullmatch(column.default) or _MOMENT.fullmatch(column.default)):
+        raise NotCopyable(f"the default {column.default} of {name}")
+    if column.on_update is not None and not _MOMENT.fullmatch(column.on_update):
+        raise NotCopyable(f"ON UPDATE {column.on_update} of {name}")
+    if column.generated is not None:
+        _check_expression(column.generated)
+    if column.checks and not is_json_check(column):
+        raise NotCopyable(f"the CHECK {column.checks[0].expression} of {name}")
+    if column.key is not None or column.references is not None or column.type.binary:
+        raise NotCopyable(f"a key, a reference or BINARY said with the column {name}")
+    for option, value in column.options:
+        if option not in _COLUMN_OPTIONS or not (value.isdecimal() if option == "SRID" else not value):
+            raise NotCopyable(f"{option} {value} of {name}")
+    for word in (column.type.charset, column.type.collation):
+        if word is not None and not _WORD.fullmatch(word):
+            raise NotCopyable(f"the character set or collation {word!r} of {name}")
+
+
+def _check_constraint(constraint: Constraint) -> None:
+    if not isinstance(constraint, Key):
+        raise NotCopyable(f"the constraint {constraint.constraint}")
+    for part in constraint.parts:
+        if part.expression is not None:
+            _check_expression(part.expression)
+    for option, value in constraint.options:
+        if option not in _KEY_OPTIONS or not (option == "COMMENT" or _WORD.fullmatch(value or option)):
+            raise NotCopyable(f"{option} {value} of the key {constraint.name}")
+
+
+def _check_expression(code: Code) -> None:
+    try:
+        found = list(pieces(code, 0))
+    except Unreadable as error:
+        raise NotCopyable(f"the expression {code}: {error}") from None
+    for piece in found:
+        match piece.kind:
+            case Kind.SPACE | Kind.NAME | Kind.NUMBER:
+                known = True
+            case Kind.STRING:
+                known = piece.raw[0] == "'"
+            case Kind.SIGN:
+                known = piece.raw in _OPERATORS
+            case Kind.WORD:
+                introduced = piece.text in _INTRODUCED and code[piece.end : piece.end + 1] == "'"
+                charset = piece.raw.removeprefix("_") in CHARSETS
+                known = (
+                    introduced or charset or piece.raw.lower() in _COMPUTING or bool(_HEXADECIMAL.fullmatch(piece.raw))
+                )
+            case _:
+                known = False
+        if not known:
+            raise NotCopyable(f"{piece.raw!r} in the expression {code}")

@@ -1,0 +1,69 @@
+"""What one flavour's CREATE TABLE says in another way than the other's, column by column and key by key.
+
+Within a flavour nothing changes. Between them a column or key becomes the other's for the same, or loses, with a note,
+what rows do not need; what decides over rows and has no like over there stops (NotCopyable).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.copyable import NotCopyable, is_json_check
+from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Constraint, Key, KeyKind, TableDefinition
+from airflow_provider_dm.engine.ddl.write import key_sql
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
+
+_ONLY_MARIADB: Final = frozenset({"uuid", "inet4", "inet6"})
+
+
+def adapted(table: TableDefinition, source: Flavour, target: Flavour) -> tuple[TableDefinition, tuple[str, ...]]:
+    """Return (the table as the target's flavour has it, what a person may want to know of it). Raises NotCopyable."""
+    if (source is Flavour.MARIADB) is (target is Flavour.MARIADB):
+        return table, ()
+    notes: list[str] = []
+    to_mariadb = target is Flavour.MARIADB
+    columns = tuple(_column(column, notes, to_mariadb=to_mariadb) for column in table.columns)
+    constraints = tuple(_constraint(one, notes, to_mariadb=to_mariadb) for one in table.constraints)
+    return replace(table, columns=columns, constraints=constraints), tuple(notes)
+
+
+def _column(column: ColumnDefinition, notes: list[str], *, to_mariadb: bool) -> ColumnDefinition:
+    name, kind, options = quote(column.name), column.type, dict(column.options)
+    if column.generated is not None:
+        raise NotCopyable(f"the generated column {name}, whose expression the other flavour may read in another way")
+    if kind.name == "vector":
+        raise NotCopyable(f"a type that only some versions have: {name} {kind.name}")
+    if to_mariadb:
+        if kind.charset in MYSQL_ONLY_CHARSETS:
+            raise NotCopyable(f"the character set {kind.charset}")
+        if kind.name == "json":
+            notes.append(f"{name} json becomes longtext")
+            kind = replace(kind, name="longtext", charset="utf8mb4", collation="utf8mb4_bin")
+        if options.pop("SRID", None) is not None:
+            notes.append(f"{name} takes any SRID")
+        return replace(column, type=kind, options=tuple(options.items()))
+    if kind.name in _ONLY_MARIADB:
+        raise NotCopyable(f"a type that only MariaDB has: {name} {kind.name}")
+    if is_json_check(column):
+        notes.append(f"{name} is text without a check")
+    if options.pop("COMPRESSED", None) is not None:
+        notes.append(f"{name} is not compressed")
+    return replace(column, checks=(), options=tuple(options.items()))
+
+
+def _constraint(constraint: Constraint, notes: list[str], *, to_mariadb: bool) -> Constraint:
+    if not isinstance(constraint, Key):
+        return constraint
+    if any(part.expression is not None for part in constraint.parts):
+        raise NotCopyable("a key over an expression")
+    if constraint.kind is KeyKind.VECTOR:
+        raise NotCopyable(f"a key that only MariaDB has: {constraint.name}")
+    if to_mariadb and ("INVISIBLE", "") in constraint.options:
+        notes.append(f"the key {constraint.name} is visible")
+        return replace(constraint, options=tuple(one for one in constraint.options if one[0] != "INVISIBLE"))
+    if not to_mariadb and ("USING", "HASH") in constraint.options:
+        raise NotCopyable(f"the unique key {key_sql(constraint)}, which is longer than an index of MySQL")
+    return constraint

@@ -1,0 +1,116 @@
+"""What a statement of the log is by its first words, which is all that a scan of it needs to know.
+
+What is neither transaction control nor a row change is called DDL here; whether it matters is the decision of
+`engine.sync`. The bytes are in the client's charset, which a scan does not ask for: keywords are ASCII in all of them,
+so each byte is read as a character of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from itertools import islice, takewhile
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.lexer import Kind, Token, Unreadable, tokens
+
+_MOST_SHOWN: Final = 80
+_SHOWN: Final = frozenset({Kind.NAME, Kind.WORD})
+_DATA_FOLLOWS: Final = frozenset({"SET", "VALUE", "VALUES", "SELECT", "WHERE"})
+
+
+class StatementKind(Enum):
+    """The kind of a QUERY event in a log of rows."""
+
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    ROLLBACK_TO = "rollback to savepoint"
+    SAVEPOINT = "savepoint"
+    NOTHING = "a comment"
+    XA = "xa"
+    ROW_CHANGE = "row change"
+    DDL = "ddl"
+
+
+_BY_FIRST_WORD: Final = {
+    "BEGIN": StatementKind.BEGIN,
+    "START": StatementKind.BEGIN,
+    "COMMIT": StatementKind.COMMIT,
+    "SAVEPOINT": StatementKind.SAVEPOINT,
+    "RELEASE": StatementKind.SAVEPOINT,
+    "XA": StatementKind.XA,
+    "INSERT": StatementKind.ROW_CHANGE,
+    "UPDATE": StatementKind.ROW_CHANGE,
+    "DELETE": StatementKind.ROW_CHANGE,
+    "REPLACE": StatementKind.ROW_CHANGE,
+    "LOAD": StatementKind.ROW_CHANGE,
+    "WITH": StatementKind.ROW_CHANGE,
+    "CALL": StatementKind.ROW_CHANGE,
+    "DO": StatementKind.ROW_CHANGE,
+    "SELECT": StatementKind.ROW_CHANGE,  # SELECT f() where f changes rows
+}
+
+
+def kind_of(sql: bytes) -> StatementKind:
+    """Tell what a statement is.
+
+    >>> kind_of(b"/* app */ insert into t values (1)"), kind_of(b"ROLLBACK TO `s`"), kind_of(b"# Dummy event")
+    (<StatementKind.ROW_CHANGE: 'row change'>, <StatementKind.ROLLBACK_TO: 'rollback to savepoint'>, <StatementKind.NOTHING: 'a comment'>)
+    """  # noqa: E501
+    match _words(sql, 3):
+        case []:
+            return StatementKind.NOTHING
+        case ["ROLLBACK", "TO", *_] | ["ROLLBACK", "WORK", "TO"]:
+            return StatementKind.ROLLBACK_TO
+        case ["ROLLBACK", *_]:
+            return StatementKind.ROLLBACK
+        case [first, *_]:
+            return _BY_FIRST_WORD.get(first, StatementKind.DDL)
+        case _:
+            return StatementKind.DDL
+
+
+def begins_xa(sql: bytes) -> bool:
+    """Tell whether a statement opens an XA transaction."""
+    return _words(sql, 2) == ["XA", "START"]
+
+
+def is_of_temporary_table(sql: bytes) -> bool:
+    """Tell whether a statement creates or drops a temporary table, and so changes none that stays.
+
+    >>> is_of_temporary_table(b"DROP /*!40005 TEMPORARY */ TABLE IF EXISTS t"), is_of_temporary_table(b"DROP TABLE t")
+    (True, False)
+    """
+    words = _words(sql, 4)
+    return words[:1] in (["CREATE"], ["DROP"]) and "TEMPORARY" in (words[1:4] if words[1:2] == ["OR"] else words[1:2])
+
+
+def head_of_row_change(sql: bytes) -> str:
+    """Return how a row change begins, for messages: what follows is data, and comments may hold some.
+
+    >>> head_of_row_change(b"/* app */ UPDATE `t` SET a = 1"), head_of_row_change(b"INSERT INTO t(a) VALUES ('s3cret')")
+    ('UPDATE `t` …', 'INSERT INTO t …')
+    """
+    head = takewhile(lambda token: token.kind in _SHOWN or token.text in (".", ","), _readable(sql))
+    words = takewhile(lambda token: token.text not in _DATA_FOLLOWS, head)
+    shown = re.sub(r" ?\. ?", ".", " ".join(word.raw for word in words).replace(" ,", ","))[:_MOST_SHOWN]
+    return f"{shown.encode('latin-1').decode('utf-8', 'replace')} …".lstrip()
+
+
+def first_words(sql: str) -> str:
+    """Return the first words of a statement, for messages: literals in it may be data."""
+    return " ".join(re.sub(r"\s+", " ", sql).split(" ")[:4])
+
+
+def _words(sql: bytes, count: int) -> list[str]:
+    return [token.text for token in islice((token for token in _readable(sql) if token.text != ";"), count)]
+
+
+def _readable(sql: bytes) -> Iterator[Token]:
+    """Yield the tokens up to where the text is not read with certainty; that place is a sign."""
+    try:
+        yield from tokens(sql.decode("latin-1"), 0)
+    except Unreadable:
+        yield Token("?", None, "?", 0, Kind.SIGN)

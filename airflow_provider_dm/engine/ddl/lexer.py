@@ -1,0 +1,165 @@
+r"""SQL text cut into tokens, the way a server cuts it under the sql_mode of the session that sent it. The only place.
+
+Three modes decide where a token ends: under ANSI_QUOTES `"x"` is a name, under MariaDB's MSSQL `[x]` is one as well,
+and under NO_BACKSLASH_ESCAPES a backslash is a character like any other. The two others that matter to a grammar
+(PIPES_AS_CONCAT, IGNORE_SPACE) cut nothing differently.
+
+Tokens are made one by one, so whoever needs only the head of a statement never meets what stands behind it. Text in
+executable comments (`/*!40101 … */`) is cut like any other: servers blank out what they did not run before they log it.
+
+    >>> [token.text for token in tokens('DROP TABLE "a", b -- c', ANSI_QUOTES)]
+    ['DROP', 'TABLE', '"a"', ',', 'B']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final, NamedTuple
+
+REAL_AS_FLOAT: Final = 1 << 0
+ANSI_QUOTES: Final = 1 << 2
+ORACLE: Final = 1 << 9
+MSSQL: Final = 1 << 10
+NO_BACKSLASH_ESCAPES: Final = 1 << 20
+"""Bits of a session's sql_mode, as the log has them."""
+
+
+class Kind(Enum):
+    """What a piece of a text is."""
+
+    SPACE = "space"
+    COMMENT = "comment"
+    OPENING = "opening"
+    """The beginning of an executable comment."""
+    CLOSING = "closing"
+    NAME = "name"
+    """A name in quotes."""
+    STRING = "string"
+    NUMBER = "number"
+    WORD = "word"
+    SIGN = "sign"
+
+
+_KINDS: Final = {str(kind.value): kind for kind in Kind}
+_UNSAID: Final = frozenset({Kind.SPACE, Kind.COMMENT, Kind.OPENING, Kind.CLOSING})
+
+
+class Token(NamedTuple):
+    """A piece of a statement; `raw` is what stands there, from `start` on."""
+
+    text: str
+    """A word in upper case, a quoted name or a number as it is written, `''` for any string, or one character."""
+    name: str | None
+    """What the token is as an identifier; None for strings and signs."""
+    raw: str
+    start: int
+    kind: Kind
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.raw)
+
+
+class Unreadable(Exception):
+    """A text that is not read with certainty; the argument says why."""
+
+
+def tokens(sql: str, sql_mode: int) -> Iterator[Token]:
+    """Yield what is neither space nor comment. Raises Unreadable at a quote or comment that is not closed."""
+    opened = 0
+    for piece in pieces(sql, sql_mode):
+        if piece.kind in _UNSAID:
+            opened += (piece.kind is Kind.OPENING) - (piece.kind is Kind.CLOSING)
+        else:
+            yield piece
+    if opened:
+        raise Unreadable("a comment is not closed")
+
+
+def pieces(sql: str, sql_mode: int) -> Iterator[Token]:
+    """Yield all of the text. Raises Unreadable where a quote or a plain comment is never closed."""
+    pattern = _PATTERNS[bool(sql_mode & ANSI_QUOTES), bool(sql_mode & MSSQL), bool(sql_mode & NO_BACKSLASH_ESCAPES)]
+    position = 0
+    while position < len(sql):
+        match = pattern.match(sql, position)
+        if match is None:
+            raise Unreadable("a quote is not closed")
+        raw, group = match.group(), match.lastgroup or ""
+        if group == "unclosed":
+            raise Unreadable("a comment is not closed")
+        if group == "doubtful":
+            raise Unreadable("a no-break space is part of a name in one charset, and a space in another")
+        kind = _KINDS[group]
+        text = raw
+        name: str | None = None
+        match kind:
+            case Kind.NAME:
+                name = raw[1:-1].replace(raw[-1] * 2, raw[-1])
+            case Kind.STRING:
+                text = "''"
+            case Kind.WORD:
+                text, name = raw.upper(), raw
+            case Kind.NUMBER:
+                name = raw if raw.isalnum() else None
+        yield Token(text, name, raw, position, kind)
+        position = match.end()
+
+
+def string_value(raw: str, sql_mode: int) -> str:
+    r"""Return what a string between its quotes says.
+
+    >>> string_value(r"'it''s \\ \%'", 0), string_value(r"'it''s \\'", NO_BACKSLASH_ESCAPES)
+    ("it's \\ \\%", "it's \\\\")
+    """
+    body, quote = raw[1:-1], raw[0]
+    if sql_mode & NO_BACKSLASH_ESCAPES:
+        return body.replace(quote * 2, quote)
+    return re.sub(rf"{quote}{quote}|\\([\s\S])", lambda match: _unescaped(match[1]) if match[1] else quote, body)
+
+
+def _unescaped(character: str) -> str:
+    return _ESCAPED.get(character, character)
+
+
+_ESCAPED: Final = {
+    "0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": r"\%", "_": r"\_",
+}  # fmt: skip
+_IN_WORD: Final = r"0-9A-Za-z_$\u0080-\u009f\u00a1-\U0010ffff"
+
+
+def _pattern(*, ansi_quotes: bool, mssql: bool, no_backslash_escapes: bool) -> re.Pattern[str]:
+    escape = "" if no_backslash_escapes else r"|\\[\s\S]"
+    plain = "" if no_backslash_escapes else r"\\"
+    single = rf"'(?:[^'{plain}]{escape}|'')*'"
+    double = rf'"(?:[^"{plain}]{escape}|"")*"'
+    names = [
+        r"`(?:[^`]|``)+`",
+        *([r'"(?:[^"]|"")+"'] if ansi_quotes else []),
+        *([r"\[(?:[^\]]|\]\])+\]"] if mssql else []),
+    ]
+    strings = [single, *([] if ansi_quotes else [double])]
+    return re.compile(
+        rf"""(?P<space>[ \t-\r]+)
+           | (?P<comment>--(?=[\x00-\x20\x7f]|\Z)[^\n]*|\#[^\n]*|/\*(?!M?!)[\s\S]*?\*/)
+           | (?P<opening>/\*M?!(?:\d{{5,6}})?)
+           | (?P<unclosed>/\*)
+           | (?P<closing>\*/)
+           | (?P<name>{"|".join(names)})
+           | (?P<string>{"|".join(strings)})
+           | (?P<number>(?<!\.)[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![{_IN_WORD}]))
+           | (?P<word>[{_IN_WORD}]+)
+           | (?P<doubtful>\u00a0)
+           | (?P<sign>[^'"`])""",
+        re.VERBOSE,
+    )
+
+
+_BOTH: Final = (False, True)
+_PATTERNS: Final = {
+    (ansi, mssql, plain): _pattern(ansi_quotes=ansi, mssql=mssql, no_backslash_escapes=plain)
+    for ansi in _BOTH
+    for mssql in _BOTH
+    for plain in _BOTH
+}

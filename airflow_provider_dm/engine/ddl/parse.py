@@ -1,0 +1,302 @@
+"""A DDL statement's text made a value, once.
+
+What stands behind the head of a statement that is passed over is not even cut into tokens (MySQL's dollar quotes hold
+any text). Everything else is read to its end or it is `NotRead`: an Unreadable that still knows, where that is certain,
+which tables the statement is about.
+
+    RENAME TABLE a TO b.c  (in the schema s)  ─▶  RenameTables(((s.a, b.c),))
+    ALTER TABLE a FROBNICATE                  ─▶  NotRead("FROBNICATE is not understood", About((s.a,)))
+    DROP TABLE a b                            ─▶  Unreadable("its list of tables is not understood")
+
+sqlglot was tried for this and does not carry it: see docs/architecture.md for the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from airflow_provider_dm.engine.ddl.alter import specs_of
+from airflow_provider_dm.engine.ddl.create_table import KEY_KINDS, definition, key, key_options, key_type, options_of
+from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.reader import AnotherStatement, Reader
+from airflow_provider_dm.engine.ddl.statements import (
+    AlterDatabase,
+    AlterSequence,
+    AlterTable,
+    CreateDatabase,
+    CreateIndex,
+    CreateSequence,
+    CreateTable,
+    CreateTableLike,
+    CreateTableSelect,
+    DropDatabase,
+    DropIndex,
+    DropTables,
+    KeyKind,
+    PassedOver,
+    RenameTables,
+    Statement,
+    TruncateTable,
+)
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+
+_HARMLESS_HEADS: Final = frozenset(
+    {"GRANT", "REVOKE", "FLUSH", "OPTIMIZE", "REPAIR", "CHECK", "SET", "INSTALL", "UNINSTALL", "KILL"}
+)
+_HARMLESS_OBJECTS: Final = frozenset(
+    {"USER", "ROLE", "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "PACKAGE", "EVENT", "SERVER", "TABLESPACE", "LOGFILE"}
+    | {"LIBRARY", "INSTANCE", "REFERENCE"}  # MySQL's; SPATIAL REFERENCE SYSTEM
+)
+_OBJECTS: Final = _HARMLESS_OBJECTS | {"TABLE", "TABLES", "SEQUENCE", "INDEX", "DATABASE", "SCHEMA"}
+_MODIFIERS: Final = frozenset(
+    {"OR", "REPLACE", "TEMPORARY", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE", "OFFLINE", "IGNORE"}
+    | {"AGGREGATE", "UNDO"}
+)
+_NO_TABLE_FOLLOWS: Final = {"RENAME": ("COLUMN", "INDEX", "KEY"), "CONVERT": ("TO",), "EXCHANGE": ()}
+"""Words of ALTER TABLE that another table may follow, and those that say that none does."""
+_BEFORE_QUERY: Final = frozenset({"IGNORE", "REPLACE"})
+_QUERY: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class About:
+    """All the tables that a statement changes, and whether it is nothing where the one it creates is there."""
+
+    tables: tuple[TableName, ...]
+    if_not_exists: bool = False
+
+
+class NotRead(Unreadable):
+    """A statement that is not understood to its end. `about`: what is certain of it."""
+
+    def __init__(self, why: str, about: About) -> None:
+        super().__init__(why, about)
+        self.about = about
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def parse(sql: str, sql_mode: int, schema: str) -> Statement:
+    """Return what a statement says that ran with this sql_mode and default schema. Raises Unreadable."""
+    reader = Reader(sql, sql_mode, schema)
+    head = reader.word()
+    while head == "SET" and reader.skip("STATEMENT"):
+        _past_variables(reader)
+        head = reader.word()
+    if head == "ANALYZE":
+        return _analyze(reader)
+    if head in _HARMLESS_HEADS:
+        return PassedOver(head)
+    if head == "TRUNCATE":
+        reader.skip("TABLE")
+        table = reader.table()
+        return _certain(About((table,)), lambda: _to_the_end(reader, TruncateTable(table)))
+    if head == "RENAME":
+        return PassedOver("RENAME USER") if reader.skip("USER") else _rename(reader)
+    if head not in ("CREATE", "ALTER", "DROP"):
+        raise Unreadable("its kind is not known")
+    modifiers, kind = _object_kind(reader)
+    if kind in _HARMLESS_OBJECTS or "TEMPORARY" in modifiers:
+        return PassedOver(f"{head} {kind}")
+    match head, kind:
+        case _, "DATABASE" | "SCHEMA":
+            return _database(head, modifiers, reader)
+        case "CREATE" | "DROP", "INDEX":
+            return _index(head, modifiers, reader)
+        case "CREATE", "TABLE" | "SEQUENCE":
+            return _create(kind, modifiers, reader)
+        case "DROP", "TABLE" | "TABLES" | "SEQUENCE":
+            return _drop(kind, reader)
+        case "ALTER", "TABLE":
+            return _alter_table(reader)
+        case "ALTER", "SEQUENCE":
+            if_exists = reader.skip("IF", "EXISTS")
+            return AlterSequence(reader.table(), reader.up_to(), if_exists)
+    raise Unreadable("its kind is not known")
+
+
+def _past_variables(reader: Reader) -> None:
+    """Pass MariaDB's SET STATEMENT a = 1, b = 2 FOR …: up to what is run."""
+    depth = 0
+    while not reader.next_is("FOR") or depth:
+        name, text = reader.name() or "", reader.word()
+        if not text or name.upper() == "SQL_MODE":  # another mode may read what follows in another way
+            raise Unreadable("the statement inside of SET STATEMENT is not understood")
+        depth += {"(": 1, ")": -1}.get(text, 0)
+    reader.expect("FOR")
+
+
+def _object_kind(reader: Reader) -> tuple[frozenset[str], str]:
+    """Read past DEFINER=…, OR REPLACE and the like to TABLE, VIEW, USER, …; return the modifiers and that word."""
+    modifiers: set[str] = set()
+    while (text := reader.peek()) not in _OBJECTS:
+        if text in _MODIFIERS:
+            modifiers.add(reader.word())
+        elif text in (
+            "DEFINER",
+            "ALGORITHM",
+            "SQL",
+        ):  # = user[@host], = x, SECURITY x: up to a word that says something
+            reader.word()
+            while (text := reader.peek()) not in _OBJECTS | _MODIFIERS | {"ALGORITHM", "SQL"}:
+                if not text:
+                    raise Unreadable("its kind is not known")
+                reader.word()
+        else:
+            raise Unreadable("its kind is not known")
+    return frozenset(modifiers), reader.word()
+
+
+def _certain(about: About, read: Callable[[], T]) -> T:
+    """Return what `read` returns; where it cannot, what is certain of the statement goes with the error."""
+    try:
+        return read()
+    except AnotherStatement:
+        raise
+    except Unreadable as error:
+        raise NotRead(str(error), about) from None
+
+
+def _to_the_end(reader: Reader, statement: T) -> T:
+    """Return the statement, of whose last words none matters."""
+    _past_waiting(reader)
+    _ = reader.skip("DROP", "STORAGE") or reader.skip("REUSE", "STORAGE")  # MariaDB's TRUNCATE
+    reader.end()
+    return statement
+
+
+def _past_waiting(reader: Reader) -> None:
+    """Pass MariaDB's WAIT n or NOWAIT, if it is there."""
+    if reader.skip("WAIT"):
+        reader.number()
+    reader.skip("NOWAIT")
+
+
+def _analyze(reader: Reader) -> PassedOver:
+    reader.skip_any(("NO_WRITE_TO_BINLOG", "LOCAL"))
+    if reader.peek() not in ("TABLE", "TABLES"):
+        raise Unreadable("it may run the statement that it analyzes")  # MariaDB
+    return PassedOver("ANALYZE TABLE")
+
+
+def _create(kind: str, modifiers: frozenset[str], reader: Reader) -> Statement:
+    if_not_exists = reader.skip("IF", "NOT", "EXISTS")
+    table = reader.table()
+    reader.home = table.schema
+    how = (if_not_exists, "REPLACE" in modifiers)
+    return _certain(About((table,), if_not_exists), lambda: _created(kind, table, how, reader))
+
+
+def _created(kind: str, table: TableName, how: tuple[bool, bool], reader: Reader) -> Statement:
+    if kind == "SEQUENCE":
+        return CreateSequence(table, reader.up_to(), *how)
+    in_parentheses = reader.skip("(", "LIKE")
+    if in_parentheses or reader.skip("LIKE"):
+        like = reader.table()
+        if in_parentheses:
+            reader.expect(")")
+        return _to_the_end(reader, CreateTableLike(table, like, *how))
+    made = definition(reader)
+    reader.skip_any(_BEFORE_QUERY)
+    if reader.next_is("WITH", "SYSTEM", "VERSIONING"):
+        raise Unreadable("system versioning is not known")
+    if reader.skip("AS") or reader.peek() in _QUERY:
+        if reader.peek() not in _QUERY:
+            raise Unreadable("its query is not understood")
+        return CreateTableSelect(table, made, reader.up_to(), *how)
+    reader.end()
+    if not (made.columns or made.constraints):
+        raise Unreadable("it has no columns")
+    return CreateTable(table, made, *how)
+
+
+def _alter_table(reader: Reader) -> AlterTable:
+    if_exists = reader.skip("IF", "EXISTS")
+    table = reader.table()
+    reader.home = table.schema
+    _past_waiting(reader)
+    start = reader.at
+    try:
+        return AlterTable(table, specs_of(reader), if_exists)
+    except Unreadable as error:
+        reader.at = start
+        while not reader.at_end():
+            word = reader.word()
+            if reader.peek() not in _NO_TABLE_FOLLOWS.get(word, (reader.peek(),)):
+                raise
+        raise NotRead(str(error), About((table,))) from None
+
+
+def _index(head: str, modifiers: frozenset[str], reader: Reader) -> Statement:
+    create = head == "CREATE"
+    condition = reader.skip("IF", "NOT", "EXISTS") if create else reader.skip("IF", "EXISTS")
+    name = reader.identifier()
+    using = key_type(reader)
+    reader.expect("ON")
+    table = reader.table()
+
+    def rest() -> Statement:
+        _past_waiting(reader)
+        if not create:
+            key_options(reader)  # ALGORITHM and LOCK
+            return _to_the_end(reader, DropIndex(table, name, condition))
+        kind = next((KEY_KINDS[one] for one in modifiers & KEY_KINDS.keys()), KeyKind.PLAIN)
+        made = key(reader, kind, name)
+        made = replace(made, options=(*using, *made.options))
+        return _to_the_end(reader, CreateIndex(table, made, condition, "REPLACE" in modifiers))
+
+    return _certain(About((table,)), rest)
+
+
+def _drop(kind: str, reader: Reader) -> DropTables:
+    if_exists = reader.skip("IF", "EXISTS")
+    tables = [reader.table()]
+    while reader.skip(","):
+        tables.append(reader.table())
+    reader.skip_any(("RESTRICT", "CASCADE"))
+    if reader.peek() not in ("", ";", "WAIT", "NOWAIT"):
+        raise Unreadable("its list of tables is not understood")
+    return _to_the_end(reader, DropTables(tuple(tables), if_exists, kind == "SEQUENCE"))
+
+
+def _rename(reader: Reader) -> RenameTables:
+    if not reader.skip_any(("TABLE", "TABLES")):
+        raise Unreadable("its kind is not known")
+    if_exists = reader.skip("IF", "EXISTS")  # MariaDB
+    pairs = [_renamed(reader)]
+    while reader.skip(","):
+        pairs.append(_renamed(reader))
+    if not reader.at_end():
+        raise Unreadable("its list of tables is not understood")
+    return RenameTables(tuple(pairs), if_exists)
+
+
+def _renamed(reader: Reader) -> tuple[TableName, TableName]:
+    old = reader.table()
+    _past_waiting(reader)
+    if not reader.skip("TO"):
+        raise Unreadable("its list of tables is not understood")
+    return old, reader.table()
+
+
+def _database(head: str, modifiers: frozenset[str], reader: Reader) -> Statement:
+    if head == "DROP":
+        if_exists = reader.skip("IF", "EXISTS")
+        return _to_the_end(reader, DropDatabase(reader.identifier(), if_exists))
+
+    def rest() -> Statement:
+        if_not_exists = reader.skip("IF", "NOT", "EXISTS")
+        named = head == "CREATE" or reader.peek() not in ("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "COMMENT")
+        name = reader.identifier() if named else reader.schema()
+        options = options_of(reader)
+        reader.end()
+        if head == "CREATE":
+            return CreateDatabase(name, options, if_not_exists, "REPLACE" in modifiers)
+        return AlterDatabase(name, options)
+
+    return _certain(About(()), rest)

@@ -1,0 +1,489 @@
+"""DDL statements as frozen values: all that a statement says, and nothing of how it was written.
+
+`tables` of a statement are those whose definition, name, rows or existence it changes, in the order of its text. What
+it only looks at (LIKE, a query, REFERENCES, UNION) is a field where it is told. Names are as written, without quotes; a
+table is always schema-qualified.
+
+`Code` is SQL as it stands in the statement, to be read under the sql_mode of that statement: expressions, defaults,
+partitions, queries. Whoever applies a statement to a model of the tables needs none of it to know how rows are encoded.
+
+Two values are equal if the statements say the same in the same order: `INT(11)` is `integer(11)`, and `BOOL` is
+`tinyint(1)`, as both servers replace them at once. What a server decides later (the charset of a column that names
+none, the name of an index that has none) is None here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, TypeAlias
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+
+Code: TypeAlias = str
+Options: TypeAlias = tuple[tuple[str, str], ...]
+"""(name in upper case, value) in the order of the text. CHARACTER SET is CHARSET; strings are without quotes."""
+
+
+# What tables consist of
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """A type by the name that the catalogue shows, `int` or `varchar`. `arguments`: lengths, or an ENUM's members.
+
+    Not decided here, as charset and flavour decide it: which size BLOB(n) and TEXT(n) become, and that MariaDB has JSON
+    as `longtext`.
+    """
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    unsigned: bool = False
+    zerofill: bool = False
+    charset: str | None = None
+    collation: str | None = None
+    binary: bool = False
+    """The attribute BINARY: the collation is the charset's binary one."""
+
+
+class KeyKind(Enum):
+    """The kind of a key."""
+
+    PRIMARY = "primary"
+    UNIQUE = "unique"
+    PLAIN = "plain"
+    FULLTEXT = "fulltext"
+    SPATIAL = "spatial"
+    VECTOR = "vector"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """A part of a key: a column, or the expression that stands in its place."""
+
+    column: str | None
+    prefix: int | None = None
+    descending: bool = False
+    expression: Code | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a table. `constraint`: what CONSTRAINT names it; the server's choice if `name` is None."""
+
+    kind: KeyKind
+    parts: tuple[KeyPart, ...]
+    name: str | None = None
+    constraint: str | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a foreign key points to. `actions`: ("ON DELETE", "CASCADE") and the like."""
+
+    table: TableName
+    columns: tuple[str, ...] = ()
+    actions: Options = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A foreign key. `name`: of its index, where that is said."""
+
+    columns: tuple[str, ...]
+    references: Reference
+    name: str | None = None
+    constraint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A CHECK constraint."""
+
+    expression: Code
+    constraint: str | None = None
+    enforced: bool = True
+
+
+Constraint: TypeAlias = Key | ForeignKey | Check
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """A column as a statement defines it; None is what the statement does not say."""
+
+    name: str
+    type: ColumnType
+    nullable: bool | None = None
+    default: Code | None = None
+    on_update: Code | None = None
+    auto_increment: bool = False
+    key: KeyKind | None = None
+    """A key over this column alone, said with it: PRIMARY or UNIQUE."""
+    generated: Code | None = None
+    stored: bool = False
+    invisible: bool = False
+    comment: str | None = None
+    checks: tuple[Check, ...] = ()
+    references: Reference | None = None
+    options: Options = ()
+    """SRID, COMPRESSED, COLUMN_FORMAT and other ways to store it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """A table as CREATE TABLE defines it."""
+
+    columns: tuple[ColumnDefinition, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    options: Options = ()
+    partitioning: Code | None = None
+
+
+# What ALTER TABLE does
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """In front of all columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Behind that column."""
+
+    column: str
+
+
+Place: TypeAlias = First | After | None
+"""None: behind all others, or where the column is."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    column: ColumnDefinition
+    place: Place = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumn:
+    """CHANGE or, if the name stays, MODIFY."""
+
+    name: str
+    column: ColumnDefinition
+    place: Place = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    name: str
+    to: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefault:
+    """ALTER COLUMN … SET DEFAULT, or DROP DEFAULT where `default` is None."""
+
+    name: str
+    default: Code | None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetColumnVisibility:
+    name: str
+    invisible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AddConstraint:
+    constraint: Constraint
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropKey:
+    """A key that is dropped; the primary one is called PRIMARY."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropForeignKey:
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint:
+    """A constraint of whatever kind: a CHECK, a foreign key or a unique key."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameKey:
+    name: str
+    to: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetKeyVisibility:
+    name: str
+    invisible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EnforceCheck:
+    name: str
+    enforced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTo:
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertCharset:
+    """All text columns are converted; `charset` None: to the schema's default."""
+
+    charset: str | None
+    collation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetOptions:
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartitions:
+    """Partitions that go with their rows."""
+
+    names: tuple[str, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatePartitions:
+    """Partitions that lose their rows; no name: all."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangePartition:
+    """Rows that change places with those of another table."""
+
+    partition: str
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionToTable:
+    """MariaDB's CONVERT PARTITION … TO TABLE."""
+
+    partition: str
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class TableToPartition:
+    """MariaDB's CONVERT TABLE … TO PARTITION."""
+
+    table: TableName
+    partition: Code
+
+
+@dataclass(frozen=True, slots=True)
+class Repartition:
+    """Partitions that are made, merged, moved or looked after: all rows stay."""
+
+    what: Code
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What changes neither definition nor rows: ENABLE KEYS, FORCE, ALGORITHM, LOCK, ORDER BY, …"""
+
+    what: Code
+
+
+@dataclass(frozen=True, slots=True)
+class SwapTablespace:
+    """DISCARD or IMPORT TABLESPACE: rows go, or come, without a trace in the log."""
+
+    what: Code
+
+
+Spec: TypeAlias = (
+    AddColumn | DropColumn | ChangeColumn | RenameColumn | SetDefault | SetColumnVisibility
+    | AddConstraint | DropKey | DropForeignKey | DropConstraint | RenameKey | SetKeyVisibility | EnforceCheck
+    | RenameTo | ConvertCharset | SetOptions
+    | DropPartitions | TruncatePartitions | ExchangePartition | PartitionToTable | TableToPartition | Repartition
+    | Upkeep | SwapTablespace
+)  # fmt: skip
+
+
+# Statements
+
+
+@dataclass(frozen=True, slots=True)
+class _OfOneTable:
+    table: TableName
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        return (self.table,)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable(_OfOneTable):
+    definition: TableDefinition
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTableLike(_OfOneTable):
+    like: TableName
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTableSelect(_OfOneTable):
+    """A table whose columns are those defined and those of a query, which only the source can tell."""
+
+    definition: TableDefinition
+    query: Code
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSequence(_OfOneTable):
+    """MariaDB's sequence, a table of one row. `options`: as written."""
+
+    options: Code = ""
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable(_OfOneTable):
+    specs: tuple[Spec, ...] = ()
+    if_exists: bool = False
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        return (self.table, *(table for spec in self.specs for table in further_tables(spec)))
+
+
+@dataclass(frozen=True, slots=True)
+class AlterSequence(_OfOneTable):
+    options: Code
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex(_OfOneTable):
+    key: Key
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropIndex(_OfOneTable):
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropTables:
+    """DROP TABLE and, in MariaDB, DROP SEQUENCE."""
+
+    tables: tuple[TableName, ...]
+    if_exists: bool = False
+    sequences: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTables:
+    """Renames one after the other: (old, new) of each."""
+
+    pairs: tuple[tuple[TableName, TableName], ...]
+    if_exists: bool = False
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        return tuple(table for pair in self.pairs for table in pair)
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable(_OfOneTable):
+    """A table that loses its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatabase:
+    name: str
+    options: Options = ()
+    if_not_exists: bool = False
+    or_replace: bool = False
+    tables: ClassVar[tuple[TableName, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabase:
+    """New defaults for tables to come."""
+
+    name: str
+    options: Options = ()
+    tables: ClassVar[tuple[TableName, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    """A schema that goes with all its tables, which the statement does not name."""
+
+    name: str
+    if_exists: bool = False
+    tables: ClassVar[tuple[TableName, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A statement of a kind that changes no table and no row: views, triggers, accounts, temporary tables, …"""
+
+    what: str
+    tables: ClassVar[tuple[TableName, ...]] = ()
+
+
+Statement: TypeAlias = (
+    CreateTable | CreateTableLike | CreateTableSelect | CreateSequence | AlterTable | AlterSequence | CreateIndex
+    | DropIndex | DropTables | RenameTables | TruncateTable | CreateDatabase | AlterDatabase | DropDatabase | PassedOver
+)  # fmt: skip
+
+
+def further_tables(spec: Spec) -> tuple[TableName, ...]:
+    """Return the tables that a part of ALTER TABLE changes besides the one that is altered."""
+    match spec:
+        case RenameTo(table) | ExchangePartition(_, table) | PartitionToTable(_, table) | TableToPartition(table, _):
+            return (table,)
+        case _:
+            return ()

@@ -1,0 +1,81 @@
+"""What statements say, as the table beside this has it; what is not understood is never guessed."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, Unreadable
+from airflow_provider_dm.engine.ddl.parse import About, NotRead, parse
+from airflow_provider_dm.engine.ddl.statements import AlterTable, CreateTable
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from tests.unit.ddl.table_of_statements import Entry, entries, meaning
+
+TABLE = entries()
+
+
+@pytest.mark.parametrize("entry", TABLE, ids=lambda entry: f"{entry.head}: {entry.sql[:60]}")
+def test_what_a_statement_says(entry: Entry) -> None:
+    assert meaning(entry.sql, entry.sql_mode) == entry.expected
+
+
+def test_the_table_is_large_and_has_both_flavours_and_every_kind() -> None:
+    assert len(TABLE) > 400
+    assert sum("mariadb" in entry.head for entry in TABLE) > 40
+    assert sum("mysql" in entry.head for entry in TABLE) > 30
+    assert sum(not entry.readable for entry in TABLE) > 70
+    assert len({entry.expected.partition("(")[0] for entry in TABLE}) == 16, "all statements, and Unreadable"
+
+
+def test_how_it_is_written_does_not_matter() -> None:
+    plain = parse("ALTER TABLE shop.t ADD COLUMN a INTEGER DEFAULT 5, RENAME TO shop.u", 0, "")
+    odd = parse('/*!50001 alter*/ table/**/"t"add a int default 5,rename"u"-- x', ANSI_QUOTES, "shop")
+    assert plain == odd
+    assert plain.tables == (TableName("shop", "t"), TableName("shop", "u"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "about"),
+    [
+        ("ALTER TABLE t FROB", About((TableName("s", "t"),))),
+        ("ALTER TABLE t RENAME COLUMN a TO b, CONVERT TO CHARSET utf8, FROB", About((TableName("s", "t"),))),
+        ("CREATE TABLE IF NOT EXISTS a.t (a frob)", About((TableName("a", "t"),), if_not_exists=True)),
+        ("CREATE TABLE t (a int COMMENT 'open)", About((TableName("s", "t"),))),
+        ("CREATE INDEX i ON t FROB", About((TableName("s", "t"),))),
+        ("ALTER DATABASE d FROB", About(())),
+    ],
+)
+def test_what_is_certain_of_a_statement_that_is_not_understood(sql: str, about: About) -> None:
+    with pytest.raises(NotRead) as not_read:
+        parse(sql, 0, "s")
+    assert not_read.value.about == about
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE t FROB, RENAME TO u",
+        "ALTER TABLE t FROB, EXCHANGE PARTITION p WITH TABLE u",
+        "ALTER TABLE t FROB, CONVERT TABLE u TO PARTITION p",
+        "ALTER TABLE t COMMENT 'open",
+        "ALTER TABLE t FROB; DROP TABLE u",
+        "CREATE INDEX i ON t (a); DROP TABLE u",
+        "TRUNCATE t; DROP TABLE u",
+        "DROP TABLE t u",
+    ],
+)
+def test_nothing_is_certain_where_another_table_may_be_meant(sql: str) -> None:
+    with pytest.raises(Unreadable) as unreadable:
+        parse(sql, 0, "s")
+    assert not isinstance(unreadable.value, NotRead)
+
+
+def test_statements_can_be_kept_in_sets() -> None:
+    found = {parse(entry.sql, entry.sql_mode, "shop") for entry in TABLE if entry.readable}
+    assert len([one for one in found if isinstance(one, CreateTable | AlterTable)]) > 200
+
+
+def test_a_reference_is_in_the_schema_of_its_table_and_a_new_name_in_the_default_one() -> None:
+    altered = parse("ALTER TABLE a.t ADD FOREIGN KEY (x) REFERENCES u (y), RENAME v", 0, "b")
+    assert isinstance(altered, AlterTable)
+    assert "Reference(table=TableName(schema='a', table='u')" in repr(altered.specs[0])
+    assert altered.tables == (TableName("a", "t"), TableName("b", "v"))
