@@ -4,7 +4,7 @@
     spark.dataSource.register(RelaySource)
     changes = spark.read.format("dm_relay").option("source", "source.yaml").load("/relay/mysql-01")
 
-One line for each changed row, with the columns of `engine.binlog.arrow.schema_of`. The driver plans (headers only), the
+One line for each changed row, with the columns of `engine.audit.arrow.schema_of`. The driver plans (headers only), the
 executors read the files and decode, so the directory must be visible to all of them under one path. Definitions of
 tables come from the live source or from a file; where they do not fit the log the read stops at that place.
 docs/how-to/audit.md has the options and examples.
@@ -22,12 +22,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from airflow_provider_dm.engine.binlog.arrow import AnyTable, OneTable, Shape, record_batches, schema_of
+from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, Shape, record_batches, schema_of
+from airflow_provider_dm.engine.audit.pieces import PIECE_BYTES, Piece, audit_pieces
 from airflow_provider_dm.engine.config.yaml_file import load_source
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.relay.audit import PIECE_BYTES, Piece, audit_pieces
 from airflow_provider_dm.engine.relay.reader import RelayFileGone
 from airflow_provider_dm.engine.schema.catalogue import SYSTEM_SCHEMAS
 from airflow_provider_dm.engine.schema.definitions import current_definitions, read_definitions

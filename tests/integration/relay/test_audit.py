@@ -14,12 +14,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from airflow_provider_dm.engine.binlog.arrow import AnyTable, OneTable, schema_of
+from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, schema_of
+from airflow_provider_dm.engine.audit.pieces import RelayEndsTooEarly, audit_pieces
 from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.relay.audit import RelayEndsTooEarly, audit_pieces
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.definitions import current_definitions, write_definitions
 from spark_apps.relay_source import OptionRefused, RelaySource, TableUndefined

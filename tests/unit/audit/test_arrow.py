@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.binlog.arrow import (
+from airflow_provider_dm.engine.audit.arrow import (
     BATCH_ROWS,
     AnyTable,
     OneTable,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.arrow import OneTable, record_batches
+from airflow_provider_dm.engine.audit.arrow import OneTable, record_batches
+from airflow_provider_dm.engine.audit.pieces import AmbiguousFile, Piece, RelayEndsTooEarly, audit_pieces
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
-from airflow_provider_dm.engine.relay.audit import AmbiguousFile, Piece, RelayEndsTooEarly, audit_pieces
 from airflow_provider_dm.engine.relay.directory import InvalidSubDir, RelayDirectory
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayFileGone
