@@ -40,6 +40,7 @@ from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 
@@ -51,7 +52,6 @@ LOCK_ATTEMPTS: Final = 6
 LOCK_PAUSE_SECONDS: Final = 2.0
 
 _LOCK_WAIT_TIMEOUT: Final = 1205
-_DENIED: Final = frozenset({1044, 1142, 1227})
 
 T = TypeVar("T")
 
@@ -189,7 +189,7 @@ def _with_short_lock(connection: Connection, source: str, privilege: str, body: 
             return body()
         except pymysql.err.MySQLError as error:
             number, reason = (*error.args, 0, "")[:2]
-            if number in _DENIED:
+            if number in ACCESS_DENIED:
                 raise WatermarkNotPermitted(source, privilege, str(reason)) from error
             if number != _LOCK_WAIT_TIMEOUT:
                 raise

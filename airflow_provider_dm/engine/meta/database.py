@@ -23,6 +23,7 @@ from sqlalchemy.pool import NullPool
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.url import shown
+from airflow_provider_dm.engine.mysql.error_numbers import BUSY
 from airflow_provider_dm.engine.mysql.pinned import WRITING
 from airflow_provider_dm.engine.mysql.pinning import pin_answers
 
@@ -36,8 +37,6 @@ CONNECT_SECONDS: Final = 10
 ATTEMPTS: Final = 8
 
 _WRITE: Final = "dm_write"
-# 1213 deadlock, 1205 lock wait, 1020 "record has changed" (MariaDB snapshot), 8002 8022 9007 write conflict (TiDB).
-_MYSQL_AGAIN: Final = frozenset({1213, 1205, 1020, 8002, 8022, 9007})
 _POSTGRES_AGAIN: Final = frozenset({"40P01", "40001", "55P03"})
 
 
@@ -151,7 +150,7 @@ def _may_succeed_later(error: DBAPIError) -> bool:
     if getattr(original, "sqlstate", None) in _POSTGRES_AGAIN:
         return True
     first = original.args[0] if original is not None and original.args else None
-    return first in _MYSQL_AGAIN or (isinstance(first, str) and "database is locked" in first)
+    return first in BUSY or (isinstance(first, str) and "database is locked" in first)
 
 
 def _engine(url: URL) -> Engine:

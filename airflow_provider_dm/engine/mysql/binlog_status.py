@@ -13,6 +13,7 @@ import pymysql
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection, ServerInfo, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import Location
 
@@ -20,7 +21,6 @@ _STEADY_READS: Final = 5
 """A busy server moves between two questions; after so many tries the answer is computed instead."""
 
 _NO_BINARY_LOGGING: Final = 1381
-_DENIED: Final = frozenset({1227, 1142})
 
 
 @dataclass(eq=False)
@@ -145,7 +145,7 @@ def _ask(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
         number, reason = (*error.args, "", "")[:2]
         if number == _NO_BINARY_LOGGING:
             raise BinlogDisabled(_address(connection)) from error
-        if number in _DENIED:
+        if number in ACCESS_DENIED:
             raise AccessDenied(_address(connection), str(reason)) from error
         raise
 

@@ -19,6 +19,7 @@ from pymysql.cursors import Cursor
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection, printable
 from airflow_provider_dm.engine.mysql.pinned import READING
 from airflow_provider_dm.engine.mysql.pinning import pin
@@ -31,8 +32,6 @@ if TYPE_CHECKING:  # the stubs are generic, the class itself is not
     Connection: TypeAlias = pymysql.connections.Connection[Cursor]
 else:
     Connection = pymysql.connections.Connection
-
-ACCESS_DENIED: Final = frozenset({1044, 1045, 1142, 1143, 1227, 1698, 3118})
 
 
 @dataclass(eq=False)

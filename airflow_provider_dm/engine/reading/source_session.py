@@ -18,6 +18,7 @@ import pymysql
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection, ServerUnreachable, connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, BUSY, CONNECTION_LOST
 from airflow_provider_dm.engine.reading.text_rows import Cells, rows
 
 log = logging.getLogger(__name__)
@@ -26,11 +27,7 @@ READ_TIMEOUT_SECONDS: Final = 300.0
 """A page is one short SELECT; a server that says nothing for so long is gone."""
 ATTEMPTS: Final = 6
 
-_DENIED: Final = frozenset({1044, 1045, 1142, 1143, 1227})
 _CHANGED: Final = frozenset({1054, 1072, 1146, 1176, 1412})
-_LOST: Final = frozenset(
-    {0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1205, 1213, 1317, 1927, 2003, 2006, 2013, 2014, 2055, 4031}
-)
 
 T = TypeVar("T")
 
@@ -126,11 +123,13 @@ def source_error(endpoint: Endpoint, error: Exception) -> DmError:
     number, reason = (*error.args, 0, "")[:2]
     if not isinstance(number, int):
         number, reason = 0, str(error)
-    if number in _DENIED:
+    if number in ACCESS_DENIED:
         return AccessDenied(str(endpoint), str(reason))
     if number in _CHANGED:
         return SchemaChangedDuringCopy(endpoint.name, "a table", f"{number} {reason}")
     failed = SourceReadFailed(endpoint.name, number, str(reason))
     return (
-        failed if number in _LOST or isinstance(error, OSError) else SourceRefused(endpoint.name, number, str(reason))
+        failed
+        if number in CONNECTION_LOST | BUSY or isinstance(error, OSError)
+        else SourceRefused(endpoint.name, number, str(reason))
     )

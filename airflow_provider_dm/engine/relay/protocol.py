@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.binlog.gtid_events import encoded
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.guarded import printable
 from airflow_provider_dm.engine.relay.packets import PacketsBroken, ReceiveBuffer
@@ -44,7 +45,6 @@ _THROUGH_GTID: Final = 0x04
 _SEND_ANNOTATE: Final = 0x02  # MariaDB only: MySQL gave this bit to another meaning
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 _READ_ERROR: Final = 1236
-_DENIED: Final = frozenset({1044, 1045, 1142, 1227, 3118})
 _PASSING: Final = frozenset({1053, 1077, 1158, 1159, 1160, 1161, 1317, 1927, 1040, 1203, 1205})
 
 
@@ -326,7 +326,7 @@ def _refusal(payload: bytes, request: DumpRequest, flavour: Flavour) -> DmError:
         return PacketsBroken(f"a packet starts with {payload[:1].hex() or 'nothing'}")
     number = int.from_bytes(payload[1:3], "little")
     reason = printable(re.sub(r"^#.{5}", "", payload[3:].decode("utf-8", "replace"))).rstrip(".")
-    if number in _DENIED:
+    if number in ACCESS_DENIED:
         return AccessDenied("the upstream", reason)
     if number in _PASSING:
         return StreamLost(reason)

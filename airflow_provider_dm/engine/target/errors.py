@@ -17,21 +17,10 @@ from pymysql.constants import ER
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, ServerUnreachable
+from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED, BUSY, CONNECTION_LOST, READ_ONLY
 
-CONNECTION_LOST: Final = frozenset(
-    {0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2014, 2055, 4031}
-)
-"""The connection is of no use any more; whether its last statement took effect is unknown."""
-
-BUSY: Final = frozenset({1020, 1205, 1213, 1317, 8002, 8022, 8028, 9007})
-"""The transaction was rolled back, or must be; the same work may succeed. 8xxx and 9xxx are TiDB's."""
-
-READ_ONLY: Final = frozenset({1290, 1792, 1836})
-"""A server that failed over, or is about to: it may become writable again."""
-
-_DENIED: Final = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 3118})
 _DUPLICATE: Final = frozenset({1062, 1586, 1859})
-_NAMES_ONLY: Final = _DENIED | {1005, 1049, 1050, 1054, 1064, 1146, 1153, 1364, 1665, 1749, 3105} | READ_ONLY
+_NAMES_ONLY: Final = ACCESS_DENIED | {1005, 1049, 1050, 1054, 1064, 1146, 1153, 1364, 1665, 1749, 3105} | READ_ONLY
 _SYMBOLS: Final = {number: name for name, number in vars(ER).items() if isinstance(number, int)}
 _IN_EXPRESSIONS: Final = frozenset({1292, 1365, 1411})
 _CLIPPED: Final = frozenset({1264, 1265, 1366, 1406}) | _IN_EXPRESSIONS
@@ -184,7 +173,7 @@ def translate(error: pymysql.err.Error, *, table: str = "(no table)", server: st
         return TargetBusy(number, symbol(number))
     if number in READ_ONLY:
         return TargetUnreachable(server, f"{number} {message}")
-    if number in _DENIED:
+    if number in ACCESS_DENIED:
         return TargetDenied(message)
     if number in _DUPLICATE:
         return DuplicateInTarget(table, key_name(message))
