@@ -13,8 +13,8 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.beforehand import check_beforehand
 from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Stopped, load_progress, migrate
+from airflow_provider_dm.engine.copy.preconditions import check_beforehand
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from spark_apps.app import App, Outcome, main

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Workshop:
+class RunContext:
     """Everything that the apps of one `dmctl run` have in common."""
 
     inputs: Inputs
@@ -55,7 +55,7 @@ class Workshop:
     interrupts: Interrupts
 
 
-def run_app(shop: Workshop, app: App, until: str) -> dict[str, Any]:
+def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
     """Run one app to its end and give its result.
 
     Raises Interrupted, what a relay died of, or what `SparkApp.outcome` raises.
@@ -64,71 +64,71 @@ def run_app(shop: Workshop, app: App, until: str) -> dict[str, Any]:
     while True:
         began = time.monotonic()
         try:
-            return _attempt(shop, app, until)
+            return _attempt(context, app, until)
         except DmError as error:
             if reaction_of(error) is not Reaction.RETRY:
                 raise
-            if shop.interrupts.requested():
-                raise Interrupted(f"task {shop.inputs.task.name}") from error
+            if context.interrupts.requested():
+                raise Interrupted(f"task {context.inputs.task.name}") from error
             attempt = 1 if time.monotonic() - began > RECOVERED_SECONDS else attempt + 1
             if attempt > ATTEMPTS:
                 raise
             log.warning("%s is started again: %s", app, error)
-            shop.interrupts.wait(PAUSE_SECONDS)
+            context.interrupts.wait(PAUSE_SECONDS)
 
 
-def _attempt(shop: Workshop, app: App, until: str) -> dict[str, Any]:
-    if shop.interrupts.requested():
-        raise Interrupted(f"task {shop.inputs.task.name}")
+def _attempt(context: RunContext, app: App, until: str) -> dict[str, Any]:
+    if context.interrupts.requested():
+        raise Interrupted(f"task {context.inputs.task.name}")
     job = build_job(
         app=app,
-        task=shop.inputs.task,
-        upstreams=shop.upstreams,
-        target=shop.inputs.target,
-        meta_url=shop.meta_url,
-        launched_behind=last_generations(shop.store, shop.inputs.task.name, shop.upstreams),
-        holder=shop.holder,
+        task=context.inputs.task,
+        upstreams=context.upstreams,
+        target=context.inputs.target,
+        meta_url=context.meta_url,
+        launched_behind=last_generations(context.store, context.inputs.task.name, context.upstreams),
+        holder=context.holder,
         until=until,
-        ship_ranges=not shop.settings.is_local,
+        ship_ranges=not context.settings.is_local,
     )
-    running = SparkApp.start(job, run_dir=shop.directory.run(job.spec.run_id), settings=shop.settings)
+    running = SparkApp.start(job, run_dir=context.directory.run(job.spec.run_id), settings=context.settings)
     try:
-        _watch(shop, running)
-        match running.outcome(shop.store):
+        _watch(context, running)
+        match running.outcome(context.store):
             case Finished(result):
                 return result
             case Stopped(result):
-                raise Interrupted(f"task {shop.inputs.task.name}", result)
+                raise Interrupted(f"task {context.inputs.task.name}", result)
     finally:
-        running.stop(0 if shop.interrupts.requested() else FAILED_SECONDS)  # it runs here only if a relay has failed
+        running.stop(0 if context.interrupts.requested() else FAILED_SECONDS)  # it runs here only if a relay has failed
 
 
-def _watch(shop: Workshop, running: SparkApp) -> None:
+def _watch(context: RunContext, running: SparkApp) -> None:
     """Wait until the app has ended by itself or because it was asked to. Raises what a relay died of."""
     spec = running.job.spec
     asked_at: float | None = None
     ask_again_at = 0.0
     while running.poll() is None:
-        if (failure := shop.relays.failure(spec.app)) is not None:
+        if (failure := context.relays.failure(spec.app)) is not None:
             raise failure
-        if shop.interrupts.requested() and asked_at is None:
-            shop.output.say("stopping: the current piece of work is finished first; Ctrl-C again ends it now")
+        if context.interrupts.requested() and asked_at is None:
+            context.output.say("stopping: the current piece of work is finished first; Ctrl-C again ends it now")
             running.ask_to_stop()
             asked_at = time.monotonic()
-        if asked_at is not None and (shop.interrupts.insisted() or time.monotonic() - asked_at > ORDERLY_SECONDS):
+        if asked_at is not None and (context.interrupts.insisted() or time.monotonic() - asked_at > ORDERLY_SECONDS):
             running.stop(0)
             return
         if time.monotonic() >= ask_again_at:
             ask_again_at = time.monotonic() + PROGRESS_EVERY_SECONDS
-            _show_progress(shop, spec.run_id, spec.app)
-        time.sleep(LOOK_EVERY_SECONDS) if asked_at else shop.interrupts.wait(LOOK_EVERY_SECONDS)
+            _show_progress(context, spec.run_id, spec.app)
+        time.sleep(LOOK_EVERY_SECONDS) if asked_at else context.interrupts.wait(LOOK_EVERY_SECONDS)
 
 
-def _show_progress(shop: Workshop, run_id: str, app: App) -> None:
+def _show_progress(context: RunContext, run_id: str, app: App) -> None:
     try:
-        run = shop.store.get_run(run_id)
+        run = context.store.get_run(run_id)
     except DmError as error:  # a metadata DB that does not answer stops nobody: the fence is in the target
         log.debug("no progress to show: %s", error)
         return
     if run is not None and run.progress:
-        shop.output.progress(app, run.progress)
+        context.output.progress(app, run.progress)

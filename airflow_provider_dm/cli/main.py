@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import cast
 
 from airflow_provider_dm import __version__
-from airflow_provider_dm.cli import later
+from airflow_provider_dm.cli import unsupported_verbs
 from airflow_provider_dm.cli.interrupts import Interrupted
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, log_to_stderr
 from airflow_provider_dm.cli.parsing import Command, Verbs
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     top = parser(words)
     arguments, unknown = top.parse_known_args(words)
-    if unknown and arguments.command is not later.refuse:
+    if unknown and arguments.command is not unsupported_verbs.refuse:
         top.error(f"unrecognized arguments: {' '.join(unknown)}")
     output = Output(as_json=arguments.json)
     log_to_stderr(verbose=arguments.verbose)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar, Final, assert_never
 
-from airflow_provider_dm.cli.app_phase import Workshop, run_app
+from airflow_provider_dm.cli.app_phase import RunContext, run_app
 from airflow_provider_dm.cli.interrupts import Interrupted
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
@@ -107,7 +107,7 @@ class Different:
 Verdict = Equal | Unfair | Different
 
 
-def judge(result: Mapping[str, Any], *, synced: Mapping[str, Location], now: Mapping[str, Location]) -> Verdict:
+def meaning_of(result: Mapping[str, Any], *, synced: Mapping[str, Location], now: Mapping[str, Location]) -> Verdict:
     """Return what a comparison means. `synced`: what the target held before; `now`: where the sources are after it."""
     if result.get("verified"):
         return Equal()
@@ -156,37 +156,37 @@ class Summary:
         }
 
 
-def migrate(shop: Workshop, summary: Summary, *, until: str, verify: bool) -> None:
+def migrate(context: RunContext, summary: Summary, *, until: str, verify: bool) -> None:
     """Run all phases behind the precheck, `summary` filled along the way.
 
     Raises RowsDiffer, SourcesNotQuiet, and all that `run_app` raises.
     """
-    task, target = shop.inputs.task, shop.inputs.target
+    task, target = context.inputs.task, context.inputs.target
     for phase in phases(task.task_mode, until=until, verify=verify, loaded=_loaded(task, _subtasks(target, task))):
         match phase:
             case Phase.FULL_MIGRATION:
-                summary.rows = int(_run(shop, summary, phase, UNTIL_CAUGHT_UP).get("rows", 0))
+                summary.rows = int(_run(context, summary, phase, UNTIL_CAUGHT_UP).get("rows", 0))
             case Phase.INCREMENTAL_SYNC:
-                _sync(shop, summary, until)
+                _sync(context, summary, until)
             case Phase.VERIFY:
-                _verify(shop, summary, until)
+                _verify(context, summary, until)
             case Phase.PRECHECK:
                 continue
             case _:
                 assert_never(phase)
 
 
-def _verify(shop: Workshop, summary: Summary, until: str) -> None:
-    task = shop.inputs.task
+def _verify(context: RunContext, summary: Summary, until: str) -> None:
+    task = context.inputs.task
     can_sync = task.task_mode is not TaskMode.FULL
     if not can_sync:  # what was copied is what the sources were when the copy began
-        begun = _subtasks(shop.inputs.target, task)
+        begun = _subtasks(context.inputs.target, task)
         summary.locations = {one.source: one.start for one in begun if one.start is not None}
     moved: Mapping[str, str] = {}
     for round_number in range(1, ROUNDS + 1):
-        result = _compare(shop, summary, until)
+        result = _compare(context, summary, until)
         summary.rows = int(result.get("rows", summary.rows))
-        match judge(result, synced=summary.locations, now=_ends_of(shop)):
+        match meaning_of(result, synced=summary.locations, now=_ends_of(context)):
             case Equal():
                 summary.verified = True
                 return
@@ -197,26 +197,26 @@ def _verify(shop: Workshop, summary: Summary, until: str) -> None:
                 if not can_sync or round_number == ROUNDS:
                     break
                 for source, how in moved.items():
-                    shop.output.say(f"source {source} was written to during the comparison ({how}): syncing again")
-                _sync(shop, summary, until)
+                    context.output.say(f"source {source} was written to during the comparison ({how}): syncing again")
+                _sync(context, summary, until)
     summary.verified = False
     raise SourcesNotQuiet(round_number, "; ".join(f"{source} went {how}" for source, how in moved.items()))
 
 
-def _compare(shop: Workshop, summary: Summary, until: str) -> Mapping[str, Any]:
+def _compare(context: RunContext, summary: Summary, until: str) -> Mapping[str, Any]:
     """Return a comparison's result, whatever it is: the app calls a difference an error, here it has to be judged."""
     try:
-        return _run(shop, summary, Phase.VERIFY, until)
+        return _run(context, summary, Phase.VERIFY, until)
     except SparkAppFailed as failed:
-        run = shop.store.get_run(failed.run_id)
+        run = context.store.get_run(failed.run_id)
         if failed.reported["ErrCode"] != DataDiffers.code or run is None or run.result is None:
             raise
         return run.result
 
 
-def _sync(shop: Workshop, summary: Summary, until: str) -> None:
+def _sync(context: RunContext, summary: Summary, until: str) -> None:
     try:
-        result = _run(shop, summary, Phase.INCREMENTAL_SYNC, until)
+        result = _run(context, summary, Phase.INCREMENTAL_SYNC, until)
     except Interrupted as interrupted:  # how `--until forever` ends: what was done counts
         _add_sync(summary, interrupted.result)
         raise
@@ -230,28 +230,28 @@ def _add_sync(summary: Summary, result: Mapping[str, Any]) -> None:
             summary.locations[source] = location
 
 
-def _run(shop: Workshop, summary: Summary, phase: Phase, until: str) -> dict[str, Any]:
-    shop.output.say(f"{phase.value} …")
+def _run(context: RunContext, summary: Summary, phase: Phase, until: str) -> dict[str, Any]:
+    context.output.say(f"{phase.value} …")
     began = time.monotonic()
     try:
         match phase:
             case Phase.FULL_MIGRATION:
-                return run_app(shop, "full_migration", until)
+                return run_app(context, "full_migration", until)
             case Phase.INCREMENTAL_SYNC:
-                return run_app(shop, "incremental_sync", until)
+                return run_app(context, "incremental_sync", until)
             case Phase.VERIFY | Phase.PRECHECK:
-                return run_app(shop, "verify", until)
+                return run_app(context, "verify", until)
             case _:
                 assert_never(phase)
     finally:
-        shop.output.settle()
+        context.output.settle()
         spent = time.monotonic() - began
         summary.seconds[phase.value] = summary.seconds.get(phase.value, 0.0) + spent
 
 
-def _ends_of(shop: Workshop) -> dict[str, Location]:
+def _ends_of(context: RunContext) -> dict[str, Location]:
     """Return where each source's binlog ends now."""
-    return {upstream.source_id: _end_of(upstream.endpoint) for upstream in shop.upstreams}
+    return {upstream.source_id: _end_of(upstream.endpoint) for upstream in context.upstreams}
 
 
 def _end_of(endpoint: Endpoint) -> Location:

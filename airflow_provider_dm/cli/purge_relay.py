@@ -19,7 +19,7 @@ from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.inputs import OtherSource
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
-from airflow_provider_dm.cli.relay_wish import worker
+from airflow_provider_dm.cli.relay_desired import worker
 from airflow_provider_dm.engine.config.yaml_file import load_source
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -29,8 +29,8 @@ from airflow_provider_dm.engine.relay.purge import (
     HeldFile,
     Inactive,
     PurgePlan,
+    PurgeRequest,
     PurgeUnclear,
-    Wish,
 )
 from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
 from airflow_provider_dm.launch.relays import own_relay_directory
@@ -57,17 +57,17 @@ def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
     """Purge the relay logs and print DM's document; its `msg` says what was kept and for whom. Raises PurgeUnclear,
     OtherSource.
     """
-    wish = wish_of(arguments)
+    request = request_of(arguments)
     store, _ = meta_url.open_store(arguments)
     with store:
         answers = [
-            _answer(store, source, _root(arguments, source), wish, output, dry_run=arguments.dry_run)
+            _answer(store, source, _root(arguments, source), request, output, dry_run=arguments.dry_run)
             for source in arguments.sources
         ]
     return output.document({"result": all(answer["result"] for answer in answers), "msg": "", "sources": answers})
 
 
-def wish_of(arguments: argparse.Namespace) -> Wish:
+def request_of(arguments: argparse.Namespace) -> PurgeRequest:
     """Return what the arguments ask to purge. Raises PurgeUnclear."""
     if arguments.filename is not None:
         if len(arguments.sources) != 1:
@@ -95,10 +95,10 @@ def _root(arguments: argparse.Namespace, source: str) -> Path:
     return own_relay_directory(config, meta_url.root_of(arguments))
 
 
-def _answer(store: MetaStore, source: str, root: Path, wish: Wish, output: Output, *, dry_run: bool) -> Json:
+def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, output: Output, *, dry_run: bool) -> Json:
     answer: Json = {"result": True, "msg": "", "source": source, "worker": worker(store.relay_status(source))}
     try:
-        plan = plan_by_hand(store, source, root, wish)
+        plan = plan_by_hand(store, source, root, request)
         if dry_run:
             output.say(f"{source}: would remove {listed(plan.delete)}")
             return {**answer, "msg": plan.held_by, "files": [_file(file) for file in plan.delete]}

@@ -20,7 +20,7 @@ from airflow_provider_dm.cli.inputs import OtherSource, named_variables, source_
 from airflow_provider_dm.cli.interrupts import interrupts
 from airflow_provider_dm.cli.output import Exit, Output, dm_answer
 from airflow_provider_dm.cli.parsing import Verbs
-from airflow_provider_dm.cli.relay_wish import answer_of, is_alive, wait_until_obeyed, worker
+from airflow_provider_dm.cli.relay_desired import answer_of, is_alive, wait_until_obeyed, worker
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_source
 from airflow_provider_dm.engine.errors import DmError, Reaction

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.app_phase import Workshop
+from airflow_provider_dm.cli.app_phase import RunContext
 from airflow_provider_dm.cli.check_task import require_precheck
 from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
 from airflow_provider_dm.cli.interrupts import Interrupted, interrupts
@@ -93,7 +93,7 @@ def _run(
         directory.forget_old_runs()
         want_running(store, upstreams)
         with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
-            shop = Workshop(
+            context = RunContext(
                 inputs=inputs,
                 upstreams=upstreams,
                 directory=directory,
@@ -105,7 +105,7 @@ def _run(
                 output=output,
                 interrupts=seen,
             )
-            migrate(shop, summary, until=arguments.until, verify=not arguments.no_verify)
+            migrate(context, summary, until=arguments.until, verify=not arguments.no_verify)
     except DmError as error:
         summary.seconds["total"] = time.monotonic() - began
         output.failure(error, summary.to_json(inputs.task))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from airflow_provider_dm.cli.later import LATER
+from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 
 
 class Verb(NamedTuple):
@@ -35,5 +35,5 @@ VERBS: Final[Mapping[str, Verb]] = {
     "resume-relay": Verb("relay", "let paused relays go on, and see that they do"),
     "purge-relay": Verb("purge_relay", "remove relay files that no task needs"),
     "meta": Verb("meta", "create or upgrade the metadata DB, or check its schema version"),
-    **{name: Verb("later", f"not yet. {instead}") for name, instead in LATER.items()},
+    **{name: Verb("unsupported_verbs", f"not yet. {instead}") for name, instead in UNSUPPORTED.items()},
 }

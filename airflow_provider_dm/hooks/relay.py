@@ -1,6 +1,6 @@
 """The relay log of a source, as an operator of DAGs may see and steer it; and when a relay has caught up.
 
-What a relay says of itself is in the metadata DB, what it has is in its directory. `judge` is the rule by which
+What a relay says of itself is in the metadata DB, what it has is in its directory. `progress_to` is the rule by which
 sensor and trigger decide; it is pure.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.mysql.endpoint import Endpoint
     from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.relay.directory import RelayFile
-    from airflow_provider_dm.engine.relay.purge import PurgePlan, Wish
+    from airflow_provider_dm.engine.relay.purge import PurgePlan, PurgeRequest
     from airflow_provider_dm.engine.relay.purge_files import Purged
 
 
@@ -85,9 +85,9 @@ class RelayLogHook(BaseHook):
         """
         from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand
 
-        wish = _wish(filename, sub_dir, before, inactive=inactive)
+        request = _request(filename, sub_dir, before, inactive=inactive)
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return plan_by_hand(store, source_id, self.directory(source_id), wish)
+            return plan_by_hand(store, source_id, self.directory(source_id), request)
 
     def purge(self, plan: PurgePlan) -> Purged:
         """Delete what is left of the plan by now: what a task has come to need meanwhile stays."""
@@ -97,7 +97,7 @@ class RelayLogHook(BaseHook):
             return purge_by_hand(store, plan)
 
 
-def _wish(filename: str | None, sub_dir: str | None, before: datetime | None, *, inactive: bool) -> Wish:
+def _request(filename: str | None, sub_dir: str | None, before: datetime | None, *, inactive: bool) -> PurgeRequest:
     from airflow_provider_dm.engine.relay.purge import BeforeFile, BeforeTime, Inactive, PurgeUnclear
 
     given = [filename is not None, before is not None, inactive]
@@ -174,7 +174,7 @@ class Broken:
 RelayProgress = CaughtUp | Behind | Broken
 
 
-def judge(status: RelayStatus | None, goal: Goal) -> RelayProgress:
+def progress_to(status: RelayStatus | None, goal: Goal) -> RelayProgress:
     """Return where a relay stands to a goal. A stage unknown here raises.
 
     A relay that lives is never broken: it may be paused, or wait for its upstream or for room on its disk.

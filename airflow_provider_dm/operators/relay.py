@@ -148,7 +148,7 @@ class DmRelayOperator(BaseOperator):
     ) -> dict[str, Any]:
         """Return the result where the relay has ended already as it should; else it lives on, and this defers."""
         from airflow_provider_dm.engine.relay.health import Life
-        from airflow_provider_dm.hooks.relay import CaughtUp, judge
+        from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
         from airflow_provider_dm.hooks.spark import environment_of_apps
         from airflow_provider_dm.launch.relay_detached import DetachedRelay
 
@@ -159,7 +159,7 @@ class DmRelayOperator(BaseOperator):
             self.log.warning("the end of its log:\n%s", secrets.masked(tail))
         found = relay.ensure(deaths)
         status = store.relay_status(upstream.source_id)
-        caught_up = goal is not None and isinstance(judge(status, goal), CaughtUp)
+        caught_up = goal is not None and isinstance(progress_to(status, goal), CaughtUp)
         mine = relay.is_ours()
         self._detached = None  # from here on the trigger answers for it
         relay.let_go()

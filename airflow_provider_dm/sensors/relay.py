@@ -113,11 +113,11 @@ class RelayCatchUpSensor(BaseSensorOperator):
 
     def _progress(self, context: Context) -> RelayProgress:
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.hooks.relay import judge
+        from airflow_provider_dm.hooks.relay import progress_to
 
         goal = self._goal or self._goal_of(context)
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return judge(store.relay_status(self.source_id), goal)
+            return progress_to(store.relay_status(self.source_id), goal)
 
     def _goal_of(self, context: Context) -> Goal:
         """Return the given goal, or the source's end now; one that was rescheduled keeps the goal that it started

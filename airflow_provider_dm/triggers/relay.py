@@ -170,9 +170,9 @@ class RelayCatchUpTrigger(_MetadataTrigger):
 
 def progress_of(store: MetaStore, source_id: str, goal: Goal) -> RelayProgress:
     """Return where the relay stands to the goal now."""
-    from airflow_provider_dm.hooks.relay import judge
+    from airflow_provider_dm.hooks.relay import progress_to
 
-    return judge(store.relay_status(source_id), goal)
+    return progress_to(store.relay_status(source_id), goal)
 
 
 class RelayWatchTrigger(_MetadataTrigger):
@@ -329,10 +329,10 @@ def decide(
         deaths_after,
         seen,
     )
-    from airflow_provider_dm.hooks.relay import CaughtUp, judge
+    from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
     from airflow_provider_dm.launch.relays import STEADY_SECONDS
 
-    if goal is not None and isinstance(judge(status, goal), CaughtUp):
+    if goal is not None and isinstance(progress_to(status, goal), CaughtUp):
         return {"status": "caught-up"}
     match seen(status, desired):
         case Alive():

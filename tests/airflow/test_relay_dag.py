@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 from airflow_provider_dm.hooks.metadata import DmMetadataHook
-from airflow_provider_dm.hooks.relay import Behind, Broken, Goal, RelayLogHook, judge
+from airflow_provider_dm.hooks.relay import Behind, Broken, Goal, RelayLogHook, progress_to
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator, Until
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
 from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
@@ -93,7 +93,7 @@ def test_a_source_that_denies_the_login_fails_the_task_without_a_retry(
     assert "c4nary-relay" not in said
     # Deferred until a goal, the task asks its source for that before it starts a relay: there is no row to judge then.
     ended = RelayLogHook().status("replica_01")
-    assert isinstance(judge(ended, Goal(GOAL)), Behind if ended is None else Broken)
+    assert isinstance(progress_to(ended, Goal(GOAL)), Behind if ended is None else Broken)
     assert (ended is None) is (deferrable and until == "caught-up")
 
 

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
 from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, Goal, RelayProgress
-from airflow_provider_dm.hooks.relay import judge as judge_goal
+from airflow_provider_dm.hooks.relay import progress_to as judge_goal
 
 GOAL = Location("mysql-bin.000003", 500)
 AT_GOAL = RelayStatus("one", Stage.RUNNING, relay=GOAL, heartbeat_age_seconds=1.0)
@@ -16,55 +16,55 @@ ERROR = {"ErrCode": "DM-4010", "Message": "gone"}
 OLD, NEW = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "9f2c5a10-71ca-11e1-9e33-c80aa9429562"
 
 
-def judge(status: RelayStatus | None, goal: Location) -> RelayProgress:
+def progress_to(status: RelayStatus | None, goal: Location) -> RelayProgress:
     return judge_goal(status, Goal(goal))
 
 
 def test_a_relay_that_never_spoke_is_behind() -> None:
-    assert isinstance(judge(None, GOAL), Behind)
+    assert isinstance(progress_to(None, GOAL), Behind)
 
 
 @pytest.mark.parametrize("stage", Stage)
 def test_whatever_it_does_now_what_is_on_disk_is_on_disk(stage: Stage) -> None:
-    assert judge(replace(AT_GOAL, stage=stage, error=ERROR), GOAL) == CaughtUp(GOAL)
+    assert progress_to(replace(AT_GOAL, stage=stage, error=ERROR), GOAL) == CaughtUp(GOAL)
 
 
 def test_one_byte_is_missing() -> None:
-    assert isinstance(judge(BEHIND, GOAL), Behind)
+    assert isinstance(progress_to(BEHIND, GOAL), Behind)
 
 
 def test_the_upstream_knows_no_sub_directories() -> None:
     """After a fail-over the relay is in its second sub-directory, and the goal, asked upstream, is in no particular."""
     moved = replace(BEHIND, relay=Location("mysql-bin.000001", 4, suffix=2))
-    assert isinstance(judge(moved, GOAL), Behind)
-    assert isinstance(judge(replace(moved, relay=replace(GOAL, suffix=2)), GOAL), CaughtUp)
+    assert isinstance(progress_to(moved, GOAL), Behind)
+    assert isinstance(progress_to(replace(moved, relay=replace(GOAL, suffix=2)), GOAL), CaughtUp)
 
 
 def test_another_upstream_is_never_caught_up_with() -> None:
-    assert isinstance(judge(replace(AT_GOAL, relay=Location("binlog.000009", 4)), GOAL), Broken)
+    assert isinstance(progress_to(replace(AT_GOAL, relay=Location("binlog.000009", 4)), GOAL), Broken)
 
 
 def test_a_relay_that_stopped_with_an_error_is_not_waited_for() -> None:
-    assert isinstance(judge(replace(BEHIND, stage=Stage.PAUSED, error=ERROR), GOAL), Broken)
-    assert isinstance(judge(replace(BEHIND, stage=Stage.PAUSED), GOAL), Behind)
+    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED, error=ERROR), GOAL), Broken)
+    assert isinstance(progress_to(replace(BEHIND, stage=Stage.PAUSED), GOAL), Behind)
 
 
 def test_silence_and_trouble_are_said() -> None:
-    silent = judge(replace(BEHIND, heartbeat_age_seconds=300.0), GOAL)
+    silent = progress_to(replace(BEHIND, heartbeat_age_seconds=300.0), GOAL)
     assert isinstance(silent, Behind)
     assert "said nothing for 300 s" in silent.why
-    troubled = judge(replace(BEHIND, error=ERROR), GOAL)
+    troubled = progress_to(replace(BEHIND, error=ERROR), GOAL)
     assert isinstance(troubled, Behind)
     assert "gone" in troubled.why
 
 
 def test_a_relay_that_lives_is_waited_for_whatever_it_reports() -> None:
     waits = replace(BEHIND, stage=Stage.PAUSED, error=ERROR, pid=7)
-    found = judge(waits, GOAL)
+    found = progress_to(waits, GOAL)
     assert isinstance(found, Behind)
     assert "goes on by itself after [DM-4010] gone" in found.why
-    assert isinstance(judge(replace(waits, heartbeat_age_seconds=61.0), GOAL), Broken)
-    assert isinstance(judge(replace(waits, pid=None), GOAL), Broken)
+    assert isinstance(progress_to(replace(waits, heartbeat_age_seconds=61.0), GOAL), Broken)
+    assert isinstance(progress_to(replace(waits, pid=None), GOAL), Broken)
 
 
 # Across a switch to another server

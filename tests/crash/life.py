@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.relay.meta import META, RelayMeta
 from airflow_provider_dm.engine.relay.opening import Opening
 from airflow_provider_dm.engine.relay.protocol import StreamLost
 from airflow_provider_dm.engine.relay.pull import Puller
-from airflow_provider_dm.engine.relay.purge import BeforeFile, Inactive, Wish, plan_purge
+from airflow_provider_dm.engine.relay.purge import BeforeFile, Inactive, PurgeRequest, plan_purge
 from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden
 from airflow_provider_dm.engine.relay.purge_survey import survey
 from airflow_provider_dm.engine.relay.writer import RelayWriter
@@ -116,9 +116,9 @@ def recorded(top: Path, flavour: Flavour, *, seed: int, checksum: bool = True) -
     return Story(old, new, recorder.operations)
 
 
-def purged(root: Path, wish: Wish) -> None:
+def purged(root: Path, request: PurgeRequest) -> None:
     """Nobody needs anything."""
-    assert purge(plan_purge(survey("crashing", root), (), wish), lambda: ()).deleted
+    assert purge(plan_purge(survey("crashing", root), (), request), lambda: ()).deleted
 
 
 # After a death

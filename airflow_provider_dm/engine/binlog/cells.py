@@ -38,7 +38,7 @@ METADATA_SIZE: Final = {
 """Bytes of metadata in a table map, by type code. A code that is missing ends the reading of the map."""
 
 
-class Kind(IntEnum):
+class CellKind(IntEnum):
     """One way in which the bytes of a cell become the canonical value."""
 
     SIGNED = 0  # little-endian
@@ -78,20 +78,20 @@ _LOB_LENGTH: Final = {"tiny": 1, "": 2, "medium": 3, "long": 4}
 _PREFIXES: Final = {**dict.fromkeys(GEOMETRIES, GEOMETRY), "json": JSON, "vector": VECTOR}
 """Types whose metadata is the size of their length, always four bytes."""
 _ADDRESSES: Final = {
-    "uuid": (addresses.UUID_SIZE, Kind.UUID),
-    "inet4": (addresses.INET4_SIZE, Kind.INET4),
-    "inet6": (addresses.INET6_SIZE, Kind.INET6),
+    "uuid": (addresses.UUID_SIZE, CellKind.UUID),
+    "inet4": (addresses.INET4_SIZE, CellKind.INET4),
+    "inet6": (addresses.INET6_SIZE, CellKind.INET6),
 }
 _LOBS: Final = {f"{size}{kind}": length for size, length in _LOB_LENGTH.items() for kind in ("text", "blob")}
 _OLD_TIMES: Final = {
-    "time": (TIME, 3, Kind.OLD_TIME),
-    "datetime": (DATETIME, 8, Kind.OLD_DATETIME),
-    "timestamp": (TIMESTAMP, 4, Kind.OLD_TIMESTAMP),
+    "time": (TIME, 3, CellKind.OLD_TIME),
+    "datetime": (DATETIME, 8, CellKind.OLD_DATETIME),
+    "timestamp": (TIMESTAMP, 4, CellKind.OLD_TIMESTAMP),
 }
 _NEW_TIMES: Final = {
-    "time": (TIME2, 3, Kind.TIME2),
-    "datetime": (DATETIME2, 5, Kind.DATETIME2),
-    "timestamp": (TIMESTAMP2, 4, Kind.TIMESTAMP2),
+    "time": (TIME2, 3, CellKind.TIME2),
+    "datetime": (DATETIME2, 5, CellKind.DATETIME2),
+    "timestamp": (TIMESTAMP2, 4, CellKind.TIMESTAMP2),
 }
 _NUMERIC: Final = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, NEWDECIMAL, YEAR})
 
@@ -104,7 +104,7 @@ class Contradiction(Exception):
 class Cell:
     """A cell of `size` bytes, or (size 0) of a little-endian length of `prefix` bytes and as many bytes."""
 
-    kind: Kind
+    kind: CellKind
     size: int = 0
     prefix: int = 0
     precision: int = 0
@@ -149,35 +149,35 @@ def _cell(table: TableName, column: Column, code: int, metadata: bytes) -> Cell 
         return _compressed(column, code, metadata)
     if kind in _PREFIXES and code == _PREFIXES[kind]:
         _expect(metadata[0] == 4, f"a length of {metadata[0]} bytes")
-        return Cell(Kind.JSON if kind == "json" else Kind.BYTES, prefix=4)
+        return Cell(CellKind.JSON if kind == "json" else CellKind.BYTES, prefix=4)
     if kind in _LOBS:
         _expect(code == BLOB and metadata[0] == _LOBS[kind], f"a LOB of type {code}/{metadata.hex()}")
-        return Cell(Kind.BYTES, prefix=_LOBS[kind])
+        return Cell(CellKind.BYTES, prefix=_LOBS[kind])
     match kind:
         case "decimal":
             _expect(code == NEWDECIMAL, f"type {code}")
             _expect(tuple(metadata) == (column.numeric_precision, column.numeric_scale), f"DECIMAL{tuple(metadata)}")
             precision, scale = metadata
             size = numbers.decimal_size(precision, scale)
-            return Cell(Kind.DECIMAL, size, precision=precision, scale=scale)
+            return Cell(CellKind.DECIMAL, size, precision=precision, scale=scale)
         case "float":
             _expect(code == FLOAT and metadata[0] == 4, f"type {code}/{metadata.hex()}")
-            return Cell(Kind.FLOAT, 4)
+            return Cell(CellKind.FLOAT, 4)
         case "double":
             _expect(code == DOUBLE and metadata[0] == 8, f"type {code}/{metadata.hex()}")
-            return Cell(Kind.DOUBLE, 8)
+            return Cell(CellKind.DOUBLE, 8)
         case "bit":
             return _bits(column, code, metadata)
         case "year":
             _expect(code == YEAR, f"type {code}")
-            return Cell(Kind.YEAR, 1)
+            return Cell(CellKind.YEAR, 1)
         case "date":
             _expect(code in (DATE, NEWDATE), f"type {code}")
-            return Cell(Kind.DATE, 3)
+            return Cell(CellKind.DATE, 3)
         case "varchar" | "varbinary" | "vector":  # MariaDB's VECTOR is a VARBINARY
             length = int.from_bytes(metadata, "little")
             _expect(code == VARCHAR and length == column.octet_length, f"type {code} of {length} bytes")
-            return Cell(Kind.BYTES, prefix=1 if length < 256 else 2)
+            return Cell(CellKind.BYTES, prefix=1 if length < 256 else 2)
         case "char" | "binary" | "enum" | "set":
             _expect(code == STRING, f"type {code}")
             return _string(table, column, *_real_type(metadata))
@@ -192,7 +192,7 @@ def _expect(agreed: bool, found: str) -> None:
 def _integer(column: Column, code: int) -> Cell:
     expected, size = _INTEGERS[column.data_type]
     _expect(code == expected, f"type {code}")
-    return Cell(Kind.UNSIGNED if column.unsigned else Kind.SIGNED, size)
+    return Cell(CellKind.UNSIGNED if column.unsigned else CellKind.SIGNED, size)
 
 
 def _time(column: Column, code: int, metadata: bytes) -> Cell:
@@ -211,7 +211,7 @@ def _bits(column: Column, code: int, metadata: bytes) -> Cell:
     # Whole bytes and the bits over. Eight bits over are another byte.
     bits = metadata[1] * 8 + metadata[0] if code == BIT and metadata[0] < 8 else 0
     _expect(bits == column.numeric_precision, f"type {code} of {bits} bits")
-    return Cell(Kind.BITS, (bits + 7) // 8)
+    return Cell(CellKind.BITS, (bits + 7) // 8)
 
 
 def _address(column: Column, code: int, metadata: bytes) -> Cell:
@@ -229,10 +229,10 @@ def _compressed(column: Column, code: int, metadata: bytes) -> Cell:
     most = min(column.octet_length or 0, LARGEST_VALUE)
     if code == MARIADB_BLOB_COMPRESSED:
         _expect(metadata[0] == _LOBS.get(column.data_type), f"a compressed LOB of {metadata[0]} bytes of length")
-        return Cell(Kind.COMPRESSED, prefix=metadata[0], precision=most)
+        return Cell(CellKind.COMPRESSED, prefix=metadata[0], precision=most)
     length = int.from_bytes(metadata, "little")
     _expect(length == (column.octet_length or 0) + 1, f"a compressed string of {length} bytes")
-    return Cell(Kind.COMPRESSED, prefix=1 if length < 256 else 2, precision=most)
+    return Cell(CellKind.COMPRESSED, prefix=1 if length < 256 else 2, precision=most)
 
 
 def _real_type(metadata: bytes) -> tuple[int, int]:
@@ -249,12 +249,12 @@ def _string(table: TableName, column: Column, real_type: int, length: int) -> Ce
         enum = column.data_type == "enum"
         _expect(real_type == (ENUM if enum else SET), f"type {real_type}")
         _expect(length == (_enum_size(len(names)) if enum else _set_size(len(names))), f"{length} bytes")
-        return Cell(Kind.ENUM if enum else Kind.SET, length, members=names)
+        return Cell(CellKind.ENUM if enum else CellKind.SET, length, members=names)
     _expect(real_type == STRING and length == column.octet_length, f"type {real_type} of {length} bytes")
     prefix = 1 if length < 256 else 2
     if column.data_type == "binary":
-        return Cell(Kind.PADDED, prefix=prefix, precision=length)
-    return Cell(Kind.BYTES, prefix=prefix)
+        return Cell(CellKind.PADDED, prefix=prefix, precision=length)
+    return Cell(CellKind.BYTES, prefix=prefix)
 
 
 def _enum_size(count: int) -> int:
@@ -315,29 +315,29 @@ def set_reader(names: tuple[bytes, ...]) -> Transform:
     return read
 
 
-_READERS: Final[dict[Kind, Callable[[Cell], Transform | None]]] = {
-    Kind.SIGNED: lambda _: _unpack_signed,
-    Kind.UNSIGNED: lambda _: _unpack_unsigned,
-    Kind.FLOAT: lambda _: numbers.unpack_float,
-    Kind.DOUBLE: lambda _: numbers.unpack_double,
-    Kind.DECIMAL: lambda cell: numbers.decimal_unpacker(cell.precision, cell.scale),
-    Kind.BITS: lambda _: None,
-    Kind.YEAR: lambda _: temporal.unpack_year,
-    Kind.DATE: lambda _: temporal.unpack_old_date,
-    Kind.TIME2: lambda cell: temporal.time2_unpacker(cell.precision),
-    Kind.DATETIME2: lambda cell: temporal.datetime2_unpacker(cell.precision),
-    Kind.TIMESTAMP2: lambda cell: temporal.timestamp2_unpacker(cell.precision),
-    Kind.OLD_TIME: lambda _: temporal.unpack_old_time,
-    Kind.OLD_DATETIME: lambda _: temporal.unpack_old_datetime,
-    Kind.OLD_TIMESTAMP: lambda _: temporal.unpack_old_timestamp,
-    Kind.BYTES: lambda _: None,
-    Kind.PADDED: lambda cell: _padder(cell.precision),
-    Kind.ENUM: lambda cell: enum_reader(cell.members),
-    Kind.SET: lambda cell: set_reader(cell.members),
-    Kind.JSON: lambda _: text_of,
-    Kind.UUID: lambda _: addresses.uuid_text,
-    Kind.INET4: lambda _: addresses.inet4_text,
-    Kind.INET6: lambda _: addresses.inet6_text,
-    Kind.COMPRESSED: lambda cell: partial(decompress_cell, most=cell.precision),
-    Kind.HIDDEN: lambda _: None,
+_READERS: Final[dict[CellKind, Callable[[Cell], Transform | None]]] = {
+    CellKind.SIGNED: lambda _: _unpack_signed,
+    CellKind.UNSIGNED: lambda _: _unpack_unsigned,
+    CellKind.FLOAT: lambda _: numbers.unpack_float,
+    CellKind.DOUBLE: lambda _: numbers.unpack_double,
+    CellKind.DECIMAL: lambda cell: numbers.decimal_unpacker(cell.precision, cell.scale),
+    CellKind.BITS: lambda _: None,
+    CellKind.YEAR: lambda _: temporal.unpack_year,
+    CellKind.DATE: lambda _: temporal.unpack_old_date,
+    CellKind.TIME2: lambda cell: temporal.time2_unpacker(cell.precision),
+    CellKind.DATETIME2: lambda cell: temporal.datetime2_unpacker(cell.precision),
+    CellKind.TIMESTAMP2: lambda cell: temporal.timestamp2_unpacker(cell.precision),
+    CellKind.OLD_TIME: lambda _: temporal.unpack_old_time,
+    CellKind.OLD_DATETIME: lambda _: temporal.unpack_old_datetime,
+    CellKind.OLD_TIMESTAMP: lambda _: temporal.unpack_old_timestamp,
+    CellKind.BYTES: lambda _: None,
+    CellKind.PADDED: lambda cell: _padder(cell.precision),
+    CellKind.ENUM: lambda cell: enum_reader(cell.members),
+    CellKind.SET: lambda cell: set_reader(cell.members),
+    CellKind.JSON: lambda _: text_of,
+    CellKind.UUID: lambda _: addresses.uuid_text,
+    CellKind.INET4: lambda _: addresses.inet4_text,
+    CellKind.INET6: lambda _: addresses.inet6_text,
+    CellKind.COMPRESSED: lambda cell: partial(decompress_cell, most=cell.precision),
+    CellKind.HIDDEN: lambda _: None,
 }

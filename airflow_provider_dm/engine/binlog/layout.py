@@ -14,14 +14,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from airflow_provider_dm.engine.binlog.cells import Cell, Kind
+from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.table_map import cells_of, parse_map
 from airflow_provider_dm.engine.mysql.literals import escaped
 from airflow_provider_dm.engine.schema.codec import Codec, Style, codec_for
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 
-PLAIN_ONLY: Final = frozenset({Kind.JSON, Kind.UUID, Kind.INET4, Kind.INET6, Kind.COMPRESSED, Kind.HIDDEN})
+PLAIN_ONLY: Final = frozenset(
+    {CellKind.JSON, CellKind.UUID, CellKind.INET4, CellKind.INET6, CellKind.COMPRESSED, CellKind.HIDDEN}
+)
 """Kinds whose values only the plain decoder makes, or nobody (HIDDEN); kernels still know how long they are."""
 
 _LONGEST_FIXED: Final = 128
@@ -119,7 +121,7 @@ class LayoutArrays:
 
 def _members(cell: Cell, codec: Codec) -> list[tuple[bytes, bytes]]:
     """Return (canonical text, literal) by the index of an ENUM; (text, its part of a literal) by the bit of a SET."""
-    if cell.kind is Kind.ENUM:
+    if cell.kind is CellKind.ENUM:
         write = codec.literal()
         return [(text, write(text)) for text in (INVALID_MEMBER, *cell.members)]
     return [(text, escaped(text)) for text in cell.members]
@@ -145,7 +147,7 @@ class _Texts:
 def _room(cell: Cell, codec: Codec, described: Sequence[tuple[bytes, bytes]]) -> int:
     """Return the bytes of a cell's literal, with what separates it, that are not its own bytes doubled."""
     members = sum(max(len(text), len(literal)) + 1 for text, literal in described)
-    padding = 2 * cell.precision if cell.kind is Kind.PADDED else 0
+    padding = 2 * cell.precision if cell.kind is CellKind.PADDED else 0
     return _LONGEST_FIXED + len(codec.introducer) + members + padding
 
 

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 
 Wanted = Callable[[TableName], int | None]
-Spare = Collection[int]
+OptionalColumns = Collection[int]
 """Columns that nobody needs, so that an image may leave them out."""
 
 HINTS: Final = 4096
@@ -33,14 +33,14 @@ _64_BITS: Final = (1 << 64) - 1
 
 
 class TableLayout(NamedTuple):
-    """A layout and the table it stands for. `table`: index into the range's tables. `spare`: the columns that an image
-    may leave out, as a bitmap."""
+    """A layout and the table it stands for. `table`: index into the range's tables. `optional_columns`: those that an
+    image may leave out, as a bitmap."""
 
     layout: Layout
     table: int
     skip_before: int
     """Changes at file positions before this are skipped."""
-    spare: int
+    optional_columns: int
     absent: tuple[int, ...] = ()
     """Those that its rows do leave out."""
 
@@ -49,12 +49,16 @@ class Maps:
     """The table maps of a range. `layouts[i]`: what layout number i of a change is."""
 
     def __init__(
-        self, tables: Sequence[Table], skip_before: Sequence[int], spare: Sequence[Spare], wanted: Wanted
+        self,
+        tables: Sequence[Table],
+        skip_before: Sequence[int],
+        optional_columns: Sequence[OptionalColumns],
+        wanted: Wanted,
     ) -> None:
         self.layouts: list[TableLayout] = []
         self._tables = tables
         self._skip_before = skip_before
-        self._spare = spare
+        self._optional_columns = optional_columns
         self._wanted = wanted
         self._names: list[TableName] = []
         self._by_text: dict[bytes, int] = {}
@@ -158,8 +162,8 @@ class Maps:
 
     def _add(self, layout: Layout, table: int) -> int:
         hidden = range(len(layout.codecs), len(layout.cells))
-        spare = sum(1 << index for index in (*self._spare[table], *hidden))
-        self.layouts.append(TableLayout(layout, table, self._skip_before[table], spare))
+        optional_columns = sum(1 << index for index in (*self._optional_columns[table], *hidden))
+        self.layouts.append(TableLayout(layout, table, self._skip_before[table], optional_columns))
         shape = (self._cells.count, len(layout.cells), self._skip_before[table])
         self._of_layouts.append(np.array([shape], np.int64))
         self._cells.append(np.array([(cell.size, cell.prefix) for cell in layout.cells], np.int64).reshape(-1, 2))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.cells import Cell, Kind
+from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.layout import Layout
 from airflow_provider_dm.engine.binlog.lengths import Lengths
 from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, Place, image_end, locate
@@ -22,12 +22,12 @@ from airflow_provider_dm.engine.schema.json_binary import MalformedJson, apply_d
 
 _DIFFERENCES: Final = 1
 """The only value option that is known."""
-_TEXT: Final = Cell(Kind.BYTES, prefix=4)
+_TEXT: Final = Cell(CellKind.BYTES, prefix=4)
 
 
 def with_texts(layout: Layout) -> Layout:
     """Return the layout of the images that `row_pairs` writes."""
-    cells = tuple(_TEXT if cell.kind is Kind.JSON else cell for cell in layout.cells)
+    cells = tuple(_TEXT if cell.kind is CellKind.JSON else cell for cell in layout.cells)
     return replace(layout, cells=cells)
 
 
@@ -36,7 +36,7 @@ def row_pairs(layout: Layout, data: bytes, start: int, end: int, at: str) -> Ite
 
     Raises MalformedCells, and MalformedEvent where a length is cut short; `at` is the event's place.
     """
-    documents = [index for index, cell in enumerate(layout.cells) if cell.kind is Kind.JSON]
+    documents = [index for index, cell in enumerate(layout.cells) if cell.kind is CellKind.JSON]
     while start < end:
         before = locate(layout.cells, data, start, end)
         options_at = image_end(layout.cells, data, start, end)
@@ -78,7 +78,7 @@ def _image(layout: Layout, data: bytes, start: int, places: list[Place | None], 
     for index, (cell, place) in enumerate(zip(layout.cells, places, strict=True)):
         if place is None:
             continue
-        if cell.kind is not Kind.JSON:
+        if cell.kind is not CellKind.JSON:
             parts.append(data[place[0] - cell.prefix : place[1]])
             continue
         text = texts[index] if index in texts else _text(data[slice(*place)], index)

@@ -37,7 +37,7 @@ _PIECE: Final = 4 << 20
 _BEFORE_NAMES: Final = frozenset({codes.FORMAT_DESCRIPTION, codes.START_ENCRYPTION})
 
 
-class Run(NamedTuple):
+class Section(NamedTuple):
     """Transactions up to boundary `end`, all of them applied already (`repeated`), or none."""
 
     end: int
@@ -57,7 +57,7 @@ class Repetitions:
 
     def run_behind(
         self, file: LogFile, window: Bytes, log_format: BinlogFormat, here: Location, *, goal: int
-    ) -> Run | None:
+    ) -> Section | None:
         """Return what lies behind `here` in `file`.
 
         It ends at `here` if nothing complete lies behind it. None: nothing is repeated.
@@ -71,11 +71,11 @@ class Repetitions:
             self._sorter = sorter = _Sorter.at(file, window, log_format, here)
         run = sorter.run_behind(window, log_format, here.position, goal)
         if run is not None and run.repeated and run.end > goal:
-            return Run(_scanned(window, here.position, goal, log_format, file.name).end, repeated=True)
+            return Section(_scanned(window, here.position, goal, log_format, file.name).end, repeated=True)
         if run is None and not sorter.left:
             self._ordinary, self._sorter = here, None
             return None
-        return run or Run(here.position, repeated=True)
+        return run or Section(here.position, repeated=True)
 
     def _is_ordinary(self, here: Location) -> bool:
         start = self._ordinary
@@ -90,7 +90,7 @@ class _Sorter:
         self._file = (file.suffix, file.path)
         self._name = file.name
         self._begin = self._end = begin
-        self._runs: list[Run] = []
+        self._runs: list[Section] = []
 
     @classmethod
     def at(cls, file: LogFile, window: Bytes, log_format: BinlogFormat, here: Location) -> _Sorter:
@@ -101,7 +101,7 @@ class _Sorter:
     def holds(self, file: LogFile, position: int) -> bool:
         return self._file == (file.suffix, file.path) and self._begin <= position <= self._end
 
-    def run_behind(self, window: Bytes, log_format: BinlogFormat, position: int, goal: int) -> Run | None:
+    def run_behind(self, window: Bytes, log_format: BinlogFormat, position: int, goal: int) -> Section | None:
         """Return the run behind `position`; None where there is none. Raises what `Repetitions.run_behind` does."""
         if position == self._end and self.left:
             self._sort(window, log_format, min(position + _PIECE, goal))
@@ -130,7 +130,7 @@ class _Sorter:
     def _note(self, end: int, repeated: bool) -> None:
         if self._runs and self._runs[-1].repeated == repeated:
             self._runs.pop()
-        self._runs.append(Run(end, repeated))
+        self._runs.append(Section(end, repeated))
         self._end = end
 
 

@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum, without_in_use
 from airflow_provider_dm.engine.binlog.images import MalformedImage
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.binlog.maps import Maps, Spare, Wanted
+from airflow_provider_dm.engine.binlog.maps import Maps, OptionalColumns, Wanted
 from airflow_provider_dm.engine.binlog.partial_json import row_pairs
 from airflow_provider_dm.engine.binlog.partial_rows import columns_of, whole_images
 from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
@@ -108,18 +108,21 @@ def decode_range(
     skip_until: Sequence[str],
     wanted: Wanted,
     *,
-    spare: Sequence[Spare] | None = None,
+    optional_columns: Sequence[OptionalColumns] | None = None,
     compiled: bool | None = None,
 ) -> Iterator[RowChange]:
     """Yield every change of a wanted table in `byte_range`, as canonical values.
 
     `wanted(name)`: the table's index in `tables`, or None. `skip_until[i]`: a location's sort key; changes of table i
-    in transactions that end at or before it are left out ("" leaves out none). `spare[i]`: columns of table i that the
-    log may leave out, which are ABSENT then; None: of no table. `compiled`: by kernels; None: if they are ready.
+    in transactions that end at or before it are left out ("" leaves out none). `optional_columns[i]`: columns of table
+    i that the log may leave out, which are ABSENT then; None: of no table. `compiled`: by kernels; None: if those are
+    ready.
     Raises ChecksumMismatch, MalformedEvent, UnknownEvent, SchemaMismatch, UnsupportedColumnType, PartialRowImage,
     MalformedRows, and what `wanted` raises. A file that ends before its range does raises MalformedEvent.
     """
-    for batch in split_range(byte_range, tables, skip_until, wanted, spare=spare, compiled=compiled):
+    for batch in split_range(
+        byte_range, tables, skip_until, wanted, optional_columns=optional_columns, compiled=compiled
+    ):
         yield from changes_of(batch, byte_range.file)
 
 
@@ -143,20 +146,20 @@ def split_range(
     skip_until: Sequence[str],
     wanted: Wanted,
     *,
-    spare: Sequence[Spare] | None = None,
+    optional_columns: Sequence[OptionalColumns] | None = None,
     compiled: bool | None = None,
 ) -> Iterator[Batch]:
     """Yield the same as `decode_range`, with rows still encoded.
 
     Raises the same, but MalformedRows only for lengths.
     """
-    spare = spare or [()] * len(tables)
+    optional_columns = optional_columns or [()] * len(tables)
     if byte_range.data is not None:
         memory = MemoryWindow(byte_range.data, byte_range.start)
-        yield from _Range(byte_range, memory, tables, skip_until, spare, wanted, compiled).batches()
+        yield from _Range(byte_range, memory, tables, skip_until, optional_columns, wanted, compiled).batches()
         return
     with Window(byte_range.path, byte_range.end) as window:
-        yield from _Range(byte_range, window, tables, skip_until, spare, wanted, compiled).batches()
+        yield from _Range(byte_range, window, tables, skip_until, optional_columns, wanted, compiled).batches()
 
 
 class _Range:
@@ -168,7 +171,7 @@ class _Range:
         window: Bytes,
         tables: Sequence[Table],
         skip_until: Sequence[str],
-        spare: Sequence[Spare],
+        optional_columns: Sequence[OptionalColumns],
         wanted: Wanted,
         compiled: bool | None,
     ) -> None:
@@ -178,7 +181,7 @@ class _Range:
             build.warm_in_background()
         self.compiled = build.ready() if compiled is None else compiled
         skip_before = {key: self._skip_before(key) for key in set(skip_until)}
-        self.maps = Maps(tables, [skip_before[key] for key in skip_until], spare, wanted)
+        self.maps = Maps(tables, [skip_before[key] for key in skip_until], optional_columns, wanted)
         self.room = np.empty((_FIRST_CHANGES, FIELDS), np.int64)
 
     def _skip_before(self, key: str) -> int:
@@ -380,7 +383,7 @@ class _Splitter:
         event = self.stream.file_position(position)
         whole = (1 << len(of.cells)) - 1
         if any(those != whole for those in present):
-            self._check_spare(at, table, layout, present, partial_update=code == codes.PARTIAL_UPDATE_ROWS)
+            self._check_left_out(at, table, layout, present, partial_update=code == codes.PARTIAL_UPDATE_ROWS)
             data = b"".join(whole_images(of.cells, present, data, start, end))
             start, end = 0, len(data)
             layout = self.maps.without(layout, whole & ~present[-1])
@@ -398,12 +401,14 @@ class _Splitter:
         for places in _pieces(_places(of.cells, data, start, end)):
             yield self._piece(data, layout, event, operation & OPERATION, places)
 
-    def _check_spare(self, at: str, table: str, layout: int, present: Sequence[int], *, partial_update: bool) -> None:
+    def _check_left_out(
+        self, at: str, table: str, layout: int, present: Sequence[int], *, partial_update: bool
+    ) -> None:
         """Check that nothing is missing that is needed. Raises PartialRowImage."""
-        of, spare = self.maps.layouts[layout].layout, self.maps.layouts[layout].spare
+        of, optional_columns = self.maps.layouts[layout].layout, self.maps.layouts[layout].optional_columns
         needed = (1 << len(of.cells)) - 1
         if not partial_update:  # those lie otherwise, and their server leaves out nothing with FULL
-            needed &= ~spare
+            needed &= ~optional_columns
         missing = {index for those in present for index in columns_of(needed & ~those)}
         if missing:
             names = [column.name for column in of.table.columns] + ["(hidden)"] * of.table.hidden

@@ -15,8 +15,8 @@ from airflow_provider_dm.engine.binlog.cells import (
     LONGLONG,
     METADATA_SIZE,
     Cell,
+    CellKind,
     Contradiction,
-    Kind,
     cell_for,
     is_numeric,
 )
@@ -114,7 +114,7 @@ def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
             ours_text = f"{column.name} {column.column_type}"
             raise SchemaMismatch(at, str(table.name), f"{column.name} as {found}", ours_text) from found
     _check_signs(table_map, table, at)
-    return (*cells, *[Cell(Kind.HIDDEN, _HASH_SIZE)] * table.hidden)
+    return (*cells, *[Cell(CellKind.HIDDEN, _HASH_SIZE)] * table.hidden)
 
 
 def _check_columns(table_map: TableMap, table: Table, at: str) -> None:

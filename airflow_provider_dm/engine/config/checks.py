@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.config.explain import nearest
-from airflow_provider_dm.engine.config.marks import Document
 from airflow_provider_dm.engine.config.problems import Path, Problem, path_text
+from airflow_provider_dm.engine.config.yaml_lines import Document
 
 Raw = Mapping[str, object]
 

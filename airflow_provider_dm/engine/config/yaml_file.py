@@ -13,12 +13,12 @@ from typing import Final, TypeVar
 from pydantic import ValidationError
 
 from airflow_provider_dm.engine.config import checks, explain
-from airflow_provider_dm.engine.config.marks import Document, read_document
 from airflow_provider_dm.engine.config.problems import ConfigError, Problem
 from airflow_provider_dm.engine.config.shape import Model, mappings
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.strict import Strict
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.yaml_lines import Document, read_document
 
 log = logging.getLogger(__name__)
 

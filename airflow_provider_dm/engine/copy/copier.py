@@ -10,9 +10,9 @@ from typing import Final
 
 from airflow_provider_dm.engine.copy import page as pages
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
+from airflow_provider_dm.engine.copy.keyless import copy_whole_table
 from airflow_provider_dm.engine.copy.literal_columns import page_literals
 from airflow_provider_dm.engine.copy.page import Page, PageReader, next_limit
-from airflow_provider_dm.engine.copy.whole_table import copy_whole_table
 from airflow_provider_dm.engine.copy.writing import Contested, check_absent, copy_merged, key_literals, write_all
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.copy.copier import paging_order
-from airflow_provider_dm.engine.copy.whole_table import MOST_ROWS
+from airflow_provider_dm.engine.copy.keyless import MOST_ROWS
 from airflow_provider_dm.engine.copy.writing import verb_for
 from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_like
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope

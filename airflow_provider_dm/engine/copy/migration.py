@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
-from airflow_provider_dm.engine.copy.beforehand import check_nothing_new
 from airflow_provider_dm.engine.copy.begin import (
     Begun,
     Loading,
@@ -32,6 +31,7 @@ from airflow_provider_dm.engine.copy.begin import (
 )
 from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
+from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
 from airflow_provider_dm.engine.copy.sharing import Sharing
 from airflow_provider_dm.engine.copy.watermark import high_watermark
 from airflow_provider_dm.engine.copy.writing import same_key, verb_for

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.lexer import Kind, Unreadable, pieces
+from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable, pieces
 from airflow_provider_dm.engine.ddl.statements import Code, ColumnDefinition, Constraint, Key, TableDefinition
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.schema.strings import CHARSETS
@@ -107,13 +107,13 @@ def _check_expression(code: Code) -> None:
         raise NotCopyable(f"the expression {code}: {error}") from None
     for piece in found:
         match piece.kind:
-            case Kind.SPACE | Kind.NAME | Kind.NUMBER:
+            case TokenKind.SPACE | TokenKind.NAME | TokenKind.NUMBER:
                 known = True
-            case Kind.STRING:
+            case TokenKind.STRING:
                 known = piece.raw[0] == "'"
-            case Kind.SIGN:
+            case TokenKind.SIGN:
                 known = piece.raw in _OPERATORS
-            case Kind.WORD:
+            case TokenKind.WORD:
                 introduced = piece.text in _INTRODUCED and code[piece.end : piece.end + 1] == "'"
                 charset = piece.raw.removeprefix("_") in CHARSETS
                 known = (

@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.ddl.copyable import KEPT_OPTIONS, NotCopyable, check_copyable
 from airflow_provider_dm.engine.ddl.dialects import adapted
-from airflow_provider_dm.engine.ddl.lexer import Kind, Unreadable, pieces
+from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable, pieces
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, CreateTable, Key, TableDefinition
 from airflow_provider_dm.engine.ddl.write import column_sql, key_sql, string_sql
@@ -149,7 +149,7 @@ def create_table_like(
 def _definition(statement: str, schema: str) -> TableDefinition:
     try:
         for piece in pieces(statement, 0):
-            if piece.kind is Kind.COMMENT:
+            if piece.kind is TokenKind.COMMENT:
                 raise NotCopyable(f"the comment {piece.raw}")
         created = parse(statement, 0, schema)
     except Unreadable as error:

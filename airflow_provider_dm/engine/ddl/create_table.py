@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.lexer import ORACLE, REAL_AS_FLOAT, Kind, Unreadable
+from airflow_provider_dm.engine.ddl.lexer import ORACLE, REAL_AS_FLOAT, TokenKind, Unreadable
 from airflow_provider_dm.engine.ddl.reader import Reader
 from airflow_provider_dm.engine.ddl.statements import (
     Check,
@@ -160,7 +160,7 @@ def column(reader: Reader) -> ColumnDefinition:
 def _type(reader: Reader) -> ColumnType:
     national = reader.skip("NATIONAL")
     written = reader.token()
-    if written.kind is not Kind.WORD:
+    if written.kind is not TokenKind.WORD:
         raise Unreadable("a type is not where one is expected")
     word = reader.word()
     name = _SYNONYMS.get(word.lower(), word.lower())
@@ -282,16 +282,18 @@ def default(reader: Reader) -> Code:
     token = reader.token()
     reader.at += 1
     match token.kind:
-        case Kind.NUMBER:
+        case TokenKind.NUMBER:
             return reader.code_from(start)
-        case Kind.SIGN if token.raw == "." and reader.token().raw.isdecimal() and reader.token().start == token.end:
+        case TokenKind.SIGN if (
+            token.raw == "." and reader.token().raw.isdecimal() and reader.token().start == token.end
+        ):
             reader.at += 1
             return reader.code_from(start)
-        case Kind.STRING if not sign:
+        case TokenKind.STRING if not sign:
             while reader.peek() == "''":
                 reader.at += 1
             return reader.code_from(start)
-        case Kind.WORD | Kind.NAME if not sign:
+        case TokenKind.WORD | TokenKind.NAME if not sign:
             return _named_default(reader, start)
     raise Unreadable("a default is not understood")
 

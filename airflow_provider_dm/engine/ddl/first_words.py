@@ -13,10 +13,10 @@ from enum import Enum
 from itertools import islice, takewhile
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.lexer import Kind, Token, Unreadable, tokens
+from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, Unreadable, tokens
 
 _MOST_SHOWN: Final = 80
-_SHOWN: Final = frozenset({Kind.NAME, Kind.WORD})
+_SHOWN: Final = frozenset({TokenKind.NAME, TokenKind.WORD})
 _DATA_FOLLOWS: Final = frozenset({"SET", "VALUE", "VALUES", "SELECT", "WHERE"})
 
 
@@ -113,4 +113,4 @@ def _readable(sql: bytes) -> Iterator[Token]:
     try:
         yield from tokens(sql.decode("latin-1"), 0)
     except Unreadable:
-        yield Token("?", None, "?", 0, Kind.SIGN)
+        yield Token("?", None, "?", 0, TokenKind.SIGN)

@@ -26,7 +26,7 @@ NO_BACKSLASH_ESCAPES: Final = 1 << 20
 """Bits of a session's sql_mode, as the log has them."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a piece of a text is."""
 
     SPACE = "space"
@@ -42,8 +42,8 @@ class Kind(Enum):
     SIGN = "sign"
 
 
-_KINDS: Final = {str(kind.value): kind for kind in Kind}
-_UNSAID: Final = frozenset({Kind.SPACE, Kind.COMMENT, Kind.OPENING, Kind.CLOSING})
+_KINDS: Final = {str(kind.value): kind for kind in TokenKind}
+_UNSAID: Final = frozenset({TokenKind.SPACE, TokenKind.COMMENT, TokenKind.OPENING, TokenKind.CLOSING})
 
 
 class Token(NamedTuple):
@@ -55,7 +55,7 @@ class Token(NamedTuple):
     """What the token is as an identifier; None for strings and signs."""
     raw: str
     start: int
-    kind: Kind
+    kind: TokenKind
 
     @property
     def end(self) -> int:
@@ -71,7 +71,7 @@ def tokens(sql: str, sql_mode: int) -> Iterator[Token]:
     opened = 0
     for piece in pieces(sql, sql_mode):
         if piece.kind in _UNSAID:
-            opened += (piece.kind is Kind.OPENING) - (piece.kind is Kind.CLOSING)
+            opened += (piece.kind is TokenKind.OPENING) - (piece.kind is TokenKind.CLOSING)
         else:
             yield piece
     if opened:
@@ -95,13 +95,13 @@ def pieces(sql: str, sql_mode: int) -> Iterator[Token]:
         text = raw
         name: str | None = None
         match kind:
-            case Kind.NAME:
+            case TokenKind.NAME:
                 name = raw[1:-1].replace(raw[-1] * 2, raw[-1])
-            case Kind.STRING:
+            case TokenKind.STRING:
                 text = "''"
-            case Kind.WORD:
+            case TokenKind.WORD:
                 text, name = raw.upper(), raw
-            case Kind.NUMBER:
+            case TokenKind.NUMBER:
                 name = raw if raw.isalnum() else None
         yield Token(text, name, raw, position, kind)
         position = match.end()

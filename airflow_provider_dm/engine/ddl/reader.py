@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import TypeVar
 
-from airflow_provider_dm.engine.ddl.lexer import Kind, Token, Unreadable, string_value, tokens
+from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, Unreadable, string_value, tokens
 from airflow_provider_dm.engine.ddl.statements import Code
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
@@ -130,23 +130,23 @@ class Reader:
 
     def number(self) -> int:
         token = self.token()
-        if token.kind is not Kind.NUMBER or not token.raw.isdecimal():
+        if token.kind is not TokenKind.NUMBER or not token.raw.isdecimal():
             raise Unreadable(f"{token.text} is no number")
         self.at += 1
         return int(token.raw)
 
     def string(self) -> str:
         token = self.token()
-        if token.kind is not Kind.STRING:
+        if token.kind is not TokenKind.STRING:
             raise Unreadable(f"{token.text} is no string")
         self.at += 1
         return string_value(token.raw, self.sql_mode)
 
     def value(self) -> str:
         """Return what an option is set to: a word, a number or a string without its quotes."""
-        if self.token().kind is Kind.STRING:
+        if self.token().kind is TokenKind.STRING:
             return self.string()
-        if self.token().kind is Kind.SIGN:
+        if self.token().kind is TokenKind.SIGN:
             raise Unreadable(f"{self.token().text} is no value")
         self.at += 1
         return self._tokens[self.at - 1].name or self._tokens[self.at - 1].raw

@@ -121,7 +121,7 @@ class Collides:
         return (self.row.source, self.row.table, self.other.source, self.other.table, self.holder.key)
 
 
-def judge(
+def verdict_on(
     row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], answers: Answers
 ) -> Verdict | Collides:
     """Judge what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""

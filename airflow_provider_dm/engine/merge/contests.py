@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Protocol
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.merge.collision import Answers, Collides, Verdict, judge
+from airflow_provider_dm.engine.merge.collision import Answers, Collides, Verdict, verdict_on
 from airflow_provider_dm.engine.merge.settling import Fence, Settler
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -214,7 +214,7 @@ class Contests:
         for row in rows:
             there = [feeder for feeder in feeders if feeder.target == row.target]
             mapping = self.around.mapped(row.source, row.table, row.target)
-            found = judge(row, mapping, there, self.around.answers)
+            found = verdict_on(row, mapping, there, self.around.answers)
             if isinstance(found, Collides):
                 collisions.append(found)
                 continue

@@ -11,10 +11,12 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from sqlalchemy import Connection, text
 
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.database import BUSY_SECONDS, Database, MetaUnreachable
 from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION, schema_version
 from airflow_provider_dm.engine.meta.url import parse_url, shown
@@ -30,6 +32,18 @@ _LOCK_NAME: Final = "dm_meta_migrate"
 # The server's named locks are those of all its schemas.
 _LOCK_OF_SCHEMA: Final = "CONCAT(:prefix, '.', LEFT(SHA2(DATABASE(), 256), 40))"
 _LOCK_NUMBER: Final = 0x646D5F6D  # "dm_m"; PostgreSQL's advisory locks are numbered
+
+
+@dataclass(eq=False)
+class NoWayBack(DmError):
+    """Alembic was asked for an older schema. A lease's generation must never be forgotten: with a number that was
+    given away before, a process that has lost its lease could write again."""
+
+    revision: str
+
+    code: ClassVar[str] = "DM-8012"
+    what: ClassVar[str] = "revision {revision} of the metadata DB cannot be undone: leases would begin anew."
+    hint: ClassVar[str] = "Restore a backup of the metadata DB together with the targets, or keep the newer release."
 
 
 def migrate(url: Secret | str) -> None:

@@ -108,7 +108,7 @@ class Turn:
 Decision = Drop | Create | Append | Compare | Turn
 
 
-def judge(header: EventHeader, body: bytes, stand: Stand) -> Decision:
+def decide(header: EventHeader, body: bytes, stand: Stand) -> Decision:
     """Decide what to do with an event. `body`: what follows the header, without checksum; read for rotates only.
 
     Raises BinlogNameRefused, FileSequenceBroken or StreamHasHole.

@@ -20,7 +20,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import BeforeTime, FreeSpace, Inactive, PurgePlan, Wish, plan_purge
+from airflow_provider_dm.engine.relay.purge import BeforeTime, FreeSpace, Inactive, PurgePlan, PurgeRequest, plan_purge
 from airflow_provider_dm.engine.relay.purge_files import purge, restore_hidden
 from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
 from airflow_provider_dm.engine.relay.purge_survey import survey
@@ -35,15 +35,15 @@ GIGABYTE: Final = 1 << 30
 HOUR: Final = 3600.0
 
 
-def wishes_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[Wish, ...]:
+def requests_of(config: PurgeConfig, *, free_bytes: int, now: float) -> tuple[PurgeRequest, ...]:
     """Return what source.yaml wants to be purged `now` (seconds since 1970). Nothing with `interval: 0`, as in DM."""
-    wishes: list[Wish] = []
+    requests: list[PurgeRequest] = []
     missing = config.remain_space * GIGABYTE - free_bytes
     if config.interval and missing > 0:
-        wishes.append(FreeSpace(missing))
+        requests.append(FreeSpace(missing))
     if config.interval and config.expires:
-        wishes.append(BeforeTime(now - config.expires * HOUR))
-    return tuple(wishes)
+        requests.append(BeforeTime(now - config.expires * HOUR))
+    return tuple(requests)
 
 
 @dataclass
@@ -99,13 +99,13 @@ class Housekeeper:
             pause = self._every
 
     def _look(self) -> int:
-        wishes = self._wishes()
-        if not wishes:
+        requests = self._requests()
+        if not requests:
             return 0
         source, needs = self.spec.source.config.source_id, self._needs()
         if self.spec.spool is not None and not needs:
             return 0  # its task has only just begun
-        plan = plan_purge(survey(source, self._root), needs, *wishes)
+        plan = plan_purge(survey(source, self._root), needs, *requests)
         if plan.held_by and self.spec.spool is None:
             self._say(f"{len(plan.kept)} files would go and are kept. {plan.held_by}")
         return self._purge(plan) if plan.delete else 0
@@ -116,11 +116,11 @@ class Housekeeper:
             log.info("purged %d files, %d bytes, up to %s", len(purged.deleted), purged.size, purged.deleted[-1])
         return purged.size
 
-    def _wishes(self) -> tuple[Wish, ...]:
+    def _requests(self) -> tuple[PurgeRequest, ...]:
         if self.spec.spool is not None:
             return (Inactive(),)
         disk = os.statvfs(self._root)
-        return wishes_of(self.spec.source.config.purge, free_bytes=disk.f_bavail * disk.f_frsize, now=time.time())
+        return requests_of(self.spec.source.config.purge, free_bytes=disk.f_bavail * disk.f_frsize, now=time.time())
 
     def _needs(self) -> Sequence[Need]:
         spool = self.spec.spool

@@ -26,10 +26,10 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
-from airflow_provider_dm.engine.relay.held import announce, held_writer
 from airflow_provider_dm.engine.relay.protocol import StreamLost
 from airflow_provider_dm.engine.relay.purge_files import clear
 from airflow_provider_dm.engine.relay.purge_needs import Need, NeedUnknown
+from airflow_provider_dm.engine.relay.resuming import announce, held_writer
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 log = logging.getLogger(__name__)

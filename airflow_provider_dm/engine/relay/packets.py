@@ -55,7 +55,7 @@ class PacketsBroken(DmError):
     hint: ClassVar[str] = "Check what lies between the relay and its upstream."
 
 
-class Run(NamedTuple):
+class PacketRun(NamedTuple):
     """Plain events that follow one another. Slices of the receive buffer: use them before the next `free`."""
 
     pieces: list[memoryview]
@@ -167,7 +167,7 @@ class ReceiveBuffer:
             write, at = write + length, at + 4 + length
         return self.view[begin:write]
 
-    def take_run(self, cursor: int, actions: bytes, *, checksums: bool) -> Run:
+    def take_run(self, cursor: int, actions: bytes, *, checksums: bool) -> PacketRun:
         """Consume plain events from upstream position `cursor` on. `actions[type]` is PLAIN, GTID or SPECIAL."""
         unpack, crc, view, end, at = _PACKET_AND_HEADER.unpack_from, crc32, self.view, self.end, self.start
         pieces: list[memoryview] = []
@@ -193,4 +193,4 @@ class ReceiveBuffer:
             pieces.append(piece)
             cursor, at = after, stop
         self.start = at
-        return Run(pieces, cursor, heads, begun)
+        return PacketRun(pieces, cursor, heads, begun)

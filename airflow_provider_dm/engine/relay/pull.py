@@ -1,6 +1,6 @@
 """The pull loop of one connection: events from the stream into the writer, until it is told to stop.
 
-Plain events go in runs, one write each; everything else goes one by one through `decide.judge`. After a reconnect the
+Plain events go in runs, one write each; everything else goes one by one through `decide.decide`. After a reconnect the
 stream starts before the end of the file; what the file holds already is compared, not trusted.
 """
 
@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE,
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
-from airflow_provider_dm.engine.relay.decide import Append, Compare, Create, Drop, Stand, Turn, header_of, judge
+from airflow_provider_dm.engine.relay.decide import Append, Compare, Create, Drop, Stand, Turn, decide, header_of
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
 from airflow_provider_dm.engine.relay.kinds import ACTIONS, carried_set
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, GTID
@@ -86,7 +86,7 @@ class Puller:
     def _one(self, event: memoryview) -> None:
         header = header_of(event)
         body = self._checked_body(event, header)
-        match judge(header, body, Stand(self.writer.file, self.cursor, self.writer.size)):
+        match decide(header, body, Stand(self.writer.file, self.cursor, self.writer.size)):
             case Drop():
                 if header.code == FORMAT_DESCRIPTION:
                     self._check_same_file(event)

@@ -3,7 +3,7 @@
 A log is a row of files, oldest first, sub-directory after sub-directory. A purge takes from its old end only, so what
 is left never has a hole. Two numbers decide: how many of the oldest files somebody wants to be rid of (by name, time,
 space, or all), and the first file that has to stay (the oldest that any task needs, at the latest the newest one, which
-grows). The smaller number goes; a wish that reaches further is kept with the reason.
+grows). The smaller number goes; a request that reaches further is kept with the reason.
 
     wanted      ├───────────────────────┤                files[:wanted]
     has to stay             ├───────────────────────┤    files[floor:]
@@ -119,7 +119,7 @@ class Inactive:
     """Everything that nobody needs."""
 
 
-Wish = BeforeFile | BeforeTime | FreeSpace | Inactive
+PurgeRequest = BeforeFile | BeforeTime | FreeSpace | Inactive
 
 
 # What may go
@@ -127,7 +127,7 @@ Wish = BeforeFile | BeforeTime | FreeSpace | Inactive
 
 @dataclass(frozen=True)
 class Kept:
-    """A file that was wished away and stays: `needs` are the tasks that hold it; without any it is the newest file."""
+    """A file that was asked to go and stays: `needs` are the tasks that hold it; without any it is the newest file."""
 
     file: HeldFile
     needs: tuple[Need, ...]
@@ -138,7 +138,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class PurgePlan:
-    """A plan: `delete` goes, oldest first; `kept` was wished away too. Both hold in the moment of planning only."""
+    """A plan: `delete` goes, oldest first; `kept` was asked to go too. Both hold in the moment of planning only."""
 
     source: str
     root: Path
@@ -156,9 +156,9 @@ class PurgePlan:
         return f"{self.kept[0].file} stays: {self.kept[0]}" if self.kept else ""
 
 
-def plan_purge(log: RelayLog, needs: Sequence[Need], *wishes: Wish) -> PurgePlan:
-    """Plan what goes to fulfil all of `wishes`. Raises NoSuchRelayFile, NoSuchRelaySubDir, NeedUnrelated."""
-    wanted = max((_wanted(log.files, wish) for wish in wishes), default=0)
+def plan_purge(log: RelayLog, needs: Sequence[Need], *requests: PurgeRequest) -> PurgePlan:
+    """Plan what goes to fulfil all of `requests`. Raises NoSuchRelayFile, NoSuchRelaySubDir, NeedUnrelated."""
+    wanted = max((_wanted(log.files, request) for request in requests), default=0)
     floor = first_kept(log.files, needs)
     kept = tuple(_kept(file, needs) for file in log.files[floor:wanted])
     return PurgePlan(log.source, log.root, log.files[: min(wanted, floor)], kept)
@@ -176,9 +176,9 @@ def _kept(file: HeldFile, needs: Sequence[Need]) -> Kept:
     return Kept(file, tuple(need for need in needs if need.order <= file.order))
 
 
-def _wanted(files: Sequence[HeldFile], wish: Wish) -> int:
-    """Return how many of the oldest files the wish wants to go."""
-    match wish:
+def _wanted(files: Sequence[HeldFile], request: PurgeRequest) -> int:
+    """Return how many of the oldest files the request wants to go."""
+    match request:
         case BeforeFile(filename, sub_dir):
             return _index_of(files, filename, sub_dir)
         case BeforeTime(moment):

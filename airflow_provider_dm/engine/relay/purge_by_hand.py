@@ -13,7 +13,7 @@ from typing import ClassVar
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import PurgePlan, RelayLog, Wish, plan_purge
+from airflow_provider_dm.engine.relay.purge import PurgePlan, PurgeRequest, RelayLog, plan_purge
 from airflow_provider_dm.engine.relay.purge_files import Purged, purge
 from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
 from airflow_provider_dm.engine.relay.purge_survey import survey
@@ -35,14 +35,14 @@ class RelayNotReported(DmError):
     hint: ClassVar[str] = "Name the metadata DB that the relay and its tasks use (--meta-url, DM_META_URL, dm_meta)."
 
 
-def plan_by_hand(store: MetaStore, source: str, root: Path, wish: Wish) -> PurgePlan:
+def plan_by_hand(store: MetaStore, source: str, root: Path, request: PurgeRequest) -> PurgePlan:
     """Plan a purge; change nothing.
 
     Raises NoRelayLog, RelayNotReported, NeedUnknown and what `plan_purge` and the store raise.
     """
     log = survey(source, root)
     check_reported(log, store.relay_status(source))
-    return plan_purge(log, _needs(store, source), wish)
+    return plan_purge(log, _needs(store, source), request)
 
 
 def purge_by_hand(store: MetaStore, plan: PurgePlan) -> Purged:

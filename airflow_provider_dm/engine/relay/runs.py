@@ -17,7 +17,7 @@ from typing import Any, Final
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
 from airflow_provider_dm.engine.relay.kinds import ACTIONS
-from airflow_provider_dm.engine.relay.packets import ReceiveBuffer, Run
+from airflow_provider_dm.engine.relay.packets import PacketRun, ReceiveBuffer
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +27,11 @@ BUSY_SECONDS: Final = 3.0
 """So much time spent on taking events plainly makes a busy relay."""
 _MARKS: Final = 1 << 16
 
-Take = Callable[[ReceiveBuffer, int, bool], Run]
+Take = Callable[[ReceiveBuffer, int, bool], PacketRun]
 """(buffer, the upstream's position of the next event, whether events have checksums)."""
 
 
-def take_plainly(buffer: ReceiveBuffer, cursor: int, checksums: bool) -> Run:
+def take_plainly(buffer: ReceiveBuffer, cursor: int, checksums: bool) -> PacketRun:
     """Take a run without a kernel: always there, and what the kernel has to equal."""
     return buffer.take_run(cursor, ACTIONS, checksums=checksums)
 
@@ -48,7 +48,7 @@ def compiled_take() -> Take | None:
     marks = np.empty(_MARKS, np.int64)
     out: Any = np.empty(0, np.uint8)
 
-    def take_compiled(buffer: ReceiveBuffer, cursor: int, checksums: bool) -> Run:
+    def take_compiled(buffer: ReceiveBuffer, cursor: int, checksums: bool) -> PacketRun:
         nonlocal out
         if len(out) < buffer.end - buffer.start:
             out = np.empty(len(buffer.view), np.uint8)
@@ -59,7 +59,7 @@ def compiled_take() -> Take | None:
         starts = marks[:marked].tolist()
         heads = [_head(taken, start) for start in starts]
         begun = cursor + starts[-1] if starts else -1
-        return Run([taken] if size else [], cursor + size, heads, begun)
+        return PacketRun([taken] if size else [], cursor + size, heads, begun)
 
     return take_compiled
 
@@ -79,7 +79,7 @@ class RunTaker:
     _spent: float = 0.0
     _asked: bool = False
 
-    def __call__(self, buffer: ReceiveBuffer, cursor: int, checksums: bool) -> Run:
+    def __call__(self, buffer: ReceiveBuffer, cursor: int, checksums: bool) -> PacketRun:
         if self._asked:
             return self._take(buffer, cursor, checksums)
         began = time.perf_counter()

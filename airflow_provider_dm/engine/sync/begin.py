@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
-from airflow_provider_dm.engine.sync.place import RELAY_LOOK_SECONDS, in_relay
+from airflow_provider_dm.engine.sync.locations import RELAY_LOOK_SECONDS, in_relay
 from airflow_provider_dm.engine.sync.plan import compiled_rules
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.tail import Tail

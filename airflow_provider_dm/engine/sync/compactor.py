@@ -46,7 +46,7 @@ class Compactor:
     def __init__(self, plan: SyncPlan) -> None:
         self.folded = Folded()
         self._plan = plan
-        self._spare = plan.spare()
+        self._optional_columns = plan.optional_columns()
         self._leads = plan.leads()
         self._adders: dict[int, Adder] = {}
 
@@ -69,9 +69,9 @@ class Compactor:
                 if part.key is None
                 else fold_into(self.folded.keyed.setdefault(lead, {}), part)
             )
-            if self._spare[table]:
+            if self._optional_columns[table]:
                 order = source.order or range(len(source.table.columns))
-                add = _without(add, frozenset(self._spare[table]), order)
+                add = _without(add, frozenset(self._optional_columns[table]), order)
             elif source.order is not None:
                 add = _reordered(add, source.order)
             self._adders[table] = add
@@ -170,10 +170,10 @@ class Image(tuple[Value, ...]):  # noqa: SLOT001 (a tuple cannot have more)
     computed: dict[int, Value]
 
 
-def _without(add: Adder, spare: Collection[int], order: Sequence[int]) -> Adder:
-    """Wrap an adder so that it gets rows as Images. `spare`: which columns of the source's rows are left out."""
-    places = [None if index in spare else index for index in order]
-    computed = [(index, place) for index, place in enumerate(order) if place in spare]
+def _without(add: Adder, optional_columns: Collection[int], order: Sequence[int]) -> Adder:
+    """Wrap an adder so that it gets rows as Images, of which the log leaves out `optional_columns` of the source."""
+    places = [None if index in optional_columns else index for index in order]
+    computed = [(index, place) for index, place in enumerate(order) if place in optional_columns]
 
     def pick(row: Row) -> Row:
         image = Image([None if place is None else row[place] for place in places])

@@ -125,7 +125,7 @@ class SyncPlan:
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
-        made_of: tuple[object, ...] = (self.sources, self.targets, self.buckets, self.spare())
+        made_of: tuple[object, ...] = (self.sources, self.targets, self.buckets, self.optional_columns())
         if apart := self._folded_apart():
             made_of = (*made_of, apart)
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
@@ -165,11 +165,11 @@ class SyncPlan:
     def skip_until(self) -> tuple[str, ...]:
         return tuple(part.skip_until for part in self.sources)
 
-    def spare(self) -> tuple[tuple[int, ...], ...]:
+    def optional_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return for each source table the columns whose values are not needed, and may be missing in the log."""
-        return tuple(self._spare(part) for part in self.sources)
+        return tuple(self._optional_columns(part) for part in self.sources)
 
-    def _spare(self, part: SourcePart) -> tuple[int, ...]:
+    def _optional_columns(self, part: SourcePart) -> tuple[int, ...]:
         needed, order = self.targets[part.target].needed, part.order or range(len(part.table.columns))
         return tuple(sorted(column for index, column in enumerate(order) if index not in needed))
 

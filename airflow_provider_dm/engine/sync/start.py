@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncTarget, begin_incremental
-from airflow_provider_dm.engine.sync.place import check_numbers, in_relay, location_at, numbered
+from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.plan import SyncPlan, compiled_rules, make_plan
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copy_progress import load_chunks

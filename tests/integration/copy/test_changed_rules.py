@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy.beforehand import TableNotCopied, check_beforehand
+from airflow_provider_dm.engine.copy.preconditions import TableNotCopied, check_beforehand
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.target.table_schema import RouteChanged
 from testbed import Server

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import page, whole_table
+from airflow_provider_dm.engine.copy import keyless, page
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, connected, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -71,7 +71,7 @@ def test_a_table_without_a_key_is_counted(
 ) -> None:
     migration = copied(source, target, schema, "keyless")
     with monkeypatch.context() as cutting:
-        cutting.setattr(whole_table, "rows", cut_rows)
+        cutting.setattr(keyless, "rows", cut_rows)
         with pytest.raises(AnswerCut, match="3 rows came of 45"):
             migration.go()
     assert target.sql(f"SELECT COUNT(*) FROM {schema}.keyless") == [(0,)]

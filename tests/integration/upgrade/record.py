@@ -80,7 +80,7 @@ def _plan_text(task: Migration, target: Server, start: str) -> str:
     connection = target_connection(endpoint("target", target))
     make_plan: Any = start_module._plan  # of that release
     plan, _left_out = make_plan(connection, task.spec.task.subtask("one"), "one", BUCKETS)
-    return repr((plan.sources, plan.targets, plan.buckets, plan.spare())).replace(start, "@start@")
+    return repr((plan.sources, plan.targets, plan.buckets, plan.optional_columns())).replace(start, "@start@")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from airflow_provider_dm.engine.binlog import cells
-from airflow_provider_dm.engine.binlog.cells import Cell, Contradiction, Kind, cell_for, reader
+from airflow_provider_dm.engine.binlog.cells import Cell, CellKind, Contradiction, cell_for, reader
 from airflow_provider_dm.engine.schema import numbers
 from airflow_provider_dm.engine.schema.addresses import MalformedAddress
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
@@ -22,35 +22,35 @@ def string(kind: int, length: int) -> bytes:
 
 COMPRESSED = "/*M!100301 COMPRESSED*/"
 FITTING = [
-    (column(0, "c", "mediumint"), cells.INT24, b"", Cell(Kind.SIGNED, 3)),
-    (column(0, "c", "bigint(20) unsigned"), cells.LONGLONG, b"", Cell(Kind.UNSIGNED, 8)),
+    (column(0, "c", "mediumint"), cells.INT24, b"", Cell(CellKind.SIGNED, 3)),
+    (column(0, "c", "bigint(20) unsigned"), cells.LONGLONG, b"", Cell(CellKind.UNSIGNED, 8)),
     (column(0, "c", "decimal(5,2)", numeric_precision=5, numeric_scale=2), cells.NEWDECIMAL, b"\x05\x02",
-     Cell(Kind.DECIMAL, 3, precision=5, scale=2)),
-    (column(0, "c", "bit(9)", numeric_precision=9), cells.BIT, b"\x01\x01", Cell(Kind.BITS, 2)),
-    (column(0, "c", "time(3)", datetime_precision=3), cells.TIME2, b"\x03", Cell(Kind.TIME2, 5, precision=3)),
-    (column(0, "c", "datetime", datetime_precision=0), cells.DATETIME, b"", Cell(Kind.OLD_DATETIME, 8)),
+     Cell(CellKind.DECIMAL, 3, precision=5, scale=2)),
+    (column(0, "c", "bit(9)", numeric_precision=9), cells.BIT, b"\x01\x01", Cell(CellKind.BITS, 2)),
+    (column(0, "c", "time(3)", datetime_precision=3), cells.TIME2, b"\x03", Cell(CellKind.TIME2, 5, precision=3)),
+    (column(0, "c", "datetime", datetime_precision=0), cells.DATETIME, b"", Cell(CellKind.OLD_DATETIME, 8)),
     (column(0, "c", "binary(4)", octet_length=4), cells.STRING, string(254, 4),
-     Cell(Kind.PADDED, prefix=1, precision=4)),
-    (column(0, "c", "char(100)", octet_length=400), cells.STRING, string(254, 400), Cell(Kind.BYTES, prefix=2)),
-    (column(0, "c", "mediumblob", octet_length=1), cells.BLOB, b"\x03", Cell(Kind.BYTES, prefix=3)),
+     Cell(CellKind.PADDED, prefix=1, precision=4)),
+    (column(0, "c", "char(100)", octet_length=400), cells.STRING, string(254, 400), Cell(CellKind.BYTES, prefix=2)),
+    (column(0, "c", "mediumblob", octet_length=1), cells.BLOB, b"\x03", Cell(CellKind.BYTES, prefix=3)),
     (column(0, "c", "enum('a','b')", charset="ucs2"), cells.STRING, b"\xf7\x01",
-     Cell(Kind.ENUM, 1, members=(b"a", b"b"))),
+     Cell(CellKind.ENUM, 1, members=(b"a", b"b"))),
     (column(0, "c", "set('é')", charset="latin1"), cells.STRING, b"\xf8\x01",
-     Cell(Kind.SET, 1, members=("é".encode(),))),
-    (column(0, "c", "json"), cells.JSON, b"\x04", Cell(Kind.JSON, prefix=4)),
-    (column(0, "c", "point"), cells.GEOMETRY, b"\x04", Cell(Kind.BYTES, prefix=4)),
-    (column(0, "c", "geomcollection"), cells.GEOMETRY, b"\x04", Cell(Kind.BYTES, prefix=4)),
-    (column(0, "c", "vector(3)", octet_length=12), cells.VECTOR, b"\x04", Cell(Kind.BYTES, prefix=4)),
-    (column(0, "c", "vector(100)", octet_length=400), cells.VARCHAR, b"\x90\x01", Cell(Kind.BYTES, prefix=2)),
-    (column(0, "c", "uuid"), cells.STRING, b"\xfe\x10", Cell(Kind.UUID, prefix=1)),
-    (column(0, "c", "inet4"), cells.STRING, b"\xfe\x04", Cell(Kind.INET4, prefix=1)),
-    (column(0, "c", "inet6"), cells.STRING, b"\xfe\x10", Cell(Kind.INET6, prefix=1)),
+     Cell(CellKind.SET, 1, members=("é".encode(),))),
+    (column(0, "c", "json"), cells.JSON, b"\x04", Cell(CellKind.JSON, prefix=4)),
+    (column(0, "c", "point"), cells.GEOMETRY, b"\x04", Cell(CellKind.BYTES, prefix=4)),
+    (column(0, "c", "geomcollection"), cells.GEOMETRY, b"\x04", Cell(CellKind.BYTES, prefix=4)),
+    (column(0, "c", "vector(3)", octet_length=12), cells.VECTOR, b"\x04", Cell(CellKind.BYTES, prefix=4)),
+    (column(0, "c", "vector(100)", octet_length=400), cells.VARCHAR, b"\x90\x01", Cell(CellKind.BYTES, prefix=2)),
+    (column(0, "c", "uuid"), cells.STRING, b"\xfe\x10", Cell(CellKind.UUID, prefix=1)),
+    (column(0, "c", "inet4"), cells.STRING, b"\xfe\x04", Cell(CellKind.INET4, prefix=1)),
+    (column(0, "c", "inet6"), cells.STRING, b"\xfe\x10", Cell(CellKind.INET6, prefix=1)),
     (column(0, "c", f"varchar(63) {COMPRESSED}", octet_length=254), cells.MARIADB_VARCHAR_COMPRESSED, b"\xff\0",
-     Cell(Kind.COMPRESSED, prefix=1, precision=254)),
+     Cell(CellKind.COMPRESSED, prefix=1, precision=254)),
     (column(0, "c", f"varchar(255) {COMPRESSED}", octet_length=255), cells.MARIADB_VARCHAR_COMPRESSED, b"\0\1",
-     Cell(Kind.COMPRESSED, prefix=2, precision=255)),
+     Cell(CellKind.COMPRESSED, prefix=2, precision=255)),
     (column(0, "c", f"text {COMPRESSED}", octet_length=65535), cells.MARIADB_BLOB_COMPRESSED, b"\2",
-     Cell(Kind.COMPRESSED, prefix=2, precision=65535)),
+     Cell(CellKind.COMPRESSED, prefix=2, precision=65535)),
 ]  # fmt: skip
 
 
@@ -95,16 +95,16 @@ def test_a_json_column_of_another_type_in_the_log_is_refused() -> None:
 @pytest.mark.parametrize(
     ("cell", "data", "value"),
     [
-        (Cell(Kind.SIGNED, 3), b"\xff\xff\xff", b"-1"),
-        (Cell(Kind.UNSIGNED, 3), b"\xff\xff\xff", b"16777215"),
-        (Cell(Kind.PADDED, prefix=1, precision=4), b"a", b"a\0\0\0"),
-        (Cell(Kind.ENUM, 1, members=(b"", b"b")), b"\0", INVALID_MEMBER),
-        (Cell(Kind.ENUM, 1, members=(b"", b"b")), b"\1", b""),
-        (Cell(Kind.ENUM, 2, members=(b"", b"b")), b"\2\0", b"b"),
-        (Cell(Kind.SET, 1, members=(b"a", b"b")), b"\3", b"a,b"),
-        (Cell(Kind.JSON, prefix=4), b"\x0b" + struct.pack("<d", 1e15), b"1e15"),
-        (Cell(Kind.INET4, prefix=1), b"\x01", b"1.0.0.0"),
-        (Cell(Kind.COMPRESSED, prefix=1, precision=3), b"\x00abc", b"abc"),
+        (Cell(CellKind.SIGNED, 3), b"\xff\xff\xff", b"-1"),
+        (Cell(CellKind.UNSIGNED, 3), b"\xff\xff\xff", b"16777215"),
+        (Cell(CellKind.PADDED, prefix=1, precision=4), b"a", b"a\0\0\0"),
+        (Cell(CellKind.ENUM, 1, members=(b"", b"b")), b"\0", INVALID_MEMBER),
+        (Cell(CellKind.ENUM, 1, members=(b"", b"b")), b"\1", b""),
+        (Cell(CellKind.ENUM, 2, members=(b"", b"b")), b"\2\0", b"b"),
+        (Cell(CellKind.SET, 1, members=(b"a", b"b")), b"\3", b"a,b"),
+        (Cell(CellKind.JSON, prefix=4), b"\x0b" + struct.pack("<d", 1e15), b"1e15"),
+        (Cell(CellKind.INET4, prefix=1), b"\x01", b"1.0.0.0"),
+        (Cell(CellKind.COMPRESSED, prefix=1, precision=3), b"\x00abc", b"abc"),
     ],
     ids=lambda value: value.kind.name if isinstance(value, Cell) else "",
 )
@@ -117,10 +117,10 @@ def test_the_plain_way(cell: Cell, data: bytes, value: bytes) -> None:
 @pytest.mark.parametrize(
     ("cell", "data", "error"),
     [
-        (Cell(Kind.SET, 1, members=(b"a",)), b"\2", numbers.MalformedNumber),
-        (Cell(Kind.ENUM, 1, members=(b"a",)), b"\2", IndexError),
-        (Cell(Kind.JSON, prefix=4), b"\x63", MalformedJson),
-        (Cell(Kind.INET4, prefix=1), bytes(5), MalformedAddress),
+        (Cell(CellKind.SET, 1, members=(b"a",)), b"\2", numbers.MalformedNumber),
+        (Cell(CellKind.ENUM, 1, members=(b"a",)), b"\2", IndexError),
+        (Cell(CellKind.JSON, prefix=4), b"\x63", MalformedJson),
+        (Cell(CellKind.INET4, prefix=1), bytes(5), MalformedAddress),
     ],
     ids=lambda value: value.kind.name if isinstance(value, Cell) else "",
 )
@@ -132,5 +132,5 @@ def test_damage_is_an_error(cell: Cell, data: bytes, error: type[Exception]) -> 
 
 
 def test_every_kind_has_a_way() -> None:
-    for kind in Kind:
+    for kind in CellKind:
         reader(Cell(kind, size=8, precision=5, scale=2, members=(b"a",)))

@@ -4,11 +4,16 @@ from random import Random
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.cells import Cell, Kind
+from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.partial_rows import columns_of, whole_images
 from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells
 
-CELLS = [Cell(Kind.SIGNED, size=4), Cell(Kind.BYTES, prefix=1), Cell(Kind.BYTES, prefix=2), Cell(Kind.DOUBLE, size=8)]
+CELLS = [
+    Cell(CellKind.SIGNED, size=4),
+    Cell(CellKind.BYTES, prefix=1),
+    Cell(CellKind.BYTES, prefix=2),
+    Cell(CellKind.DOUBLE, size=8),
+]
 
 
 def image(cells: list[Cell], values: list[bytes | None]) -> bytes:

@@ -4,11 +4,11 @@ import struct
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.cells import Cell, Kind
+from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, decoder_of, image_end
 
-TEXT = (Cell(Kind.BYTES, prefix=1),)
-PAIR = (Cell(Kind.SIGNED, 4), Cell(Kind.BYTES, prefix=1))
+TEXT = (Cell(CellKind.BYTES, prefix=1),)
+PAIR = (Cell(CellKind.SIGNED, 4), Cell(CellKind.BYTES, prefix=1))
 
 
 def test_an_image_ends_with_its_last_cell() -> None:
@@ -37,7 +37,7 @@ def test_bytes_behind_the_last_cell_are_refused() -> None:
 
 
 def test_a_length_of_four_gigabytes_is_refused_without_memory() -> None:
-    cells = (Cell(Kind.BYTES, prefix=4),)
+    cells = (Cell(CellKind.BYTES, prefix=4),)
     event = b"\xfe" + struct.pack("<I", 0xFFFFFFFF) + b"x"
     with pytest.raises(MalformedCells):
         image_end(cells, event, 0, len(event))

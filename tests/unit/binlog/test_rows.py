@@ -39,7 +39,7 @@ def changes(
     skip_until: str = "",
     columns: tuple[Column, ...] = ORDERS.columns,
     hidden: int = 0,
-    spare: tuple[int, ...] = (),
+    optional_columns: tuple[int, ...] = (),
 ) -> list[RowChange]:
     byte_range = range_of(log, folder)
     table = replace(ORDERS, columns=columns, hidden=hidden)
@@ -48,7 +48,9 @@ def changes(
     in_memory = replace(byte_range, data=data, path="/nowhere")
 
     def decoded(which: ByteRange, compiled: bool) -> list[RowChange]:
-        return list(decode_range(which, [table], [skip_until], wanted, spare=[spare], compiled=compiled))
+        return list(
+            decode_range(which, [table], [skip_until], wanted, optional_columns=[optional_columns], compiled=compiled)
+        )
 
     return both_ways(partial(decoded, byte_range), partial(decoded, in_memory))
 
@@ -159,7 +161,7 @@ def test_a_column_that_nobody_needs_may_be_left_out(flavour: str, tmp_path: Path
         log.rows(kind, images, present=present)
     log.xid()
     log.transaction(("delete", [order(5)]))
-    assert changes(log, tmp_path, spare=(1,)) == [
+    assert changes(log, tmp_path, optional_columns=(1,)) == [
         RowChange(0, None, (b"1", b"x")),
         RowChange(0, None, (b"2", None)),
         RowChange(0, (b"1", ABSENT), (b"3", ABSENT)),
@@ -170,7 +172,7 @@ def test_a_column_that_nobody_needs_may_be_left_out(flavour: str, tmp_path: Path
         RowChange(0, (b"5", b"x"), None),
     ]
     with pytest.raises(PartialRowImage, match="lack columns: note"):
-        changes(log, tmp_path, spare=(0,))
+        changes(log, tmp_path, optional_columns=(0,))
 
 
 def test_a_hidden_column_may_always_be_left_out(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.binlog import cells
-from airflow_provider_dm.engine.binlog.cells import Cell, Kind
+from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch, TableMap, cells_of, parse_map
 from airflow_provider_dm.engine.schema.model import Table
@@ -14,11 +14,11 @@ from tests.unit.binlog.building import NAME, column
 
 TABLE = Table(NAME, (column(0, "id", "int"), column(1, "b", "blob", octet_length=65535)), (), hidden=1)
 MAP = TableMap(NAME, bytes([cells.LONG, cells.BLOB, cells.LONGLONG]), (b"", b"\x02", b""))
-HASH = Cell(Kind.HIDDEN, 8)
+HASH = Cell(CellKind.HIDDEN, 8)
 
 
 def test_a_hidden_hash_is_a_cell_without_a_column() -> None:
-    assert cells_of(MAP, TABLE, "here") == (Cell(Kind.SIGNED, 4), Cell(Kind.BYTES, prefix=2), HASH)
+    assert cells_of(MAP, TABLE, "here") == (Cell(CellKind.SIGNED, 4), Cell(CellKind.BYTES, prefix=2), HASH)
     named = replace(MAP, names=("id", "b", "DB_ROW_HASH_1"), unsigned=(False, True))
     assert cells_of(named, TABLE, "here")[-1] == HASH
 

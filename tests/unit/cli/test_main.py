@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.cli.later import LATER
 from airflow_provider_dm.cli.main import main, parser
+from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 from airflow_provider_dm.cli.verbs import VERBS
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
@@ -53,7 +53,7 @@ def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> N
     assert "4 source and target differ" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("verb", sorted(LATER))
+@pytest.mark.parametrize("verb", sorted(UNSUPPORTED))
 def test_a_verb_of_dm_that_is_missing_says_so_with_any_arguments(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "task", "-s", "mysql-replica-01", "--filename=x"]) == 1
 

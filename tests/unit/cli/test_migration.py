@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_dm.cli.migration import Different, Equal, Phase, Unfair, judge, phases
+from airflow_provider_dm.cli.migration import Different, Equal, Phase, Unfair, meaning_of, phases
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.mysql.location import Location
 
@@ -41,23 +41,23 @@ DIFFERING = {"verified": False, "rows": 3, "tables": TABLES}
 
 
 def test_equal_rows_are_verified_wherever_the_source_went() -> None:
-    assert judge({"verified": True}, synced={"one": at(4)}, now={"one": at(900)}) == Equal()
+    assert meaning_of({"verified": True}, synced={"one": at(4)}, now={"one": at(900)}) == Equal()
 
 
 def test_a_source_that_moved_makes_a_difference_unfair() -> None:
-    verdict = judge(DIFFERING, synced={"one": at(4), "two": at(50)}, now={"one": at(4), "two": at(90)})
+    verdict = meaning_of(DIFFERING, synced={"one": at(4), "two": at(50)}, now={"one": at(4), "two": at(90)})
 
     assert verdict == Unfair({"two": "from mysql-bin.000002:50 to mysql-bin.000002:90"})
 
 
 def test_sources_at_rest_make_a_difference_real_and_name_the_tables() -> None:
-    assert judge(DIFFERING, synced={"one": at(4)}, now={"one": at(4)}) == Different(
+    assert meaning_of(DIFFERING, synced={"one": at(4)}, now={"one": at(4)}) == Different(
         ("a.t (3 rows in the sources, 2 in the target)",)
     )
 
 
 def test_a_relay_that_failed_over_does_not_make_a_source_look_at_rest() -> None:
-    verdict = judge(DIFFERING, synced={"one": at(4, suffix=2)}, now={"one": at(90)})
+    verdict = meaning_of(DIFFERING, synced={"one": at(4, suffix=2)}, now={"one": at(90)})
 
     assert isinstance(verdict, Unfair)
 
@@ -65,7 +65,7 @@ def test_a_relay_that_failed_over_does_not_make_a_source_look_at_rest() -> None:
 def test_many_differing_tables_are_counted() -> None:
     tables = [{"target": f"t{number}", "equal": False, "source_rows": 1, "target_rows": 0} for number in range(8)]
 
-    verdict = judge({"verified": False, "tables": tables}, synced={}, now={})
+    verdict = meaning_of({"verified": False, "tables": tables}, synced={}, now={})
 
     assert isinstance(verdict, Different)
     assert len(verdict.tables) == 6

@@ -113,14 +113,14 @@ def test_a_dry_run_touches_nothing_and_lists_what_would_go(desk: Desk) -> None:
 
 def test_a_task_that_is_stopped_keeps_its_files_until_it_is_released(desk: Desk) -> None:
     desk.needs("mysql-bin.000002", 1)
-    wish = ("purge-relay", "-s", SOURCE, "--inactive")
+    request = ("purge-relay", "-s", SOURCE, "--inactive")
 
-    held = desk(*wish)
+    held = desk(*request)
     assert desk.files() == sorted(TREE[1:])
     assert "task shop (Stopped) needs mysql-bin.000002:4" in held["sources"][0]["msg"]
 
     assert desk("stop-task", "shop", "-s", SOURCE)["result"] is True
-    desk(*wish)
+    desk(*request)
     assert desk.files() == [TREE[4]]
 
 

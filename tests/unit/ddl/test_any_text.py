@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.ddl.first_words import begins_xa, head_of_row_change, is_of_temporary_table, kind_of
-from airflow_provider_dm.engine.ddl.lexer import Kind, Unreadable, pieces, tokens
+from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable, pieces, tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from tests.unit.ddl.table_of_statements import MODES, Entry, entries
 
@@ -81,7 +81,9 @@ def test_spaces_and_comments_between_tokens_change_nothing(entry: Entry) -> None
         return
     for seed in range(3):
         dice = Random(seed)
-        spaced = "".join(_space(dice) if piece.kind in (Kind.SPACE, Kind.COMMENT) else piece.raw for piece in found)
+        spaced = "".join(
+            _space(dice) if piece.kind in (TokenKind.SPACE, TokenKind.COMMENT) else piece.raw for piece in found
+        )
         assert _cut(spaced, entry.sql_mode) == _cut(entry.sql, entry.sql_mode)
 
 

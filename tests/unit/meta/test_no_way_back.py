@@ -6,8 +6,7 @@ import pytest
 from alembic import command
 
 from airflow_provider_dm.engine.meta.database import Database
-from airflow_provider_dm.engine.meta.migrate import alembic_config, migrate
-from airflow_provider_dm.engine.meta.no_way_back import NoWayBack
+from airflow_provider_dm.engine.meta.migrate import NoWayBack, alembic_config, migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.meta.url import parse_url
 

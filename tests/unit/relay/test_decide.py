@@ -16,8 +16,8 @@ from airflow_provider_dm.engine.relay.decide import (
     Stand,
     StreamHasHole,
     Turn,
+    decide,
     header_of,
-    judge,
 )
 from airflow_provider_dm.engine.relay.packets import PacketsBroken
 from tests.unit.relay.events import HEARTBEAT, ROTATE, commit, event, fake_rotate, filler, format_description, real
@@ -27,7 +27,7 @@ GIB = 1 << 30
 
 
 def decided(data: bytes, *, cursor: int, size: int) -> Decision:
-    return judge(header_of(memoryview(data)), data[19:-4], Stand(FILE, cursor, size))
+    return decide(header_of(memoryview(data)), data[19:-4], Stand(FILE, cursor, size))
 
 
 def test_a_fake_rotate_turns_to_its_file() -> None:

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.config.source import PurgeConfig
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay.directory import SubDir
-from airflow_provider_dm.engine.relay.housekeeping import GIGABYTE, wishes_of
+from airflow_provider_dm.engine.relay.housekeeping import GIGABYTE, requests_of
 from airflow_provider_dm.engine.relay.purge import (
     BeforeFile,
     BeforeTime,
@@ -21,8 +21,8 @@ from airflow_provider_dm.engine.relay.purge import (
     NoSuchRelayFile,
     NoSuchRelaySubDir,
     PurgePlan,
+    PurgeRequest,
     RelayLog,
-    Wish,
     first_kept,
     plan_purge,
 )
@@ -117,7 +117,7 @@ def test_of_several_wishes_the_one_that_reaches_furthest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "free", "wishes"),
+    ("config", "free", "requests"),
     [
         ({}, 20 * GIGABYTE, ()),
         ({}, 5 * GIGABYTE, (FreeSpace(10 * GIGABYTE),)),
@@ -126,8 +126,8 @@ def test_of_several_wishes_the_one_that_reaches_furthest() -> None:
         ({"remain_space": 1, "expires": 2}, 0, (FreeSpace(GIGABYTE), BeforeTime(10_000.0 - 7200.0))),
     ],
 )
-def test_what_source_yaml_wants(config: dict[str, int], free: int, wishes: tuple[Wish, ...]) -> None:
-    assert wishes_of(PurgeConfig(**config), free_bytes=free, now=10_000.0) == wishes
+def test_what_source_yaml_wants(config: dict[str, int], free: int, requests: tuple[PurgeRequest, ...]) -> None:
+    assert requests_of(PurgeConfig(**config), free_bytes=free, now=10_000.0) == requests
 
 
 # What tasks need
@@ -240,7 +240,7 @@ def places(log: RelayLog) -> st.SearchStrategy[Location]:
     return st.builds(Location, numbers, st.integers(4, 99), suffix=st.integers(1, log.files[-1].sub_dir.suffix))
 
 
-def wishes(log: RelayLog) -> st.SearchStrategy[Wish]:
+def requests(log: RelayLog) -> st.SearchStrategy[PurgeRequest]:
     named = st.sampled_from(log.files).map(lambda file: BeforeFile(str(file.file), str(file.sub_dir)))
     by_time = st.builds(BeforeTime, st.floats(-10, 1e12))  # a clock may say anything
     return st.one_of(named, by_time, st.builds(FreeSpace, st.integers(-5, 5000)), st.just(Inactive()))
@@ -252,7 +252,7 @@ def test_no_file_at_or_behind_any_need_ever_goes(data: st.DataObject) -> None:
     stages = st.sampled_from([stage for stage in Stage if stage is not Stage.FINISHED])
     needs = data.draw(st.lists(st.builds(Need, st.sampled_from("abc"), places(log), stages), max_size=4))
 
-    plan = plan_purge(log, needs, *data.draw(st.lists(wishes(log), max_size=3)))
+    plan = plan_purge(log, needs, *data.draw(st.lists(requests(log), max_size=3)))
 
     assert plan.delete == log.files[: len(plan.delete)], "what is left has no hole"
     assert log.files[-1] not in plan.delete

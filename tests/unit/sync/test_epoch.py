@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize, connections_of_task
-from airflow_provider_dm.engine.sync.place import location_at
+from airflow_provider_dm.engine.sync.locations import location_at
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, TaskBug, attempt, values
 from airflow_provider_dm.engine.target.errors import TargetBusy, TargetDenied

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numba import int64, njit, uint32, uint64
 
-from airflow_provider_dm.engine.binlog.cells import Kind
+from airflow_provider_dm.engine.binlog.cells import CellKind
 from airflow_provider_dm.engine.binlog.kernels import times
 from airflow_provider_dm.engine.binlog.kernels.decimals import write_decimal
 from airflow_provider_dm.engine.binlog.kernels.digits import write_signed, write_unsigned
@@ -26,11 +26,20 @@ _KIND, _PRECISION, _SCALE, _STYLE = (int(field) for field in (Field.KIND, Field.
 _FIRST_MEMBER, _MEMBERS = int(Field.FIRST_MEMBER), int(Field.MEMBERS)
 _NAME_AT, _NAME_SIZE = int(Field.NAME_AT), int(Field.NAME_SIZE)
 
-_SIGNED, _UNSIGNED, _FLOAT, _DOUBLE = int(Kind.SIGNED), int(Kind.UNSIGNED), int(Kind.FLOAT), int(Kind.DOUBLE)
-_DECIMAL, _BITS, _YEAR, _DATE = int(Kind.DECIMAL), int(Kind.BITS), int(Kind.YEAR), int(Kind.DATE)
-_TIME2, _DATETIME2, _TIMESTAMP2 = int(Kind.TIME2), int(Kind.DATETIME2), int(Kind.TIMESTAMP2)
-_OLD_TIME, _OLD_DATETIME, _OLD_TIMESTAMP = int(Kind.OLD_TIME), int(Kind.OLD_DATETIME), int(Kind.OLD_TIMESTAMP)
-_BYTES, _PADDED, _ENUM, _SET = int(Kind.BYTES), int(Kind.PADDED), int(Kind.ENUM), int(Kind.SET)
+_SIGNED, _UNSIGNED, _FLOAT, _DOUBLE = (
+    int(CellKind.SIGNED),
+    int(CellKind.UNSIGNED),
+    int(CellKind.FLOAT),
+    int(CellKind.DOUBLE),
+)
+_DECIMAL, _BITS, _YEAR, _DATE = int(CellKind.DECIMAL), int(CellKind.BITS), int(CellKind.YEAR), int(CellKind.DATE)
+_TIME2, _DATETIME2, _TIMESTAMP2 = int(CellKind.TIME2), int(CellKind.DATETIME2), int(CellKind.TIMESTAMP2)
+_OLD_TIME, _OLD_DATETIME, _OLD_TIMESTAMP = (
+    int(CellKind.OLD_TIME),
+    int(CellKind.OLD_DATETIME),
+    int(CellKind.OLD_TIMESTAMP),
+)
+_BYTES, _PADDED, _ENUM, _SET = int(CellKind.BYTES), int(CellKind.PADDED), int(CellKind.ENUM), int(CellKind.SET)
 _FIRST_TIME, _LAST_TIME = _YEAR, _OLD_TIMESTAMP
 
 _TEXT, _CHARSET, _CHARSET_HEX, _HEX = int(Style.TEXT), int(Style.CHARSET), int(Style.CHARSET_HEX), int(Style.HEX)

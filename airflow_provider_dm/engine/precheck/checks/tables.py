@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from airflow_provider_dm.engine.copy.beforehand import TableNotCopied
 from airflow_provider_dm.engine.copy.creation import KeyDemanded, check_keyless
 from airflow_provider_dm.engine.copy.design import TargetTableGone
+from airflow_provider_dm.engine.copy.preconditions import TableNotCopied
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query, text

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.binlog.cells import Cell, Kind
+from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.images import MalformedImage, cells_of, rows_of, tuples_of
 from airflow_provider_dm.engine.binlog.layout import PLAIN_ONLY, Layout
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -38,36 +38,38 @@ def way(cell: Cell, style: Style, introducer: bytes = b"") -> Way:
 
 def _decimals() -> list[Way]:
     sizes = [(1, 0), (1, 1), (5, 0), (9, 9), (10, 2), (18, 9), (19, 10), (30, 30), (38, 38), (65, 0), (65, 30)]
-    return [way(Cell(Kind.DECIMAL, numbers.decimal_size(p, s), precision=p, scale=s), Style.PLAIN) for p, s in sizes]
+    return [
+        way(Cell(CellKind.DECIMAL, numbers.decimal_size(p, s), precision=p, scale=s), Style.PLAIN) for p, s in sizes
+    ]
 
 
 _MEMBERS = (b"a", b"it's", b"back\\slash", b"", "é".encode())
 _FRACTION = (0, 1, 1, 2, 2, 3, 3)
 WAYS = [
-    *(way(Cell(kind, size), Style.PLAIN) for kind in (Kind.SIGNED, Kind.UNSIGNED) for size in (1, 2, 3, 4, 8)),
-    way(Cell(Kind.FLOAT, 4), Style.FLOAT),
-    way(Cell(Kind.DOUBLE, 8), Style.FLOAT),
+    *(way(Cell(kind, size), Style.PLAIN) for kind in (CellKind.SIGNED, CellKind.UNSIGNED) for size in (1, 2, 3, 4, 8)),
+    way(Cell(CellKind.FLOAT, 4), Style.FLOAT),
+    way(Cell(CellKind.DOUBLE, 8), Style.FLOAT),
     *_decimals(),
-    *(way(Cell(Kind.BITS, size), Style.BITS) for size in range(1, 9)),
-    way(Cell(Kind.YEAR, 1), Style.QUOTED),
-    way(Cell(Kind.DATE, 3), Style.QUOTED),
+    *(way(Cell(CellKind.BITS, size), Style.BITS) for size in range(1, 9)),
+    way(Cell(CellKind.YEAR, 1), Style.QUOTED),
+    way(Cell(CellKind.DATE, 3), Style.QUOTED),
     *(
         way(Cell(kind, size + _FRACTION[fsp], precision=fsp), Style.QUOTED)
-        for kind, size in ((Kind.TIME2, 3), (Kind.DATETIME2, 5), (Kind.TIMESTAMP2, 4))
+        for kind, size in ((CellKind.TIME2, 3), (CellKind.DATETIME2, 5), (CellKind.TIMESTAMP2, 4))
         for fsp in range(7)
     ),
-    way(Cell(Kind.OLD_TIME, 3), Style.QUOTED),
-    way(Cell(Kind.OLD_DATETIME, 8), Style.QUOTED),
-    way(Cell(Kind.OLD_TIMESTAMP, 4), Style.QUOTED),
-    *(way(Cell(Kind.BYTES, prefix=prefix), Style.TEXT) for prefix in (1, 2, 3, 4)),
-    way(Cell(Kind.BYTES, prefix=2), Style.HEX),
-    way(Cell(Kind.BYTES, prefix=2), Style.CHARSET, b"latin1"),
-    way(Cell(Kind.BYTES, prefix=2), Style.CHARSET_HEX, b"utf16"),
-    way(Cell(Kind.PADDED, prefix=1, precision=20), Style.HEX),
-    way(Cell(Kind.PADDED, prefix=2, precision=300), Style.HEX),
-    *(way(Cell(Kind.ENUM, size, members=_MEMBERS), Style.ENUM) for size in (1, 2)),
-    *(way(Cell(Kind.SET, size, members=_MEMBERS), Style.TEXT) for size in (1, 2, 3, 4, 8)),
-    way(Cell(Kind.SET, 8, members=tuple(b"m%d" % number for number in range(64))), Style.TEXT),
+    way(Cell(CellKind.OLD_TIME, 3), Style.QUOTED),
+    way(Cell(CellKind.OLD_DATETIME, 8), Style.QUOTED),
+    way(Cell(CellKind.OLD_TIMESTAMP, 4), Style.QUOTED),
+    *(way(Cell(CellKind.BYTES, prefix=prefix), Style.TEXT) for prefix in (1, 2, 3, 4)),
+    way(Cell(CellKind.BYTES, prefix=2), Style.HEX),
+    way(Cell(CellKind.BYTES, prefix=2), Style.CHARSET, b"latin1"),
+    way(Cell(CellKind.BYTES, prefix=2), Style.CHARSET_HEX, b"utf16"),
+    way(Cell(CellKind.PADDED, prefix=1, precision=20), Style.HEX),
+    way(Cell(CellKind.PADDED, prefix=2, precision=300), Style.HEX),
+    *(way(Cell(CellKind.ENUM, size, members=_MEMBERS), Style.ENUM) for size in (1, 2)),
+    *(way(Cell(CellKind.SET, size, members=_MEMBERS), Style.TEXT) for size in (1, 2, 3, 4, 8)),
+    way(Cell(CellKind.SET, 8, members=tuple(b"m%d" % number for number in range(64))), Style.TEXT),
 ]
 Places = list[tuple[int, int]]
 _ESCAPES = st.binary(max_size=40) | st.text("a'\\é€😀", max_size=40).map(str.encode)
@@ -83,7 +85,7 @@ def stored(draw: st.DrawFn, cell: Cell) -> bytes:
     if cell.prefix:
         value = draw(_ESCAPES)
         return len(value).to_bytes(cell.prefix, "little") + value
-    if cell.kind in (Kind.ENUM, Kind.SET) and draw(st.booleans()):
+    if cell.kind in (CellKind.ENUM, CellKind.SET) and draw(st.booleans()):
         return draw(st.integers(0, 2 ** len(cell.members))).to_bytes(9, "little")[: cell.size]
     return draw(st.binary(min_size=cell.size, max_size=cell.size) | st.just(bytes(cell.size)))
 
@@ -191,7 +193,7 @@ def test_damage_is_refused_by_both_or_read_alike(made: tuple[Layout, bytes, Plac
 @example(-0.0)
 @settings(max_examples=2000)
 def test_a_double_is_written_as_python_writes_it(value: float) -> None:
-    layout = layout_of([way(Cell(Kind.DOUBLE, 8), Style.FLOAT)])
+    layout = layout_of([way(Cell(CellKind.DOUBLE, 8), Style.FLOAT)])
     data = b"\xfe" + struct.pack("<d", value)
     assert_one_truth(layout, data, [(0, len(data))])
 
@@ -199,20 +201,20 @@ def test_a_double_is_written_as_python_writes_it(value: float) -> None:
 @pytest.mark.parametrize("exponent", [*range(-1074, 1024, 7), -1022, 52, 53, 1023])
 def test_powers_of_two_and_their_neighbours(exponent: int) -> None:
     bits = struct.unpack("<Q", struct.pack("<d", 2.0**exponent))[0]
-    layout = layout_of([way(Cell(Kind.DOUBLE, 8), Style.FLOAT)])
+    layout = layout_of([way(Cell(CellKind.DOUBLE, 8), Style.FLOAT)])
     for near in (bits - 1, bits, bits + 1):
         assert_one_truth(layout, b"\xfe" + struct.pack("<Q", near), [(0, 9)])
 
 
 def test_every_day_of_a_timestamp_and_the_end_of_its_time() -> None:
-    layout = layout_of([way(Cell(Kind.TIMESTAMP2, 4), Style.QUOTED)])
+    layout = layout_of([way(Cell(CellKind.TIMESTAMP2, 4), Style.QUOTED)])
     seconds = [*range(0, 2**32, 86400 * 3 + 1), 2**31 - 1, 2**31, 2**32 - 1]
     data = b"".join(b"\xfe" + one.to_bytes(4, "big") for one in seconds)
     assert_one_truth(layout, data, list(pairwise(range(0, len(data) + 1, 5))))
 
 
 def test_columns_that_only_python_reads_among_others() -> None:
-    ways = [way(Cell(Kind.SIGNED, 1), Style.PLAIN), way(Cell(Kind.INET4, prefix=1), Style.QUOTED)]
+    ways = [way(Cell(CellKind.SIGNED, 1), Style.PLAIN), way(Cell(CellKind.INET4, prefix=1), Style.QUOTED)]
     layout = layout_of([ways[1], *ways, *ways])
     image = b"\xe4" + b"\x04\x7f\0\0\1" + b"\x05" + b"\x07" + b"\x01\x0a"
     assert_one_truth(layout, image, [(0, len(image))])
@@ -222,12 +224,12 @@ def test_columns_that_only_python_reads_among_others() -> None:
 
 
 def test_a_buffer_that_is_too_small_grows() -> None:
-    layout = layout_of([way(Cell(Kind.SET, 8, members=(b"'" * 200,) * 64), Style.TEXT)] * 20)
+    layout = layout_of([way(Cell(CellKind.SET, 8, members=(b"'" * 200,) * 64), Style.TEXT)] * 20)
     image = b"\0" * 3 + b"\xff" * 160
     assert_one_truth(layout, image * 300, list(pairwise(range(0, 300 * 163 + 1, 163))))
 
 
 def test_kinds_that_only_python_writes_are_named() -> None:
     kinds = {one.cell.kind for one in WAYS}
-    assert kinds | PLAIN_ONLY == set(Kind)
+    assert kinds | PLAIN_ONLY == set(CellKind)
     assert not kinds & PLAIN_ONLY

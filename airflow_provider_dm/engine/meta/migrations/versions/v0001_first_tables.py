@@ -5,7 +5,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, String, Text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
-from airflow_provider_dm.engine.meta.no_way_back import NoWayBack
+from airflow_provider_dm.engine.meta.migrate import NoWayBack
 
 revision = "0001"
 down_revision = None

@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 
 _RUN_IT: Final = "Run the task by `dmctl run` or by the Airflow operators, and end it there."
 
-LATER: Final[Mapping[str, str]] = {
+UNSUPPORTED: Final[Mapping[str, str]] = {
     "start-task": _RUN_IT,
     "pause-task": _RUN_IT,
     "resume-task": _RUN_IT,
@@ -37,10 +37,10 @@ LATER: Final[Mapping[str, str]] = {
 
 def add_verbs(verbs: Verbs) -> None:
     """Make the verbs known to the parser; `main` lets any arguments pass to `refuse`."""
-    for name in LATER:
+    for name in UNSUPPORTED:
         verbs.add(name, refuse)
 
 
 def refuse(arguments: argparse.Namespace, _output: Output) -> NoReturn:
     """Raise NotSupportedYet for the verb."""
-    raise NotSupportedYet(f"dmctl {arguments.verb}", "command line", LATER[arguments.verb])
+    raise NotSupportedYet(f"dmctl {arguments.verb}", "command line", UNSUPPORTED[arguments.verb])
