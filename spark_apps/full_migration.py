@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.copy.beforehand import check_beforehand
 from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Stopped, load_progress, migrate
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from spark_apps.app import App, Outcome, main
 
 
@@ -36,7 +37,7 @@ def work(app: App) -> Outcome:
             app.store.put_subtask(task, source_id, unit=Unit.SYNC, stage=Stage.NEW, needed=start, applied=start)
 
     for source_id in generations:
-        app.report(source_id, partial(load_progress, app.target, spec.task, source_id))
+        app.report(source_id, partial(load_progress, app.target, SubtaskRef(spec.task.meta_schema, task, source_id)))
     runner = app.runner()
     hooks = Hooks(runner.run, runner.slots, stop=app.stop.is_set, begun=begun, ended=ended)
     match migrate(spec, generations, hooks):

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.copy.writing import verb_for
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.generation import Fenced
+from airflow_provider_dm.engine.target.identity import Fenced
 from airflow_provider_dm.engine.target.session import target_connection
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -119,7 +119,7 @@ def test_what_the_log_is_needed_for_is_told_before_a_plan_stands(
     (first, p0), (second, _), *again = told
     assert (first, second) == ("one", "two")
     assert again[0] == (first, p0)
-    chunks = {name: load_chunks(session, migration.meta_schema, "test", name)
+    chunks = {name: load_chunks(session, migration.ref(name))
               for session in [target_connection(endpoint("target", mariadb_target))] for name in sources}  # fmt: skip
     assert len(chunks["one"]) == 1
     assert chunks["two"] == []
@@ -133,9 +133,9 @@ def jobs(migration: Migration) -> list[ChunkJob]:
     source = Source(spec.sources[0], spec.task.subtask("one"), endpoint("one", migration.sources["one"]), generation)
     (loading,) = begin(spec.task, [source], target, slots=2, begun=lambda _source, _start: None)
     mappings = {mapping.source.name: mapping for mapping in loading.design.mappings["one"]}
-    chunks = load_chunks(target_connection(target), migration.meta_schema, "test", "one")
+    chunks = load_chunks(target_connection(target), migration.ref("one"))
     return [
-        ChunkJob(source.owner, chunk, mapping, verb_for(mapping, source.subtask.loader), 1, until=time.time() + 60)
+        ChunkJob(source.fence, chunk, mapping, verb_for(mapping, source.subtask.loader), 1, until=time.time() + 60)
         for chunk in chunks
         for mapping in [mappings[chunk.table]]
     ]
