@@ -92,7 +92,7 @@ class App:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.ask_to_stop())
 
-    def claim(self, source_id: str) -> int:
+    def claim(self, source_id: str) -> Fence:
         """Claim the lease, then the generation: from here on only this run may write the subtask. Without a lease it
         writes no rows.
 
@@ -108,8 +108,9 @@ class App:
         ensure_meta_tables(self.target, ref.meta_schema)  # raises generations when it changes something
         lease = self._acquire(source_id, current_generation(connection, ref))
         self.leases.append(lease)
-        claim_generation(self.target, Fence(ref, lease.generation))
-        return lease.generation
+        fence = Fence(ref, lease.generation)
+        claim_generation(self.target, fence)
+        return fence
 
     def report(self, name: str, progress: Callable[[], Json]) -> None:
         """Show what `progress()` returns under `name`: it is asked at every beat, from another thread."""

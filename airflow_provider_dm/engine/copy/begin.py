@@ -66,20 +66,16 @@ class RelayNotRunning(DmError):
 
 @dataclass(frozen=True)
 class Source:
-    """One source of this run. `generation` is what its claim gave."""
+    """One source of this run. `fence` is what its claim gave."""
 
     spec: SourceSpec
     subtask: SubtaskConfig
     endpoint: Endpoint
-    generation: int
+    fence: Fence
 
     @property
     def id(self) -> str:
         return self.subtask.source_id
-
-    @property
-    def fence(self) -> Fence:
-        return Fence(SubtaskRef(self.subtask.meta_schema, self.subtask.task, self.id), self.generation)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.target.contested_row import Waiting, waiting
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
-from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.statements import Verb
 from airflow_provider_dm.engine.target.subtask import finish_load
@@ -119,8 +119,8 @@ class Hooks:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
-def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outcome:
-    """Copy all sources of the job. `generations`: what was claimed in the target, by source-id.
+def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome:
+    """Copy all sources of the job. `fences`: what was claimed in the target, by source-id.
 
     Result: {"rows", "seconds", "notes", "sources": {id: {"rows", "tables", "chunks", "start", "catch_up_until",
     "resumed", "written_to_meanwhile", "contested_rows"}}}. Raises the typed errors of the copy's modules.
@@ -128,9 +128,9 @@ def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outc
     began = time.monotonic()
     target = spec.target.resolve(hooks.environ)
     sources = [
-        Source(one, spec.task.subtask(one.config.source_id), one.endpoint.resolve(hooks.environ), generation)
+        Source(one, spec.task.subtask(source_id), one.endpoint.resolve(hooks.environ), fences[source_id])
         for one in spec.sources
-        for generation in [generations[one.config.source_id]]
+        for source_id in [one.config.source_id]
     ]
     open_sources = [source for source in sources if not finished(target, source)]
     for source in sources:

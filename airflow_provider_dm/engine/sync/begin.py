@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
 from airflow_provider_dm.engine.target.table_schema import TableSchema
@@ -161,16 +161,14 @@ def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence
     return bool(stands) and set(extent(stands)) == {start.sort_key}
 
 
-def begin_incremental(
-    spec: JobSpec, generations: Mapping[str, int], *, store: MetaStore, stop: threading.Event
-) -> None:
+def begin_incremental(spec: JobSpec, fences: Iterable[Fence], *, store: MetaStore, stop: threading.Event) -> None:
     """Set the starts of those sources, of an incremental task, that have none yet or a corrected one.
 
-    `generations`: by source, what was claimed. Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady,
-    PastNotOurs, Fenced, and what reading the log and the schemas raises; sources that it raises for, and those behind
-    them, are in the target what they were.
+    `fences`: what was claimed. Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady, PastNotOurs,
+    Fenced, and what reading the log and the schemas raises; sources that it raises for, and those behind them, are in
+    the target what they were.
     """
-    waiting = [one for source, generation in generations.items() for one in _to_begin(spec, source, generation, store)]
+    waiting = [one for fence in fences for one in _to_begin(spec, fence, store)]
     for one in waiting:
         one.announcer.say(None)
     try:
@@ -186,19 +184,19 @@ def begin_incremental(
         raise
 
 
-def _to_begin(spec: JobSpec, source_id: str, generation: int, store: MetaStore) -> list[_Beginning]:
-    config = spec.task.subtask(source_id)
+def _to_begin(spec: JobSpec, fence: Fence, store: MetaStore) -> list[_Beginning]:
+    ref = fence.ref
+    config = spec.task.subtask(ref.source)
     if config.mode is not TaskMode.INCREMENTAL:
         return []
-    ref = SubtaskRef(config.meta_schema, config.task, source_id)
-    target = SyncTarget(spec.target.resolve(), Fence(ref, generation))
+    target = SyncTarget(spec.target.resolve(), fence)
     connection = target_connection(target.endpoint)
     subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
     if not is_to_begin(config, subtask, stands, copied=bool(load_chunks(connection, ref))):
         return []
     if config.start is None:
-        with connected(spec.source(source_id).endpoint.resolve()) as upstream:
-            raise StartMissing(config.task, source_id, str(current_location(upstream)))
+        with connected(spec.source(ref.source).endpoint.resolve()) as upstream:
+            raise StartMissing(*ref.key, str(current_location(upstream)))
     before = subtask.start if subtask is not None else None
     return [_Beginning(spec, config, config.start, target, before, Announcer(target, store))]
 

@@ -40,6 +40,7 @@ from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
+from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.subtask import note_location
 
@@ -71,27 +72,26 @@ class SyncResult:
 
 def run_sync(
     spec: JobSpec,
-    source_id: str,
+    fence: Fence,
     runner: Runner,
     store: MetaStore,
     stop: threading.Event,
     *,
-    generation: int,
     progress: SyncProgress | None = None,
     size: EpochSize | None = None,
 ) -> SyncResult:
     """Sync one source until `spec.until`, or until `stop` is set (then the epoch under way is finished first).
 
-    The generation must have been claimed. Raises every DmError that stops a task.
+    The fence must have been claimed. Raises every DmError that stops a task.
     """
     began = time.monotonic()
     shown = progress or SyncProgress()
-    with closing(Tail.of(spec, source_id, store, shown)) as tail:
-        opened = open_sync(spec, source_id, generation, store=store, stop=stop)
-        config = spec.task.subtask(source_id)
+    with closing(Tail.of(spec, fence.ref.source, store, shown)) as tail:
+        opened = open_sync(spec, fence, store=store, stop=stop)
+        config = spec.task.subtask(fence.ref.source)
         loop = _Loop(
             opened=opened,
-            sharing=Sharing.of(spec, opened.target.endpoint, opened.plan, opened.target.fence),
+            sharing=Sharing.of(spec, opened.target.endpoint, opened.plan, fence),
             runner=runner,
             store=store,
             stop=stop,

@@ -122,18 +122,18 @@ class Opened:
     goal: Location | None
 
 
-def open_sync(spec: JobSpec, source_id: str, generation: int, *, store: MetaStore, stop: threading.Event) -> Opened:
+def open_sync(spec: JobSpec, fence: Fence, *, store: MetaStore, stop: threading.Event) -> Opened:
     """Read all of it, and tell the metadata DB what of the log is needed.
 
     Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
-    source, config = spec.source(source_id), spec.task.subtask(source_id)
-    ref = SubtaskRef(config.meta_schema, config.task, source_id)
-    target = SyncTarget(spec.target.resolve(), Fence(ref, generation))
+    ref = fence.ref
+    source, config = spec.source(ref.source), spec.task.subtask(ref.source)
+    target = SyncTarget(spec.target.resolve(), fence)
     announcer = Announcer(target, store)
     connection = target_connection(target.endpoint)
-    begin_incremental(spec, {source_id: generation}, store=store, stop=stop)
+    begin_incremental(spec, [fence], store=store, stop=stop)
     subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
     if subtask is None or subtask.location is None or subtask.unit != UNIT_SYNC:
         raise SubtaskMissing(*ref.key)

@@ -74,15 +74,15 @@ class Migration:
     def ref(self, name: str) -> SubtaskRef:
         return SubtaskRef(self.meta_schema, "test", name)
 
-    def claim(self) -> dict[str, int]:
+    def claim(self) -> dict[str, Fence]:
         """A new generation for every source, as the app takes it."""
         target = self.spec.target.resolve()
         connection = target_connection(target)
         ensure_meta_tables(target, self.meta_schema)
         claimed = {}
         for name in self.sources:
-            claimed[name] = current_generation(connection, self.ref(name)) + 1
-            claim_generation(target, Fence(self.ref(name), claimed[name]))
+            claimed[name] = Fence(self.ref(name), current_generation(connection, self.ref(name)) + 1)
+            claim_generation(target, claimed[name])
         return claimed
 
     def go(self, **hooks: Any) -> Outcome:

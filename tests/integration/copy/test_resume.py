@@ -1,7 +1,7 @@
 """A copy that dies, is stopped, or runs twice goes on from what is committed; nothing is lost, nothing is double."""
 
-import json
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -47,13 +47,13 @@ def tables(source: Server, target: Server, schema: str) -> bool:
 
 
 SLOWLY = """
-import json, os, pathlib, sys
+import os, pathlib, pickle, sys
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.migration import Hooks, migrate
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 page.FIRST_ROWS = page.MOST_ROWS = 20
-migrate(JobSpec.read(pathlib.Path(sys.argv[1])), json.loads(sys.argv[2]), Hooks(LocalRunner(2).run, 2))
+migrate(JobSpec.read(pathlib.Path(sys.argv[1])), pickle.loads(bytes.fromhex(sys.argv[2])), Hooks(LocalRunner(2).run, 2))
 """
 
 
@@ -64,7 +64,7 @@ def test_a_process_killed_in_the_middle_is_continued(
     filled(source, schema)
     migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
     migration.spec.write(tmp_path / "job.json")
-    arguments = [sys.executable, "-c", SLOWLY, str(tmp_path / "job.json"), json.dumps(migration.claim())]
+    arguments = [sys.executable, "-c", SLOWLY, str(tmp_path / "job.json"), pickle.dumps(migration.claim()).hex()]
     process = subprocess.Popen(arguments, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
     chunks = f"{schema}_meta.dm_copy_chunk"
     while target.sql(f"SELECT COALESCE(SUM(rows_copied), 0) FROM {chunks}")[0][0] < 1_000 and process.poll() is None:
@@ -128,9 +128,9 @@ def test_what_the_log_is_needed_for_is_told_before_a_plan_stands(
 
 def jobs(migration: Migration) -> list[ChunkJob]:
     """The chunks of a copy that has begun, as jobs under a new generation."""
-    spec, generation = migration.spec, migration.claim()["one"]
+    spec, fence = migration.spec, migration.claim()["one"]
     target = endpoint("target", migration.target)
-    source = Source(spec.sources[0], spec.task.subtask("one"), endpoint("one", migration.sources["one"]), generation)
+    source = Source(spec.sources[0], spec.task.subtask("one"), endpoint("one", migration.sources["one"]), fence)
     (loading,) = begin(spec.task, [source], target, slots=2, begun=lambda _source, _start: None)
     mappings = {mapping.source.name: mapping for mapping in loading.design.mappings["one"]}
     chunks = load_chunks(target_connection(target), migration.ref("one"))

@@ -186,14 +186,14 @@ class SyncKit:
         lease = self.store.acquire_lease(
             "test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=known
         )
-        claim_generation(endpoint, Fence(self.ref, lease.generation))
+        fence = Fence(self.ref, lease.generation)
+        claim_generation(endpoint, fence)
         return run_sync(
             spec,
-            SOURCE_ID,
+            fence,
             runner or LocalRunner(),
             self.store,
             stop or threading.Event(),
-            generation=lease.generation,
             progress=progress,
             size=size,
         )

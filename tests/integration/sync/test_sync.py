@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced
 from airflow_provider_dm.engine.target.session import execute
 from airflow_provider_dm.engine.target.statements import Statement
-from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions
+from tests.integration.sync.conftest import SyncKit, random_transactions
 
 WGS_84 = (
     'GEOGCS["x",DATUM["World Geodetic System 1984",SPHEROID["WGS 84",6378137,298.257223563]],PRIMEM["Greenwich",0],'
@@ -207,7 +207,7 @@ def test_a_newer_generation_fences(one_kit: SyncKit) -> None:
     claim_generation(spec.target.resolve(), Fence(one_kit.ref, 1000))
 
     with pytest.raises(Fenced):
-        run_sync(spec, SOURCE_ID, LocalRunner(), one_kit.store, threading.Event(), generation=999)
+        run_sync(spec, Fence(one_kit.ref, 999), LocalRunner(), one_kit.store, threading.Event())
 
     assert one_kit.target.sql(f"SELECT * FROM `{one_kit.schema}`.plain") == []
 
