@@ -30,6 +30,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reported import report
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.restored import check_not_restored
 from airflow_provider_dm.engine.target.session import target_connection
@@ -91,23 +92,25 @@ class App:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.ask_to_stop())
 
-    def claim(self, source_id: str) -> int:
+    def claim(self, source_id: str) -> Fence:
         """Claim the lease, then the generation: from here on only this run may write the subtask. Without a lease it
         writes no rows.
 
         Raises LeaseHeld, RunOvertaken, Fenced, TargetWentBack, …
         """
-        task, meta_schema = self.spec.task.name, self.spec.task.meta_schema
+        ref = SubtaskRef(self.spec.task.meta_schema, self.spec.task.name, source_id)
         connection = target_connection(self.target)
-        told = self.store.list_subtasks(task=task, source=source_id)  # before the target, which is always ahead of it
-        known = known_subtasks(connection, meta_schema, task, [source_id]).get(source_id)
+        # Before the target, which is always ahead of it.
+        told = self.store.list_subtasks(task=ref.task, source=source_id)
+        known = known_subtasks(connection, ref.meta_schema, ref.task, [source_id]).get(source_id)
         for said in told:
-            check_not_restored(connection, meta_schema, known, said)
-        ensure_meta_tables(self.target, meta_schema)  # raises generations when it changes something
-        lease = self._acquire(source_id, current_generation(connection, meta_schema, task, source_id))
+            check_not_restored(connection, ref, known, said)
+        ensure_meta_tables(self.target, ref.meta_schema)  # raises generations when it changes something
+        lease = self._acquire(source_id, current_generation(connection, ref))
         self.leases.append(lease)
-        claim_generation(self.target, meta_schema, task, source_id, lease.generation)
-        return lease.generation
+        fence = Fence(ref, lease.generation)
+        claim_generation(self.target, fence)
+        return fence
 
     def report(self, name: str, progress: Callable[[], Json]) -> None:
         """Show what `progress()` returns under `name`: it is asked at every beat, from another thread."""

@@ -24,7 +24,7 @@ def work(app: App) -> Outcome:
     """Refuse what cannot begin, claim every source, copy, hand over."""
     spec, task = app.spec, app.spec.task.name
     check_beforehand(spec.task, {one.config.source_id: one.endpoint.resolve() for one in spec.sources}, app.target)
-    generations = {source.config.source_id: app.claim(source.config.source_id) for source in spec.sources}
+    fences = {source.config.source_id: app.claim(source.config.source_id) for source in spec.sources}
 
     def begun(source_id: str, start: Location) -> None:
         app.store.put_subtask(task, source_id, unit=Unit.LOAD, stage=Stage.RUNNING, needed=start)
@@ -35,11 +35,11 @@ def work(app: App) -> Outcome:
         else:  # not Finished: the relay must keep what sync will begin with
             app.store.put_subtask(task, source_id, unit=Unit.SYNC, stage=Stage.NEW, needed=start, applied=start)
 
-    for source_id in generations:
-        app.report(source_id, partial(load_progress, app.target, spec.task, source_id))
+    for source_id, fence in fences.items():
+        app.report(source_id, partial(load_progress, app.target, fence.ref))
     runner = app.runner()
     hooks = Hooks(runner.run, runner.slots, stop=app.stop.is_set, begun=begun, ended=ended)
-    match migrate(spec, generations, hooks):
+    match migrate(spec, fences, hooks):
         case Finished(result):
             return Outcome(result)
         case Stopped(result):

@@ -37,8 +37,8 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.target.copy_progress import ChunkOwner, insert_chunks, load_chunks
-from airflow_provider_dm.engine.target.generation import check_generation
+from airflow_provider_dm.engine.target.copy_progress import insert_chunks, load_chunks
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
@@ -66,20 +66,16 @@ class RelayNotRunning(DmError):
 
 @dataclass(frozen=True)
 class Source:
-    """One source of this run. `generation` is what its claim gave."""
+    """One source of this run. `fence` is what its claim gave."""
 
     spec: SourceSpec
     subtask: SubtaskConfig
     endpoint: Endpoint
-    generation: int
+    fence: Fence
 
     @property
     def id(self) -> str:
         return self.subtask.source_id
-
-    @property
-    def owner(self) -> ChunkOwner:
-        return ChunkOwner(self.subtask.meta_schema, self.subtask.task, self.id, self.generation)
 
 
 @dataclass(frozen=True)
@@ -97,8 +93,7 @@ class Loading:
 
 def finished(target: Endpoint, source: Source) -> bool:
     """Tell whether this source's full load is complete already."""
-    owner = source.owner
-    found = run_transaction(target, lambda tx: read_subtask(tx, owner.meta_schema, owner.task, owner.source))
+    found = run_transaction(target, lambda tx: read_subtask(tx, source.fence.ref))
     return found is not None and found.unit == UNIT_SYNC
 
 
@@ -167,14 +162,13 @@ class _Stored:
 
 
 def _stored_plan(target: Endpoint, source: Source) -> _Stored | None:
-    owner = source.owner
-    key = (owner.meta_schema, owner.task, owner.source)
+    ref = source.fence.ref
 
     def body(connection: Connection) -> _Stored | None:
-        found = read_subtask(connection, *key)
+        found = read_subtask(connection, ref)
         if found is None or found.unit != UNIT_LOAD or found.start is None:
             return None
-        return _Stored(found.start, tuple(load_table_schemas(connection, *key)))
+        return _Stored(found.start, tuple(load_table_schemas(connection, ref)))
 
     return run_transaction(target, body)
 
@@ -211,7 +205,7 @@ def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
     for source_id in task.source_ids:
         subtask = task.subtask(source_id)
         router = Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive)
-        chunks = load_chunks(connection, subtask.meta_schema, subtask.task, source_id)
+        chunks = load_chunks(connection, SubtaskRef(task.meta_schema, task.name, source_id))
         found |= {router.route(chunk.table) for chunk in chunks}
     return frozenset(found)
 
@@ -221,10 +215,9 @@ def _announce(target: Endpoint, source: Source, place: Location, begun: Begun) -
 
     Raises Fenced or TargetWentBack.
     """
-    owner = source.owner
 
     def body(connection: Connection) -> None:
-        check_generation(connection, owner.meta_schema, owner.task, owner.source, owner.generation)
+        source.fence.check(connection)
         begun(source.id, place)
 
     run_transaction(target, body)
@@ -262,16 +255,14 @@ def _begin_source(
     check_unchanged(source, tables)
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
     chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.subtask.mydumper.rows)
-    owner = source.owner
-    key = (owner.meta_schema, owner.task, owner.source)
-
+    fence = source.fence
     fellows = [one for other, names in newcomers.items() if other != source.id for one in names]
 
     def body(connection: Connection) -> dict[TableName, int]:
-        begin_subtask(connection, *key, generation=owner.generation, unit=UNIT_LOAD, start=start)
+        begin_subtask(connection, fence, unit=UNIT_LOAD, start=start)
         schemas = [TableSchema(one.table, one.target) for one in survey.tables]
-        numbers = enter_tables(connection, *key, schemas, newcomers[source.id], fellows, loading=True, full=full)
-        insert_chunks(connection, owner, chunks)
+        numbers = enter_tables(connection, fence.ref, schemas, newcomers[source.id], fellows, loading=True, full=full)
+        insert_chunks(connection, fence, chunks)
         return numbers
 
     numbers = run_transaction(target, body)

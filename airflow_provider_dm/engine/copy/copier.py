@@ -42,7 +42,7 @@ def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult
     Raises Fenced, DuplicateDuringCopy, TooManyContested, SchemaChangedDuringCopy, and what reading and writing raise.
     """
     began = time.monotonic()
-    before = run_transaction(target, lambda connection: load_chunk(connection, job.owner, job.chunk.number))
+    before = run_transaction(target, lambda connection: load_chunk(connection, job.fence, job.chunk.number))
     order = paging_order(job.mapping)
     if before.done:
         after = before
@@ -50,7 +50,7 @@ def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult
         after = copy_whole_table(job, before, source, target)
     else:
         after = _copy_pages(job, before, PageReader.of(source, job.mapping.source, order), target)
-    return ChunkResult(job.owner.source, after, after.rows_copied - before.rows_copied, time.monotonic() - began)
+    return ChunkResult(job.fence.ref.source, after, after.rows_copied - before.rows_copied, time.monotonic() - began)
 
 
 def _copy_pages(job: ChunkJob, progress: ChunkProgress, reader: PageReader, target: Endpoint) -> ChunkProgress:
@@ -82,7 +82,7 @@ class _PageWriter:
         write = self._into_merged(page, rows) if job.number else self._into_own(page, rows)
 
         def body(connection: Connection, *, sure: bool) -> bool:
-            step = advance_chunk(connection, job.owner, seen, rows=len(page.rows), last_key=last_key, done=page.last)
+            step = advance_chunk(connection, job.fence, seen, rows=len(page.rows), last_key=last_key, done=page.last)
             if step:
                 write(connection, sure)
             return step
@@ -95,7 +95,7 @@ class _PageWriter:
         if step:
             return replace(seen, last_key=last_key, done=page.last, rows_copied=seen.rows_copied + len(page.rows))
         # Another attempt was here first, or our own COMMIT took effect and only its answer was lost.
-        return run_transaction(self.target, lambda connection: load_chunk(connection, job.owner, seen.number))
+        return run_transaction(self.target, lambda connection: load_chunk(connection, job.fence, seen.number))
 
     def _into_own(self, page: Page, rows: Sequence[Literals]) -> Callable[[Connection, bool], None]:
         """Return what writes the page into a table that nobody else writes to, or that began so."""

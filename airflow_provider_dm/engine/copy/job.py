@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, Access, OwnerWriter
 from airflow_provider_dm.engine.rules.mapping import TableMapping
-from airflow_provider_dm.engine.target.copy_progress import ChunkOwner, ChunkProgress
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
+from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.statements import Verb
 
@@ -19,7 +20,7 @@ from airflow_provider_dm.engine.target.statements import Verb
 class ChunkJob:
     """One chunk to copy. `siblings`: other source tables that are merged into the same target, for messages."""
 
-    owner: ChunkOwner
+    fence: Fence
     chunk: ChunkProgress
     """As the driver saw it; where it is now is asked of the target."""
     mapping: TableMapping
@@ -36,8 +37,7 @@ class ChunkJob:
 
     def writer(self, access: Access) -> OwnerWriter:
         """Return what writes the rows of this table into a merged target."""
-        who = self.owner
-        owner = RowOwner(who.meta_schema, who.task, who.source, self.mapping.source.name, self.number)
+        owner = RowOwner(self.fence.ref, self.mapping.source.name, self.number)
         return OwnerWriter(owner, self.mapping, access, MOST_WHILE_COPYING)
 
 

@@ -47,7 +47,7 @@ def copy_whole_table(job: ChunkJob, seen: ChunkProgress, source: Endpoint, targe
         with table_snapshot(source, job.mapping.source.name) as (snapshot, location):
             at = replace(location, suffix=job.suffix)
             run_transaction(target, lambda into: _copy(into, snapshot, job, seen, source, dialect, at))
-        return run_transaction(target, lambda connection: load_chunk(connection, job.owner, seen.number))
+        return run_transaction(target, lambda connection: load_chunk(connection, job.fence, seen.number))
 
     return with_retries(source, attempt)
 
@@ -62,7 +62,7 @@ def _copy(
     at: Location,
 ) -> None:
     """Run the body of the transaction. It may run again: the snapshot shows the same rows as often as it is asked."""
-    if not advance_chunk(connection, job.owner, seen, rows=0, last_key=None, done=True):
+    if not advance_chunk(connection, job.fence, seen, rows=0, last_key=None, done=True):
         return
     expected = _count(snapshot, job, source)
     counted = _Counted(_rows(snapshot, job, source))
@@ -75,9 +75,8 @@ def _copy(
         write_all(connection, write_rows(job.mapping, map(literals, counted), job.verb, dialect=dialect), job)
     if counted.rows != expected:
         raise AnswerCut(f"all rows of {job.mapping.source.name}", counted.rows, expected)
-    count_chunk_rows(connection, job.owner, seen.number, counted.rows)
-    owner = job.owner
-    set_skip_until(connection, owner.meta_schema, owner.task, owner.source, job.mapping.source, at.sort_key)
+    count_chunk_rows(connection, job.fence.ref, seen.number, counted.rows)
+    set_skip_until(connection, job.fence.ref, job.mapping.source, at.sort_key)
 
 
 class _Counted:

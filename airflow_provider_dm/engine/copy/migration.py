@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import JobSpec
-from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.begin import (
     Begun,
     Loading,
@@ -42,6 +42,7 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.target.contested_row import Waiting, waiting
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.statements import Verb
 from airflow_provider_dm.engine.target.subtask import finish_load
@@ -76,7 +77,7 @@ class CopyLane:
         until = time.time() + lane.seconds
         results: list[ChunkResult] = []
         for job in lane.jobs:
-            results.append(copy_chunk(replace(job, until=until), self.sources[job.owner.source], self.target))
+            results.append(copy_chunk(replace(job, until=until), self.sources[job.fence.ref.source], self.target))
             if time.time() >= until:
                 break
         return results
@@ -118,8 +119,8 @@ class Hooks:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
-def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outcome:
-    """Copy all sources of the job. `generations`: what was claimed in the target, by source-id.
+def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome:
+    """Copy all sources of the job. `fences`: what was claimed in the target, by source-id.
 
     Result: {"rows", "seconds", "notes", "sources": {id: {"rows", "tables", "chunks", "start", "catch_up_until",
     "resumed", "written_to_meanwhile", "contested_rows"}}}. Raises the typed errors of the copy's modules.
@@ -127,9 +128,9 @@ def migrate(spec: JobSpec, generations: Mapping[str, int], hooks: Hooks) -> Outc
     began = time.monotonic()
     target = spec.target.resolve(hooks.environ)
     sources = [
-        Source(one, spec.task.subtask(one.config.source_id), one.endpoint.resolve(hooks.environ), generation)
+        Source(one, spec.task.subtask(source_id), one.endpoint.resolve(hooks.environ), fences[source_id])
         for one in spec.sources
-        for generation in [generations[one.config.source_id]]
+        for source_id in [one.config.source_id]
     ]
     open_sources = [source for source in sources if not finished(target, source)]
     for source in sources:
@@ -191,7 +192,7 @@ def _job(loading: Loading, chunk: ChunkProgress, mapping: TableMapping) -> Chunk
     source, loader = loading.source, loading.source.subtask.loader
     verb = verb_for(mapping, loader)
     return ChunkJob(
-        source.owner,
+        source.fence,
         chunk,
         mapping,
         verb,
@@ -203,15 +204,14 @@ def _job(loading: Loading, chunk: ChunkProgress, mapping: TableMapping) -> Chunk
     )
 
 
-def load_progress(target: Endpoint, task: TaskConfig, source_id: str) -> Json:
-    """Return how far a source is, as the target says now: one attempt, nothing when it does not answer.
+def load_progress(target: Endpoint, ref: SubtaskRef) -> Json:
+    """Return how far a subtask is, as the target says now: one attempt, nothing when it does not answer.
 
     {"unit": "load", "rows", "chunks", "chunks_done", "contested_rows"}.
     """
 
     def look(connection: Connection) -> tuple[list[ChunkProgress], list[Waiting]]:
-        chunks = load_chunks(connection, task.meta_schema, task.name, source_id)
-        return chunks, waiting(connection, task.meta_schema, task.name)
+        return load_chunks(connection, ref), waiting(connection, ref)
 
     try:
         chunks, rows_waiting = run_transaction(target, look, retry_seconds=0)
@@ -223,13 +223,12 @@ def load_progress(target: Endpoint, task: TaskConfig, source_id: str) -> Json:
         "rows": sum(chunk.rows_copied for chunk in chunks),
         "chunks": len(chunks),
         "chunks_done": sum(chunk.done for chunk in chunks),
-        "contested_rows": sum(one.rows for one in rows_waiting if one.source == source_id),
+        "contested_rows": sum(one.rows for one in rows_waiting if one.source == ref.source),
     }
 
 
 def _chunks(target: Endpoint, source: Source) -> list[ChunkProgress]:
-    owner = source.owner
-    return run_transaction(target, lambda tx: load_chunks(tx, owner.meta_schema, owner.task, owner.source))
+    return run_transaction(target, lambda tx: load_chunks(tx, source.fence.ref))
 
 
 # The end
@@ -237,19 +236,14 @@ def _chunks(target: Endpoint, source: Source) -> list[ChunkProgress]:
 
 def _hand_over(target: Endpoint, loading: Loading, hooks: Hooks, sharing: Sharing) -> Json:
     """Take Pend, and make the subtask one that syncs."""
-    source, owner = loading.source, loading.source.owner
+    source = loading.source
     contested = sharing.finish(loading)
     check_unchanged(source, [mapping.source for mapping in loading.design.mappings[source.id]])
     until = replace(high_watermark(source.endpoint), suffix=loading.start.suffix)
     if until.server_uuid != loading.start.server_uuid and source.subtask.mode is not TaskMode.FULL:
         until = replace(until, suffix=wait_for_relay(source, until.server_uuid).suffix)  # it failed over meanwhile
 
-    def body(connection: Connection) -> None:
-        finish_load(
-            connection, owner.meta_schema, owner.task, owner.source, generation=owner.generation, catch_up_until=until
-        )
-
-    run_transaction(target, body)
+    run_transaction(target, lambda tx: finish_load(tx, source.fence, until))
     hooks.ended(source.id, loading.start)
     written_to = compare(loading.start, until) is not Order.SAME
     if written_to and source.subtask.mode is TaskMode.FULL:

@@ -39,12 +39,11 @@ class TableNotCopied(DmError):
 
 def check_nothing_new(target: Endpoint, source: Source) -> None:
     """Raise TableNotCopied when the rules select a table that was not in the complete load of this source."""
-    owner, subtask = source.owner, source.subtask
-    key = (owner.meta_schema, owner.task, owner.source)
+    ref, subtask = source.fence.ref, source.subtask
     rules = BlockAllowRules.from_config(
         subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
     )
-    copied = {one.table.name for one in run_transaction(target, lambda tx: load_table_schemas(tx, *key))}
+    copied = {one.table.name for one in run_transaction(target, lambda tx: load_table_schemas(tx, ref))}
     with connected(source.endpoint) as connection:
         selected = set(select(list_tables(connection), rules))
     for name in sorted(selected - copied):

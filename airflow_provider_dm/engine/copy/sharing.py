@@ -17,7 +17,6 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests, WrittenToMeanwhile
 from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
-from airflow_provider_dm.engine.merge.settling import Fence
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, TooManyContested
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 
@@ -40,8 +39,8 @@ class Sharing:
             target,
             {
                 loading.source.id: Contests(
-                    fence_of(loading.source),
-                    Servers(target, loading.source.owner.meta_schema, loading.source.owner.task, endpoints),
+                    loading.source.fence,
+                    Servers(target, loading.source.fence.ref, endpoints),
                     MOST_WHILE_COPYING,
                 )
                 for loading in loadings
@@ -85,8 +84,3 @@ class Sharing:
     def _wait(self, seconds: float) -> bool:
         time.sleep(seconds)
         return self.stop()
-
-
-def fence_of(source: Source) -> Fence:
-    owner = source.owner
-    return Fence(owner.meta_schema, owner.task, owner.source, owner.generation)

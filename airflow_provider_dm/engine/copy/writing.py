@@ -103,8 +103,8 @@ def copy_merged(connection: Connection, writer: OwnerWriter, rows: Rows) -> None
 
     Raises TooManyContested.
     """
-    owner, target = writer.owner, writer.mapping.target.name
-    waiting = contested_keys(connection, owner.meta_schema, owner.task, owner.source, target)
+    owner = writer.owner
+    waiting = contested_keys(connection, owner.ref, writer.mapping.target.name)
     writer.copy(connection, waiting.get(owner.table, set()), rows)
 
 
@@ -121,4 +121,4 @@ def write_all(connection: Connection, statements: Iterable[Statement], job: Chun
 
 def _duplicate(job: ChunkJob, key: str) -> DuplicateDuringCopy:
     mapping, siblings = job.mapping, job.siblings or ("this table only",)
-    return DuplicateDuringCopy(job.owner.source, str(mapping.source.name), str(mapping.target.name), key, siblings)
+    return DuplicateDuringCopy(job.fence.ref.source, str(mapping.source.name), str(mapping.target.name), key, siblings)

@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Protocol
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.collision import Answers, Collides, Verdict, verdict_on
-from airflow_provider_dm.engine.merge.settling import Fence, Settler
+from airflow_provider_dm.engine.merge.settling import Settler
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.target.contested_row import ContestedRow, oldest_rows, waiting
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy
 from airflow_provider_dm.engine.target.frontier import Transactions
+from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.table_schema import Feeder
 
 log = logging.getLogger(__name__)
@@ -152,7 +153,7 @@ class Contests:
         try:
             return self._settler.settle()
         except TargetBusy as busy:  # somebody writes there for long; it can be done at any later look
-            log.warning("%s: rows that wait were not moved: %s", self.fence.source, busy)
+            log.warning("%s: rows that wait were not moved: %s", self.fence.ref.source, busy)
             return 0
 
     def confirm(self, wait: Callable[[float], bool]) -> int:
@@ -176,31 +177,24 @@ class Contests:
                 return self.rows
         if self.rows and self._unknown:
             why = "a source table that may hold them belongs to a source that is not part of this run"
-            raise OtherSourcesWanted(self.fence.source, self.rows, why)
+            raise OtherSourcesWanted(self.fence.ref.source, self.rows, why)
         if self.rows:
-            log.warning("%s: %d rows wait for other sources to give their places free", self.fence.source, self.rows)
+            source = self.fence.ref.source
+            log.warning("%s: %d rows wait for other sources to give their places free", source, self.rows)
         return self.rows
 
     def _count(self) -> tuple[int | None, bool]:
         """Return (rows of this source, whether too many of one table). (None, …): no source has any."""
-        fence = self.fence
-        found = self.around.transactions(lambda connection: waiting(connection, fence.meta_schema, fence.task))
-        mine = [one.rows for one in found if one.source == fence.source]
+        ref = self.fence.ref
+        found = self.around.transactions(lambda connection: waiting(connection, ref))
+        mine = [one.rows for one in found if one.source == ref.source]
         self.rows = sum(mine)
         return (self.rows if found else None), max(mine, default=0) > self.most
 
     def _look_into(self, seconds: float, most: int) -> None:
-        fence, behind = self.fence, self._behind
+        ref, behind = self.fence.ref, self._behind
         rows = self.around.transactions(
-            lambda connection: oldest_rows(
-                connection,
-                fence.meta_schema,
-                fence.task,
-                fence.source,
-                seconds=seconds,
-                behind=behind,
-                most=most,
-            )
+            lambda connection: oldest_rows(connection, ref, seconds=seconds, behind=behind, most=most)
         )
         if behind and not rows:
             self._behind = 0

@@ -22,6 +22,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers, save_owner_numbers
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema, load_feeders, save_table_schemas
@@ -87,13 +88,13 @@ class Other:
     loaded: bool
 
 
-def read_others(connection: Connection, meta_schema: str, task: str, source: str, *, full: bool) -> list[Other]:
+def read_others(connection: Connection, ref: SubtaskRef, *, full: bool) -> list[Other]:
     """Return the source tables of the task's other sources. `full`: its task-mode."""
-    feeders = [feeder for feeder in load_feeders(connection, meta_schema, task) if feeder.source != source]
+    feeders = [feeder for feeder in load_feeders(connection, ref) if feeder.source != ref.source]
     names = {feeder.source for feeder in feeders}
-    subtasks = {name: read_subtask(connection, meta_schema, task, name) for name in names}
+    subtasks = {name: read_subtask(connection, ref.of_source(name)) for name in names}
     exact = {name for name, found in subtasks.items() if found is not None and found.is_caught_up(full=full)}
-    loaded = {name for name in names if load_chunks(connection, meta_schema, task, name)}
+    loaded = {name for name in names if load_chunks(connection, ref.of_source(name))}
     return [Other(feeder, feeder.source in exact, feeder.source in loaded) for feeder in feeders]
 
 
@@ -122,9 +123,7 @@ def recorded_tables(
 
 def enter_tables(
     connection: Connection,
-    meta_schema: str,
-    task: str,
-    source: str,
+    ref: SubtaskRef,
     schemas: Sequence[TableSchema],
     newcomers: Sequence[Newcomer],
     fellows: Sequence[Newcomer],
@@ -137,13 +136,13 @@ def enter_tables(
     Done inside the transaction that begins the subtask, after its first statement. `newcomers`: those of the tables
     that can be merged; `full`: the task reads no log. Raises as `recorded_tables` does.
     """
-    last = lock_owner_numbers(connection, meta_schema)
-    others = read_others(connection, meta_schema, task, source, full=full)
-    recorded = recorded_tables(source, newcomers, others, fellows, loading=loading)
+    last = lock_owner_numbers(connection, ref)
+    others = read_others(connection, ref, full=full)
+    recorded = recorded_tables(ref.source, newcomers, others, fellows, loading=loading)
     numbers = dict(zip(recorded, range(last + 1, last + 1 + len(recorded)), strict=True))
-    save_owner_numbers(connection, meta_schema, task, source, numbers)
-    withdraw_all(connection, meta_schema, task, source)  # of a task of this name whose other rows somebody has removed
-    save_table_schemas(connection, meta_schema, task, source, schemas)
+    save_owner_numbers(connection, ref, numbers)
+    withdraw_all(connection, ref)  # of a task of this name whose other rows somebody has removed
+    save_table_schemas(connection, ref, schemas)
     return numbers
 
 

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Final
 
 from airflow_provider_dm.engine.merge.contests import Surroundings, end_in, is_in_log_of
-from airflow_provider_dm.engine.merge.settling import Fence
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
+from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.owner_numbers import give_up_owner, lock_owner_numbers, remove_owner
 from airflow_provider_dm.engine.target.row_owner import forget_some
 from airflow_provider_dm.engine.target.subtask import read_subtask
@@ -51,7 +51,7 @@ class Records:
         if not self.recorded:
             return
         feeders = self.around.feeders()
-        mine = [one for one in feeders if one.source == self.fence.source and one.owner]
+        mine = [one for one in feeders if one.source == self.fence.ref.source and one.owner]
         if any(one.owner > 0 for one in mine) and (not self.adopts or self._all_have_come(feeders)):
             mine = self.around.transactions(self._give_up)
         self.recording = any(one.owner > 0 for one in mine)
@@ -61,13 +61,10 @@ class Records:
                 self.around.transactions(partial(self._remove, one=one))
                 return
 
-    def _feeders(self, connection: Connection) -> list[Feeder]:
-        return load_feeders(connection, self.fence.meta_schema, self.fence.task)
-
     def _all_have_come(self, feeders: Iterable[Feeder]) -> bool:
         """Tell whether all have come to where their logs ended when all of them were exact. Any of this subtask's
         targets counts for all."""
-        shared = {one.target for one in feeders if one.source == self.fence.source and one.owner > 0}
+        shared = {one.target for one in feeders if one.source == self.fence.ref.source and one.owner > 0}
         sources = {one.source for one in feeders if one.target in shared}
         here = {source: self.around.applied(source) for source in sources}
         if None in here.values():
@@ -83,26 +80,27 @@ class Records:
 
     def _give_up(self, connection: Connection) -> list[Feeder]:
         """Give up numbers that nobody needs, in one transaction. Return this subtask's tables that have a number."""
-        fence = self.fence
-        fence.check(connection)
-        lock_owner_numbers(connection, fence.meta_schema)
-        feeders = self._feeders(connection)
+        ref = self.fence.ref
+        self.fence.check(connection)
+        lock_owner_numbers(connection, ref)
+        feeders = load_feeders(connection, ref)
         exact = self._exact(connection, feeders)
         for one in feeders:
-            if one.source == fence.source and one.owner > 0 and one.target in exact:
-                give_up_owner(connection, fence.meta_schema, fence.task, one.source, one.table)
-        return [one for one in self._feeders(connection) if one.source == fence.source and one.owner]
+            if one.source == ref.source and one.owner > 0 and one.target in exact:
+                give_up_owner(connection, ref, one.table)
+        return [one for one in load_feeders(connection, ref) if one.source == ref.source and one.owner]
 
     def _exact(self, connection: Connection, feeders: Iterable[Feeder]) -> set[TableName]:
         """Return the target tables whose source tables are all exact."""
         behind: dict[str, bool] = {}
         for source in {one.source for one in feeders}:
-            subtask = read_subtask(connection, self.fence.meta_schema, self.fence.task, source)
+            subtask = read_subtask(connection, self.fence.ref.of_source(source))
             behind[source] = subtask is None or not subtask.is_caught_up(full=self.full)
         return {one.target for one in feeders} - {one.target for one in feeders if behind[one.source]}
 
     def _remove(self, connection: Connection, one: Feeder) -> None:
         """Remove some records of a table, and its number with the last of them, in one transaction."""
+        ref = self.fence.ref
         self.fence.check(connection)
-        if forget_some(connection, self.fence.meta_schema, -one.owner, RECORDS_OF_A_LOOK) < RECORDS_OF_A_LOOK:
-            remove_owner(connection, self.fence.meta_schema, self.fence.task, one.source, one.table)
+        if forget_some(connection, ref, -one.owner, RECORDS_OF_A_LOOK) < RECORDS_OF_A_LOOK:
+            remove_owner(connection, ref, one.table)

@@ -25,6 +25,7 @@ from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import ContestedRow
 from airflow_provider_dm.engine.target.frontier import Transactions
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection, target_dialect
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
@@ -42,8 +43,7 @@ class Servers:
     """The servers of one driver, for the threads that it asks from, too; definitions of tables are read once."""
 
     target: Endpoint
-    meta_schema: str
-    task: str
+    ref: SubtaskRef
     sources: Mapping[str, Endpoint]
     """By source-id: those of this run."""
     _mappings: dict[tuple[str, TableName], TableMapping] = field(default_factory=dict)
@@ -64,13 +64,13 @@ class Servers:
         if (source, table) not in self._mappings:
             connection = target_connection(self.target)
             into = read_tables(connection, [target])[target]
-            for schema in load_table_schemas(connection, self.meta_schema, self.task, source):
+            for schema in load_table_schemas(connection, self.ref.of_source(source)):
                 if schema.table.name == table:
                     self._mappings[source, table] = map_table(schema.table, into)
         return self._mappings[source, table]
 
     def feeders(self) -> list[Feeder]:
-        return self.transactions(lambda connection: load_feeders(connection, self.meta_schema, self.task))
+        return self.transactions(lambda connection: load_feeders(connection, self.ref))
 
     def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
         found = {}
@@ -86,7 +86,7 @@ class Servers:
         return found
 
     def applied(self, source: str) -> Location | None:
-        subtask = self.transactions(lambda connection: read_subtask(connection, self.meta_schema, self.task, source))
+        subtask = self.transactions(lambda connection: read_subtask(connection, self.ref.of_source(source)))
         return subtask.location if subtask is not None and subtask.exact else None
 
     def now(self) -> float:

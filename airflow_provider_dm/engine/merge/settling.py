@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.schema.codec import Row, row_literals
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import ContestedRow, ids_behind, lock_rows, remove_rows
 from airflow_provider_dm.engine.target.frontier import Transactions
-from airflow_provider_dm.engine.target.generation import check_generation
+from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.statements import UNKNOWN, Literals
@@ -32,20 +32,6 @@ from airflow_provider_dm.engine.target.statements import UNKNOWN, Literals
 ROWS_OF_A_TRANSACTION: Final = 100
 MOST: Final = 1_000
 """Rows of one round: it must not hold up the sync."""
-
-
-@dataclass(frozen=True)
-class Fence:
-    """The subtask that the driver holds, and by which generation."""
-
-    meta_schema: str
-    task: str
-    source: str
-    generation: int
-
-    def check(self, connection: Connection) -> None:
-        """Check the generation, as the first statement of a transaction. Raises Fenced or TargetWentBack."""
-        check_generation(connection, self.meta_schema, self.task, self.source, self.generation)
 
 
 Mapped = Callable[[str, TableName, TableName], TableMapping]
@@ -75,18 +61,17 @@ class Settler:
         return settled
 
     def _next_ids(self, connection: Connection) -> list[int]:
-        fence = self.fence
-        return ids_behind(connection, fence.meta_schema, fence.task, self.behind, ROWS_OF_A_TRANSACTION)
+        return ids_behind(connection, self.fence.ref, self.behind, ROWS_OF_A_TRANSACTION)
 
     def _move(self, connection: Connection, ids: list[int]) -> int:
         """Move those of the rows that find their places, in one transaction; return how many."""
         self.fence.check(connection)
         by_owner: defaultdict[tuple[str, TableName, TableName], list[ContestedRow]] = defaultdict(list)
-        for row in lock_rows(connection, self.fence.meta_schema, ids):
+        for row in lock_rows(connection, self.fence.ref, ids):
             by_owner[row.source, row.table, row.target].append(row)
         moved = [one for names, rows in by_owner.items() for one in self._move_rows(connection, names, rows)]
         if moved:
-            remove_rows(connection, self.fence.meta_schema, moved)
+            remove_rows(connection, self.fence.ref, moved)
         return len(moved)
 
     def _move_rows(
@@ -94,17 +79,15 @@ class Settler:
     ) -> list[int]:
         source, table, _target = names
         access, mapping = self.access(), self.mapped(*names)
-        owner = RowOwner(self.fence.meta_schema, self.fence.task, source, table)
+        owner = RowOwner(self.fence.ref.of_source(source), table)
         writer = OwnerWriter(owner, mapping, access, most=0)
         literals = known_literals(mapping.source, access.dialect.flavour)
         new = writer.rows([row.row for row in rows], [literals(row.row) for row in rows])
         taken = set(writer.place(connection, new, evict=False))
         placed = [row for number, row in enumerate(rows) if number not in taken]
-        number = lock_owner(connection, owner.meta_schema, owner.task, source, table) if placed else 0
+        number = lock_owner(connection, owner.ref, table) if placed else 0
         if number:  # else it is exact, or never was recorded
-            RowOwner(owner.meta_schema, owner.task, source, table, number).record(
-                connection, [row.key for row in placed]
-            )
+            replace(owner, number=number).record(connection, [row.key for row in placed])
         return [row.id for row in placed]
 
 

@@ -249,7 +249,7 @@ class OwnerWriter:
         taken = self.place(connection, new, evict=evict)
         if taken:
             if len(waiting) + len(taken) > self.most:
-                raise TooManyContested(self.owner.source, str(self.owner.table), str(self.target), self.most)
+                raise TooManyContested(self.owner.ref.source, str(self.owner.table), str(self.target), self.most)
             contest(connection, self.owner, self.mapping.target.name, self._images(new.pick(taken)))
         if self.owner.number:
             left_out = set(taken)

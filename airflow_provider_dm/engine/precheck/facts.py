@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, Subtask, begun_subtasks
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
@@ -126,10 +127,12 @@ class TargetFacts(ServerFacts):
     @cached_property
     def begun(self) -> dict[str, Begun]:
         """The map source-id -> what it has begun with, of those that have."""
-        where = (self.task.meta_schema, self.task.name)
-        found = begun_subtasks(self.connection, *where, (source.id for source in self.sources))
+        task, connection = self.task, self.connection
+        found = begun_subtasks(connection, task.meta_schema, task.name, (source.id for source in self.sources))
         return {
-            source: Begun(one.unit == UNIT_LOAD, load_table_schemas(self.connection, *where, source))
+            source: Begun(
+                one.unit == UNIT_LOAD, load_table_schemas(connection, SubtaskRef(task.meta_schema, task.name, source))
+            )
             for source, one in found.items()
         }
 

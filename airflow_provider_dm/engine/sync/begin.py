@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,7 +43,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
-from airflow_provider_dm.engine.target.generation import check_generation
+from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
 from airflow_provider_dm.engine.target.table_schema import TableSchema
@@ -105,10 +105,7 @@ class SyncTarget:
     """One subtask in the target: where, and under which generation."""
 
     endpoint: Endpoint
-    meta_schema: str
-    task: str
-    source: str
-    generation: int
+    fence: Fence
 
 
 @dataclass(frozen=True)
@@ -127,13 +124,11 @@ class Announcer:
         `again`: it was said before, if maybe to another metadata DB, and one that does not answer stops nobody.
         Raises Fenced, and what the store raises.
         """
-        target = self.target
 
         def write() -> None:
             try:
-                self.store.put_subtask(
-                    target.task, target.source, unit=Unit.SYNC, stage=Stage.RUNNING, needed=needed, applied=needed
-                )
+                key = self.target.fence.ref.key
+                self.store.put_subtask(*key, unit=Unit.SYNC, stage=Stage.RUNNING, needed=needed, applied=needed)
             except DmError as error:
                 if not again:
                     raise
@@ -143,16 +138,14 @@ class Announcer:
 
     def take_back(self) -> None:
         """Say that nothing is needed after all. Raises Fenced, and what the store raises."""
-        self._as_holder(lambda: self.store.forget_subtask(self.target.task, self.target.source))
+        self._as_holder(lambda: self.store.forget_subtask(*self.target.fence.ref.key))
 
     def _as_holder(self, write: Callable[[], None]) -> None:
-        target = self.target
-
         def body(connection: Connection) -> None:
-            check_generation(connection, target.meta_schema, target.task, target.source, target.generation)
+            self.target.fence.check(connection)
             write()
 
-        run_transaction(target.endpoint, body)
+        run_transaction(self.target.endpoint, body)
 
 
 def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence[Stand], *, copied: bool) -> bool:
@@ -168,16 +161,14 @@ def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence
     return bool(stands) and set(extent(stands)) == {start.sort_key}
 
 
-def begin_incremental(
-    spec: JobSpec, generations: Mapping[str, int], *, store: MetaStore, stop: threading.Event
-) -> None:
+def begin_incremental(spec: JobSpec, fences: Iterable[Fence], *, store: MetaStore, stop: threading.Event) -> None:
     """Set the starts of those sources, of an incremental task, that have none yet or a corrected one.
 
-    `generations`: by source, what was claimed. Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady,
-    PastNotOurs, Fenced, and what reading the log and the schemas raises; sources that it raises for, and those behind
-    them, are in the target what they were.
+    `fences`: what was claimed. Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady, PastNotOurs,
+    Fenced, and what reading the log and the schemas raises; sources that it raises for, and those behind them, are in
+    the target what they were.
     """
-    waiting = [one for source, generation in generations.items() for one in _to_begin(spec, source, generation, store)]
+    waiting = [one for fence in fences for one in _to_begin(spec, fence, store)]
     for one in waiting:
         one.announcer.say(None)
     try:
@@ -193,18 +184,19 @@ def begin_incremental(
         raise
 
 
-def _to_begin(spec: JobSpec, source_id: str, generation: int, store: MetaStore) -> list[_Beginning]:
-    config = spec.task.subtask(source_id)
+def _to_begin(spec: JobSpec, fence: Fence, store: MetaStore) -> list[_Beginning]:
+    ref = fence.ref
+    config = spec.task.subtask(ref.source)
     if config.mode is not TaskMode.INCREMENTAL:
         return []
-    target = SyncTarget(spec.target.resolve(), config.meta_schema, config.task, source_id, generation)
-    connection, where = target_connection(target.endpoint), (config.meta_schema, config.task, source_id)
-    subtask, stands = read_subtask(connection, *where), read_all_stands(connection, *where)
-    if not is_to_begin(config, subtask, stands, copied=bool(load_chunks(connection, *where))):
+    target = SyncTarget(spec.target.resolve(), fence)
+    connection = target_connection(target.endpoint)
+    subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
+    if not is_to_begin(config, subtask, stands, copied=bool(load_chunks(connection, ref))):
         return []
     if config.start is None:
-        with connected(spec.source(source_id).endpoint.resolve()) as upstream:
-            raise StartMissing(config.task, source_id, str(current_location(upstream)))
+        with connected(spec.source(ref.source).endpoint.resolve()) as upstream:
+            raise StartMissing(*ref.key, str(current_location(upstream)))
     before = subtask.start if subtask is not None else None
     return [_Beginning(spec, config, config.start, target, before, Announcer(target, store))]
 
@@ -222,7 +214,7 @@ class _Beginning:
 
     @property
     def source(self) -> SourceSpec:
-        return self.spec.source(self.target.source)
+        return self.spec.source(self.target.fence.ref.source)
 
     def look(self) -> _Found:
         """Ask the source for its tables and its log, and the target for the tables that can be merged."""
@@ -258,7 +250,7 @@ class _Found:
         one = self.beginning
         claimed = replace(one.configured, suffix=self.today.suffix, server_uuid=self.today.server_uuid)
         start = _Start(one.config, claimed, RelayReader(Path(one.source.relay_dir)))
-        with closing(Tail.of(one.spec, one.target.source, one.announcer.store, SyncProgress())) as tail:
+        with closing(Tail.of(one.spec, one.target.fence.ref.source, one.announcer.store, SyncProgress())) as tail:
             return start.proven(self.binlogs, tail, stop)
 
     def newcomers(self, start: Location) -> tuple[Newcomer, ...]:
@@ -269,13 +261,10 @@ class _Found:
     def begin(self, start: Location, fellows: Sequence[Newcomer]) -> None:
         """Begin the subtask, in one transaction. `fellows`: tables of other sources that begin in the same run."""
         target = self.beginning.target
-        where = (target.meta_schema, target.task, target.source)
 
         def body(connection: Connection) -> None:
-            begin_subtask(
-                connection, *where, generation=target.generation, unit=UNIT_SYNC, start=start, catch_up_until=self.today
-            )
-            enter_tables(connection, *where, self.schemas, self.newcomers(start), fellows, loading=False)
+            begin_subtask(connection, target.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.today)
+            enter_tables(connection, target.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
 
         run_transaction(target.endpoint, body)
 

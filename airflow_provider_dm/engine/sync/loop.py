@@ -41,6 +41,7 @@ from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
+from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.subtask import note_location
 
@@ -72,27 +73,26 @@ class SyncResult:
 
 def run_sync(
     spec: JobSpec,
-    source_id: str,
+    fence: Fence,
     runner: Runner,
     store: MetaStore,
     stop: threading.Event,
     *,
-    generation: int,
     progress: SyncProgress | None = None,
     size: EpochSize | None = None,
 ) -> SyncResult:
     """Sync one source until `spec.until`, or until `stop` is set (then the epoch under way is finished first).
 
-    The generation must have been claimed. Raises every DmError that stops a task.
+    The fence must have been claimed. Raises every DmError that stops a task.
     """
     began = time.monotonic()
     shown = progress or SyncProgress()
-    with closing(Tail.of(spec, source_id, store, shown)) as tail:
-        opened = open_sync(spec, source_id, generation, store=store, stop=stop)
-        config = spec.task.subtask(source_id)
+    with closing(Tail.of(spec, fence.ref.source, store, shown)) as tail:
+        opened = open_sync(spec, fence, store=store, stop=stop)
+        config = spec.task.subtask(fence.ref.source)
         loop = _Loop(
             opened=opened,
-            sharing=Sharing.of(spec, source_id, opened.target.endpoint, opened.plan, generation),
+            sharing=Sharing.of(spec, opened.target.endpoint, opened.plan, fence),
             runner=runner,
             store=store,
             stop=stop,
@@ -320,8 +320,8 @@ class _Loop:
                 else:
                     self._epoch(rows)  # the statement is nothing to us, the rows of its transaction may be
             case Stop(why, statement) if self.sharded:
-                target = self.opened.target
-                coordinate(ShardDdl(target.task, target.source, ddl.at, statement, first_words(ddl.sql), why))
+                key = self.opened.target.fence.ref.key
+                coordinate(ShardDdl(*key, ddl.at, statement, first_words(ddl.sql), why))
             case Stop(why):
                 raise stop_error(ddl, why)
 
@@ -336,10 +336,7 @@ class _Loop:
         self.applied = self.here = self.progress.location = hi
 
     def _step(self, hi: Location) -> Step:
-        target = self.opened.target
-        return Step(
-            target.meta_schema, target.task, target.source, target.generation, self.applied.sort_key, hi.sort_key
-        )
+        return Step(self.opened.target.fence, self.applied.sort_key, hi.sort_key)
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:
         self.progress.caught_up = not self.tail.waiting
@@ -361,25 +358,22 @@ class _Loop:
         if goal is not None and here.suffix > goal.suffix and seconds > SILENT_SECONDS:
             known = goal.gtid_set and here.gtid_set
             missing = str(missing_at(here, goal)) if known else "what lay before it, as far as anybody can tell"
-            raise GoalLost(self.opened.target.source, str(goal), missing)
+            raise GoalLost(self.opened.target.fence.ref.source, str(goal), missing)
 
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
         if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
             return
         target, applied = self.opened.target, self.applied
-        where = (target.meta_schema, target.task, target.source)
+        ref = target.fence.ref
         if not only_meta:
-            run_transaction(
-                target.endpoint,
-                lambda connection: note_location(connection, *where, generation=target.generation, location=applied),
-            )
+            run_transaction(target.endpoint, lambda connection: note_location(connection, target.fence, applied))
             self._look_at_shared(now=False)
         try:
-            self.store.put_subtask(*where[1:], unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)
+            self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)
         except DmError as error:
             log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
         self.noted_at = time.monotonic()
         if now or self.noted_at - self.said_at > SAY_SECONDS:
             self.said_at = self.noted_at
-            log.info("%s stands at %s: %s", target.source, applied, self.progress.to_json())
+            log.info("%s stands at %s: %s", ref.source, applied, self.progress.to_json())

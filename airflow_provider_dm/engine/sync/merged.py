@@ -41,7 +41,7 @@ class OwnerWork:
         cls, plan: SyncPlan, source: int, works: Sequence[TableWork], step: Step, access: Access, literals: RowLiterals
     ) -> OwnerWork:
         part = plan.part(source)
-        owner = RowOwner(step.meta_schema, step.task, step.source, plan.sources[source].table.name, plan.owner(source))
+        owner = RowOwner(step.fence.ref, plan.sources[source].table.name, plan.owner(source))
         writer = OwnerWriter(
             owner, part.mapping, access, MOST_WHILE_SYNCING, plan.sources[source].own_order, adopts=plan.adopts
         )
@@ -103,7 +103,7 @@ class MergedWrites:
         upserts have to meet are counted before. Raises what they raise, TooManyContested and what `execute` raises.
         """
         target = self.owners[0].writer.mapping.target.name
-        waiting = contested_keys(connection, self.step.meta_schema, self.step.task, self.step.source, target)
+        waiting = contested_keys(connection, self.step.fence.ref, target)
         keys = [waiting.get(work.writer.owner.table, set()) for work in self.owners]
         if self.mode is not Mode.EXACT:
             return self._by_records(connection, keys)

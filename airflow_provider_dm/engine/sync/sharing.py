@@ -14,10 +14,10 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
-from airflow_provider_dm.engine.merge.settling import Fence
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync.plan import SyncPlan, merged_parts
+from airflow_provider_dm.engine.target.identity import Fence
 
 
 @dataclass
@@ -34,18 +34,16 @@ class Sharing:
     """Rows of others are let alone; False: they overwrite each other, as the user wishes."""
 
     @classmethod
-    def of(cls, spec: JobSpec, source_id: str, target: Endpoint, plan: SyncPlan, generation: int) -> Sharing:
-        config = spec.task.subtask(source_id)
-        fence = Fence(config.meta_schema, config.task, source_id, generation)
+    def of(cls, spec: JobSpec, target: Endpoint, plan: SyncPlan, fence: Fence) -> Sharing:
         sources = {one.config.source_id: one.endpoint.resolve() for one in spec.sources}
-        servers = Servers(target, config.meta_schema, config.task, sources)
+        servers = Servers(target, fence.ref, sources)
         return cls(
             plan,
             Contests(fence, servers, MOST_WHILE_SYNCING),
             Records(fence, servers, plan.adopts),
             servers,
             several=len(spec.task.source_ids) > 1,
-            lawful=not config.overwrites,
+            lawful=not spec.task.subtask(fence.ref.source).overwrites,
         )
 
     @property
@@ -73,7 +71,7 @@ class Sharing:
         """Tell whether tables are shared now that were not before; `plan` says which."""
         if not self.several or not self.lawful:
             return False
-        mine = self.contests.fence.source
+        mine = self.contests.fence.ref.source
         elsewhere = {feeder.target for feeder in self.servers.feeders() if feeder.source != mine}
         merged = self.plan.merged | merged_parts(self.plan.sources, self.plan.targets, elsewhere)
         news = merged != self.plan.merged

@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan, compiled_rules, make_
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import (
     HASH_VERSION,
@@ -121,28 +122,28 @@ class Opened:
     goal: Location | None
 
 
-def open_sync(spec: JobSpec, source_id: str, generation: int, *, store: MetaStore, stop: threading.Event) -> Opened:
+def open_sync(spec: JobSpec, fence: Fence, *, store: MetaStore, stop: threading.Event) -> Opened:
     """Read all of it, and tell the metadata DB what of the log is needed.
 
     Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
-    source, config = spec.source(source_id), spec.task.subtask(source_id)
-    target = SyncTarget(spec.target.resolve(), config.meta_schema, config.task, source_id, generation)
+    ref = fence.ref
+    source, config = spec.source(ref.source), spec.task.subtask(ref.source)
+    target = SyncTarget(spec.target.resolve(), fence)
     announcer = Announcer(target, store)
     connection = target_connection(target.endpoint)
-    begin_incremental(spec, {source_id: generation}, store=store, stop=stop)
-    where = (config.meta_schema, config.task, source_id)
-    subtask, stands = read_subtask(connection, *where), read_all_stands(connection, *where)
+    begin_incremental(spec, [fence], store=store, stop=stop)
+    subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
     if subtask is None or subtask.location is None or subtask.unit != UNIT_SYNC:
-        raise SubtaskMissing(config.task, source_id)
+        raise SubtaskMissing(*ref.key)
     reader = RelayReader(Path(source.relay_dir))
     lo, edge = _between(stands, subtask, reader)
     announcer.say(lo, again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)
-    plan, left_out = _plan(connection, config, source_id, subtask.buckets)
+    plan, left_out = _plan(connection, config, ref, subtask.buckets)
     first_plan = _check_plan(plan, left_out, subtask, target, lo, edge)
     return Opened(
         plan=plan,
@@ -186,24 +187,23 @@ def _check_plan(
         if older.fingerprint() == subtask.plan:
             return older
         raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
-    where = (target.meta_schema, target.task, target.source)
 
     def body(connection: Connection) -> None:
-        note_plan(connection, *where, generation=target.generation, plan=fingerprint)
-        forget_table_schemas(connection, *where, left_out)
+        note_plan(connection, target.fence, fingerprint)
+        forget_table_schemas(connection, target.fence.ref, left_out)
 
     run_transaction(target.endpoint, body)
     return plan
 
 
-def waited_for(connection: Connection, meta_schema: str, task: str, source: str) -> frozenset[TableName]:
+def waited_for(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
     """Return the target tables in which rows of this source wait for their places, maybe of a table now left out."""
-    return frozenset(one.target for one in waiting(connection, meta_schema, task) if one.source == source)
+    return frozenset(one.target for one in waiting(connection, ref) if one.source == ref.source)
 
 
-def fed_by_others(connection: Connection, meta_schema: str, task: str, source: str) -> frozenset[TableName]:
+def fed_by_others(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
     """Return the target tables into which other sources of the task have begun to write."""
-    return frozenset(one.target for one in load_feeders(connection, meta_schema, task) if one.source != source)
+    return frozenset(one.target for one in load_feeders(connection, ref) if one.source != ref.source)
 
 
 def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
@@ -225,14 +225,13 @@ def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
 
 
 def _plan(
-    connection: Connection, config: SubtaskConfig, source_id: str, buckets: int
+    connection: Connection, config: SubtaskConfig, ref: SubtaskRef, buckets: int
 ) -> tuple[SyncPlan, list[TableName]]:
     """Return the plan, and the tables that the rules leave out of what the task began with."""
-    where = (config.meta_schema, config.task, source_id)
     rules, router = compiled_rules(config)
-    known = load_table_schemas(connection, *where)
+    known = load_table_schemas(connection, ref)
     names = {schema.table.name for schema in known}
-    chunks = load_chunks(connection, *where)
+    chunks = load_chunks(connection, ref)
     for chunk in chunks:
         if chunk.table not in names and rules.allows(chunk.table):
             raise TableLeftOut(str(chunk.table))
@@ -241,7 +240,7 @@ def _plan(
         schema.check_route(router.route(schema.table.name))
     targets = read_tables(connection, {router.route(schema.table.name) for schema in schemas})
     recorded = {schema.target for schema in schemas if schema.owner > 0}
-    shared = fed_by_others(connection, *where) | recorded | waited_for(connection, *where)
+    shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref)
     plan = make_plan(
         schemas,
         targets,

@@ -16,10 +16,11 @@ from typing import Any, Final
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.target.meta_tables import meta_table
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.row_key import decode_row, encode_row
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 
+_TABLE: Final = "dm_contested_row"
 _OWNER: Final = "task = %s AND source = %s AND table_schema = %s AND table_name = %s"
 
 
@@ -45,16 +46,14 @@ class Waiting:
     rows: int
 
 
-def contested_keys(
-    connection: Connection, meta_schema: str, task: str, source: str, target: TableName
-) -> dict[TableName, set[bytes]]:
+def contested_keys(connection: Connection, ref: SubtaskRef, target: TableName) -> dict[TableName, set[bytes]]:
     """Return by source table the keys of all rows of this source that wait for a place in `target`. Locks nothing."""
     found: defaultdict[TableName, set[bytes]] = defaultdict(set)
     for schema, table, key in query(
         connection,
-        f"SELECT table_schema, table_name, row_key FROM {_table(meta_schema)} "
+        f"SELECT table_schema, table_name, row_key FROM {ref.table(_TABLE)} "
         "WHERE task = %s AND source = %s AND target_schema = %s AND target_name = %s",
-        (task, source, *target),
+        (*ref.key, *target),
     ):
         found[TableName(text(schema), text(table))].add(bytes(key))
     return dict(found)
@@ -66,7 +65,7 @@ def lock_contested(connection: Connection, owner: RowOwner, keys: Collection[byt
         return set()
     rows = query(
         connection,
-        f"SELECT row_key FROM {_table(owner.meta_schema)} WHERE {_OWNER} AND row_key IN ({_marks(keys)}) FOR UPDATE",
+        f"SELECT row_key FROM {owner.ref.table(_TABLE)} WHERE {_OWNER} AND row_key IN ({_marks(keys)}) FOR UPDATE",
         (*_names(owner), *keys),
     )
     return {bytes(key) for (key,) in rows}
@@ -77,7 +76,7 @@ def contest(connection: Connection, owner: RowOwner, target: TableName, rows: It
     for key, row in rows:
         query(
             connection,
-            f"INSERT INTO {_table(owner.meta_schema)} (task, source, table_schema, table_name, target_schema, "
+            f"INSERT INTO {owner.ref.table(_TABLE)} (task, source, table_schema, table_name, target_schema, "
             "target_name, row_key, image, since) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
             (*_names(owner), *target, key, encode_row(row)),
         )
@@ -88,7 +87,7 @@ def change_contested(connection: Connection, owner: RowOwner, rows: Iterable[tup
     for key, row in rows:
         query(
             connection,
-            f"UPDATE {_table(owner.meta_schema)} SET image = %s WHERE {_OWNER} AND row_key = %s",
+            f"UPDATE {owner.ref.table(_TABLE)} SET image = %s WHERE {_OWNER} AND row_key = %s",
             (encode_row(row), *_names(owner), key),
         )
 
@@ -98,66 +97,64 @@ def withdraw(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -
     if keys:
         query(
             connection,
-            f"DELETE FROM {_table(owner.meta_schema)} WHERE {_OWNER} AND row_key IN ({_marks(keys)})",
+            f"DELETE FROM {owner.ref.table(_TABLE)} WHERE {_OWNER} AND row_key IN ({_marks(keys)})",
             (*_names(owner), *keys),
         )
 
 
-def withdraw_all(
-    connection: Connection, meta_schema: str, task: str, source: str, tables: Collection[TableName] | None = None
-) -> None:
+def withdraw_all(connection: Connection, ref: SubtaskRef, tables: Collection[TableName] | None = None) -> None:
     """Remove all rows of these source tables (None: of any) that wait."""
     where = "task = %s AND source = %s"
     for table in [None] if tables is None else tables:
         named = " AND table_schema = %s AND table_name = %s" if table else ""
-        query(connection, f"DELETE FROM {_table(meta_schema)} WHERE {where}{named}", (task, source, *(table or ())))
+        query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE {where}{named}", (*ref.key, *(table or ())))
 
 
-def lock_rows(connection: Connection, meta_schema: str, ids: Sequence[int]) -> list[ContestedRow]:
+def lock_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> list[ContestedRow]:
     """Lock those of the rows that still wait, until the transaction ends; return them, the oldest first."""
     rows = query(
         connection,
-        f"SELECT {_COLUMNS} FROM {_table(meta_schema)} WHERE id IN ({_marks(ids)}) ORDER BY id FOR UPDATE",
+        f"SELECT {_COLUMNS} FROM {ref.table(_TABLE)} WHERE id IN ({_marks(ids)}) ORDER BY id FOR UPDATE",
         tuple(ids),
     )
     return [_row(row) for row in rows]
 
 
-def remove_rows(connection: Connection, meta_schema: str, ids: Sequence[int]) -> None:
+def remove_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> None:
     """Remove rows that are in the target now."""
-    query(connection, f"DELETE FROM {_table(meta_schema)} WHERE id IN ({_marks(ids)})", tuple(ids))
+    query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE id IN ({_marks(ids)})", tuple(ids))
 
 
-def ids_behind(connection: Connection, meta_schema: str, task: str, behind: int, most: int) -> list[int]:
+def ids_behind(connection: Connection, ref: SubtaskRef, behind: int, most: int) -> list[int]:
     """Return the ids of a task's next rows that wait, of all its sources, in order. Locks nothing."""
     rows = query(
         connection,
-        f"SELECT id FROM {_table(meta_schema)} WHERE task = %s AND id > %s ORDER BY id LIMIT %s",
-        (task, behind, most),
+        f"SELECT id FROM {ref.table(_TABLE)} WHERE task = %s AND id > %s ORDER BY id LIMIT %s",
+        (ref.task, behind, most),
     )
     return [int(number) for (number,) in rows]
 
 
 def oldest_rows(
-    connection: Connection, meta_schema: str, task: str, source: str, *, seconds: float, behind: int, most: int
+    connection: Connection, ref: SubtaskRef, *, seconds: float, behind: int, most: int
 ) -> list[ContestedRow]:
     """Return the next rows of a source, by id, that have waited for so long by the target's clock. Locks nothing."""
     rows = query(
         connection,
-        f"SELECT {_COLUMNS} FROM {_table(meta_schema)} WHERE task = %s AND source = %s AND id > %s "
+        f"SELECT {_COLUMNS} FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s AND id > %s "
         "AND since <= UTC_TIMESTAMP(6) - INTERVAL %s SECOND ORDER BY id LIMIT %s",
-        (task, source, behind, seconds, most),
+        (*ref.key, behind, seconds, most),
     )
     return [_row(row) for row in rows]
 
 
-def waiting(connection: Connection, meta_schema: str, task: str) -> list[Waiting]:
+def waiting(connection: Connection, ref: SubtaskRef) -> list[Waiting]:
     """Count the rows that wait, of all sources of the task."""
     rows = query(
         connection,
         "SELECT source, table_schema, table_name, target_schema, target_name, COUNT(*) "
-        f"FROM {_table(meta_schema)} WHERE task = %s GROUP BY 1, 2, 3, 4, 5",
-        (task,),
+        f"FROM {ref.table(_TABLE)} WHERE task = %s GROUP BY 1, 2, 3, 4, 5",
+        (ref.task,),
     )
     return [
         Waiting(text(source), _name(schema, table), _name(to_schema, to_table), int(count))
@@ -180,11 +177,7 @@ def _name(schema: object, table: object) -> TableName:
 
 
 def _names(owner: RowOwner) -> tuple[str, ...]:
-    return (owner.task, owner.source, *owner.table)
-
-
-def _table(meta_schema: str) -> str:
-    return meta_table(meta_schema, "dm_contested_row")
+    return (*owner.ref.key, *owner.table)
 
 
 def _marks(values: Collection[object]) -> str:

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.target.generation import refused
-from airflow_provider_dm.engine.target.meta_tables import meta_table
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 
+_TABLE: Final = "dm_copy_chunk"
 _COLUMNS: Final = "chunk, source_schema, source_table, low, high, last_key, done, rows_copied"
 
 
@@ -38,69 +38,48 @@ class ChunkProgress:
     rows_copied: int = 0
 
 
-@dataclass(frozen=True)
-class ChunkOwner:
-    """The owner of chunks: one generation of one subtask."""
-
-    meta_schema: str
-    task: str
-    source: str
-    generation: int
-
-    @property
-    def table(self) -> str:
-        return meta_table(self.meta_schema, "dm_copy_chunk")
-
-
-def insert_chunks(connection: Connection, owner: ChunkOwner, chunks: Sequence[ChunkProgress]) -> None:
+def insert_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgress]) -> None:
     """Write the plan of a new load, inside a transaction whose first statement has checked the generation."""
-    query(connection, f"DELETE FROM {owner.table} WHERE task = %s AND source = %s", (owner.task, owner.source))
+    ref = fence.ref
+    query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s", ref.key)
     with connection.cursor() as cursor:
         cursor.executemany(
-            f"INSERT INTO {owner.table} (task, source, chunk, source_schema, source_table, low, high, generation) "
-            "VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+            f"INSERT INTO {ref.table(_TABLE)} (task, source, chunk, source_schema, source_table, low, high, "
+            "generation) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
             [
-                (
-                    owner.task,
-                    owner.source,
-                    one.number,
-                    *one.table,
-                    _digits(one.low),
-                    _digits(one.high),
-                    owner.generation,
-                )
+                (*ref.key, one.number, *one.table, _digits(one.low), _digits(one.high), fence.generation)
                 for one in chunks
             ],
         )
 
 
-def load_chunks(connection: Connection, meta_schema: str, task: str, source: str) -> list[ChunkProgress]:
+def load_chunks(connection: Connection, ref: SubtaskRef) -> list[ChunkProgress]:
     """Return all chunks of a subtask by number; empty where no load was ever planned. Raises AnswerCut."""
     rows = query_whole(
         connection,
         _COLUMNS,
-        f"FROM {meta_table(meta_schema, 'dm_copy_chunk')} WHERE task = %s AND source = %s",
-        (task, source),
+        f"FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s",
+        ref.key,
         tail="ORDER BY chunk",
     )
     return [_progress(row) for row in rows]
 
 
-def load_chunk(connection: Connection, owner: ChunkOwner, number: int) -> ChunkProgress:
+def load_chunk(connection: Connection, fence: Fence, number: int) -> ChunkProgress:
     """Return one chunk as it stands. Raises Fenced or TargetWentBack when it is another generation's, or nobody's."""
     rows = query(
         connection,
-        f"SELECT {_COLUMNS}, generation FROM {owner.table} WHERE task = %s AND source = %s AND chunk = %s",
-        (owner.task, owner.source, number),
+        f"SELECT {_COLUMNS}, generation FROM {fence.ref.table(_TABLE)} WHERE task = %s AND source = %s AND chunk = %s",
+        (*fence.ref.key, number),
     )
     found = int(rows[0][-1]) if rows else 0
-    if found != owner.generation:
-        raise refused(owner.task, owner.source, mine=owner.generation, found=found)
+    if found != fence.generation:
+        raise fence.refused(found)
     return _progress(rows[0][:-1])
 
 
 def advance_chunk(
-    connection: Connection, owner: ChunkOwner, seen: ChunkProgress, *, rows: int, last_key: str | None, done: bool
+    connection: Connection, fence: Fence, seen: ChunkProgress, *, rows: int, last_key: str | None, done: bool
 ) -> bool:
     """Advance a chunk from the state `seen` on by `rows` rows: the first statement of a page's transaction.
 
@@ -108,25 +87,25 @@ def advance_chunk(
     """
     with connection.cursor() as cursor:
         matched = cursor.execute(
-            f"UPDATE {owner.table} SET last_key = %s, done = %s, rows_copied = rows_copied + %s "
+            f"UPDATE {fence.ref.table(_TABLE)} SET last_key = %s, done = %s, rows_copied = rows_copied + %s "
             "WHERE task = %s AND source = %s AND chunk = %s AND generation = %s AND done = 0 AND rows_copied = %s",
             (
                 *(last_key, int(done), rows),
-                *(owner.task, owner.source, seen.number, owner.generation, seen.rows_copied),
+                *(*fence.ref.key, seen.number, fence.generation, seen.rows_copied),
             ),
         )
     if matched == 1:
         return True
-    load_chunk(connection, owner, seen.number)
+    load_chunk(connection, fence, seen.number)
     return False
 
 
-def count_chunk_rows(connection: Connection, owner: ChunkOwner, number: int, rows: int) -> None:
+def count_chunk_rows(connection: Connection, ref: SubtaskRef, number: int, rows: int) -> None:
     """Set how many rows a chunk turned out to be, later in a transaction that has advanced it with `rows=0`."""
     query(
         connection,
-        f"UPDATE {owner.table} SET rows_copied = %s WHERE task = %s AND source = %s AND chunk = %s",
-        (rows, owner.task, owner.source, number),
+        f"UPDATE {ref.table(_TABLE)} SET rows_copied = %s WHERE task = %s AND source = %s AND chunk = %s",
+        (rows, *ref.key, number),
     )
 
 

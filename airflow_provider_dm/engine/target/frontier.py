@@ -39,8 +39,7 @@ from typing import ClassVar, Final, Protocol, TypeVar
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import Connection, query_whole, text
-from airflow_provider_dm.engine.target.generation import TargetWentBack, refused
-from airflow_provider_dm.engine.target.meta_tables import meta_table
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef, TargetWentBack
 
 T = TypeVar("T")
 _COLUMNS: Final = "bucket, position, released, generation"
@@ -67,10 +66,7 @@ class Stand:
 class Step:
     """The piece (lo, hi] of one subtask's log, as sort keys, and the generation that may apply it."""
 
-    meta_schema: str
-    task: str
-    source: str
-    generation: int
+    fence: Fence
     lo: str
     hi: str
 
@@ -108,7 +104,7 @@ class Transactions(Protocol):
 
 def judge(stands: Sequence[Stand], step: Step, act: Act, buckets: Sequence[int]) -> Verdict:
     """Judge what the frontier rows of these buckets mean for `act`. Raises InvariantBroken, TargetWentBack."""
-    strangers = {stand.generation for stand in stands} - {step.generation}
+    strangers = {stand.generation for stand in stands} - {step.fence.generation}
     if strangers:
         return FencedBy(max(strangers))
     if len(stands) < len(buckets):  # what is not there is not applied
@@ -122,7 +118,7 @@ def _open(stand: Stand, step: Step, act: Act) -> bool:
         return False
     if stand.position < step.lo:
         found, known = f"bucket {stand.bucket} at {stand.position}", f"all up to {step.lo}"
-        raise TargetWentBack(step.task, step.source, found, known)
+        raise TargetWentBack(*step.fence.ref.key, found, known)
     if stand.position != step.lo:
         raise InvariantBroken(
             f"a bucket stands at the beginning or the end of the epoch {step.lo}..{step.hi}",
@@ -155,7 +151,7 @@ def fenced_transaction(
             case None:
                 return wanted
             case FencedBy(found):
-                raise refused(step.task, step.source, mine=step.generation, found=found)
+                raise step.fence.refused(found)
             case AlreadyApplied():
                 return ()
             case Apply(left):
@@ -182,14 +178,15 @@ def _try(transactions: Transactions, step: Step, act: Act, buckets: tuple[int, .
 def move(connection: Connection, step: Step, act: Act, buckets: Sequence[int]) -> int:
     """Move the frontier by the first statement of the transaction. Return how many of the buckets it matched."""
     change, guard = _MOVES[act]
+    ref = step.fence.ref
     marks = ",".join(["%s"] * len(buckets))
     with connection.cursor() as cursor:
         return int(
             cursor.execute(
-                f"UPDATE {meta_table(step.meta_schema, 'dm_frontier')} SET {change} = %s "
+                f"UPDATE {ref.table('dm_frontier')} SET {change} = %s "
                 f"WHERE task = %s AND source = %s AND bucket IN ({marks}) "
                 f"AND generation = %s AND position = %s AND {guard}",
-                (step.hi, step.task, step.source, *buckets, step.generation, step.lo, step.lo, step.hi),
+                (step.hi, *ref.key, *buckets, step.fence.generation, step.lo, step.lo, step.hi),
             )
         )
 
@@ -208,14 +205,14 @@ def read_frontier(connection: Connection, step: Step, buckets: Sequence[int]) ->
         query_whole(
             connection,
             _COLUMNS,
-            f"FROM {meta_table(step.meta_schema, 'dm_frontier')} WHERE task = %s AND source = %s AND {rows}",
-            (step.task, step.source, *buckets),
+            f"FROM {step.fence.ref.table('dm_frontier')} WHERE task = %s AND source = %s AND {rows}",
+            (*step.fence.ref.key, *buckets),
             tail="ORDER BY bucket",
         )
     )
 
 
-def read_all_stands(connection: Connection, meta_schema: str, task: str, source: str) -> list[Stand]:
+def read_all_stands(connection: Connection, ref: SubtaskRef) -> list[Stand]:
     """Return the whole frontier of a subtask; empty where none was begun. Raises AnswerCut.
 
     `Subtask.buckets` says how many rows there have to be.
@@ -224,8 +221,8 @@ def read_all_stands(connection: Connection, meta_schema: str, task: str, source:
         query_whole(
             connection,
             _COLUMNS,
-            f"FROM {meta_table(meta_schema, 'dm_frontier')} WHERE task = %s AND source = %s",
-            (task, source),
+            f"FROM {ref.table('dm_frontier')} WHERE task = %s AND source = %s",
+            ref.key,
             tail="ORDER BY bucket",
         )
     )

@@ -11,67 +11,57 @@ from collections.abc import Iterable, Mapping
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.target.meta_tables import meta_table
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 
 _TABLE = "task = %s AND source = %s AND table_schema = %s AND table_name = %s"
 
 
-def lock_owner_numbers(connection: Connection, meta_schema: str) -> int:
+def lock_owner_numbers(connection: Connection, ref: SubtaskRef) -> int:
     """Lock and return the last number that was given. Until the transaction ends nobody else begins a subtask in this
     schema: of two that begin at once, the second sees the tables of the first."""
-    ((last,),) = query(connection, f"SELECT last_owner FROM {meta_table(meta_schema, 'dm_version')} FOR UPDATE")
+    ((last,),) = query(connection, f"SELECT last_owner FROM {ref.table('dm_version')} FOR UPDATE")
     return int(last)
 
 
-def save_owner_numbers(
-    connection: Connection, meta_schema: str, task: str, source: str, numbers: Mapping[TableName, int]
-) -> None:
+def save_owner_numbers(connection: Connection, ref: SubtaskRef, numbers: Mapping[TableName, int]) -> None:
     """Replace the numbers of this subtask, after `lock_owner_numbers`. The highest one is the last given now."""
-    name = meta_table(meta_schema, "dm_owner")
-    query(connection, f"DELETE FROM {name} WHERE task = %s AND source = %s", (task, source))
+    name = ref.table("dm_owner")
+    query(connection, f"DELETE FROM {name} WHERE task = %s AND source = %s", ref.key)
     if numbers:
         with connection.cursor() as cursor:
             cursor.executemany(
                 f"INSERT INTO {name} (task, source, table_schema, table_name, number) VALUES (%s, %s, %s, %s, %s)",
-                [(task, source, *table, number) for table, number in numbers.items()],
+                [(*ref.key, *table, number) for table, number in numbers.items()],
             )
         last = max(numbers.values())
-        query(connection, f"UPDATE {meta_table(meta_schema, 'dm_version')} SET last_owner = %s", (last,))
+        query(connection, f"UPDATE {ref.table('dm_version')} SET last_owner = %s", (last,))
 
 
-def lock_owner(connection: Connection, meta_schema: str, task: str, source: str, table: TableName) -> int:
+def lock_owner(connection: Connection, ref: SubtaskRef, table: TableName) -> int:
     """Return the table's number if its rows are recorded now, else 0. That stays so until the transaction ends."""
-    rows = query(
-        connection,
-        f"SELECT number FROM {meta_table(meta_schema, 'dm_owner')} WHERE {_TABLE} FOR UPDATE",
-        (task, source, *table),
-    )
+    sql = f"SELECT number FROM {ref.table('dm_owner')} WHERE {_TABLE} FOR UPDATE"
+    rows = query(connection, sql, (*ref.key, *table))
     return max(0, int(rows[0][0])) if rows else 0
 
 
-def give_up_owner(connection: Connection, meta_schema: str, task: str, source: str, table: TableName) -> None:
+def give_up_owner(connection: Connection, ref: SubtaskRef, table: TableName) -> None:
     """Stop recording the table's rows, from here on."""
-    query(
-        connection,
-        f"UPDATE {meta_table(meta_schema, 'dm_owner')} SET number = -number WHERE {_TABLE} AND number > 0",
-        (task, source, *table),
-    )
+    sql = f"UPDATE {ref.table('dm_owner')} SET number = -number WHERE {_TABLE} AND number > 0"
+    query(connection, sql, (*ref.key, *table))
 
 
-def remove_owner(connection: Connection, meta_schema: str, task: str, source: str, table: TableName) -> None:
+def remove_owner(connection: Connection, ref: SubtaskRef, table: TableName) -> None:
     """Remove the table's number, after its records."""
-    query(connection, f"DELETE FROM {meta_table(meta_schema, 'dm_owner')} WHERE {_TABLE}", (task, source, *table))
+    query(connection, f"DELETE FROM {ref.table('dm_owner')} WHERE {_TABLE}", (*ref.key, *table))
 
 
-def forget_owners(
-    connection: Connection, meta_schema: str, task: str, source: str, tables: Iterable[TableName]
-) -> None:
+def forget_owners(connection: Connection, ref: SubtaskRef, tables: Iterable[TableName]) -> None:
     """Remove numbers and records of source tables that leave the task."""
     for table in tables:
         query(
             connection,
-            f"DELETE FROM {meta_table(meta_schema, 'dm_row_owner')} WHERE owner IN "
-            f"(SELECT ABS(number) FROM {meta_table(meta_schema, 'dm_owner')} WHERE {_TABLE})",
-            (task, source, *table),
+            f"DELETE FROM {ref.table('dm_row_owner')} WHERE owner IN "
+            f"(SELECT ABS(number) FROM {ref.table('dm_owner')} WHERE {_TABLE})",
+            (*ref.key, *table),
         )
-        remove_owner(connection, meta_schema, task, source, table)
+        remove_owner(connection, ref, table)

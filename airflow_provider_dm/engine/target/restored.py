@@ -10,21 +10,20 @@ from __future__ import annotations
 from airflow_provider_dm.engine.meta.model import SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
-from airflow_provider_dm.engine.target.generation import TargetWentBack
+from airflow_provider_dm.engine.target.identity import SubtaskRef, TargetWentBack
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask
 
 
-def check_not_restored(connection: Connection, meta_schema: str, subtask: Subtask | None, said: SubtaskStatus) -> None:
+def check_not_restored(connection: Connection, ref: SubtaskRef, subtask: Subtask | None, said: SubtaskStatus) -> None:
     """Compare what the target has of a subtask with what the metadata DB was told (`said`). Raises TargetWentBack."""
-    task, source = said.task, said.source
     if said.unit is not Unit.SYNC or said.applied is None or subtask is None or subtask.start is None:
         return
     known = f"all up to {said.applied}"
     if subtask.unit != UNIT_SYNC:
-        raise TargetWentBack(task, source, "a full load under way", known)
-    stands = read_all_stands(connection, meta_schema, task, source)
+        raise TargetWentBack(*ref.key, "a full load under way", known)
+    stands = read_all_stands(connection, ref)
     if not stands:
-        raise TargetWentBack(task, source, "no frontier", known)
+        raise TargetWentBack(*ref.key, "no frontier", known)
     lo, _ = extent(stands)
     if lo < said.applied.sort_key:
-        raise TargetWentBack(task, source, f"what lies before {lo} (sub-directory, file, position)", known)
+        raise TargetWentBack(*ref.key, f"what lies before {lo} (sub-directory, file, position)", known)

@@ -15,7 +15,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.target.meta_tables import meta_table
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 
 KEYS: Final = 1_000
 """Of one statement."""
@@ -25,18 +25,16 @@ KEYS: Final = 1_000
 class RowOwner:
     """A source table of one subtask. `number` 0: which rows are its is not recorded."""
 
-    meta_schema: str
-    task: str
-    source: str
+    ref: SubtaskRef
     table: TableName
     number: int = 0
 
     def __str__(self) -> str:
-        return f"{self.source}:{self.table}"
+        return f"{self.ref.source}:{self.table}"
 
     @property
     def _table(self) -> str:
-        return meta_table(self.meta_schema, "dm_row_owner")
+        return self.ref.table("dm_row_owner")
 
     def recorded(self, connection: Connection, keys: Collection[bytes]) -> set[bytes]:
         """Return those of `keys` whose rows this owner has put into the target."""
@@ -46,10 +44,10 @@ class RowOwner:
         """Return those of `keys` whose rows another owner of the same target table has put there."""
         found = query(
             connection,
-            f"SELECT number FROM {meta_table(self.meta_schema, 'dm_owner')} "
-            f"JOIN {meta_table(self.meta_schema, 'dm_table_schema')} USING (task, source, table_schema, table_name) "
+            f"SELECT number FROM {self.ref.table('dm_owner')} "
+            f"JOIN {self.ref.table('dm_table_schema')} USING (task, source, table_schema, table_name) "
             "WHERE task = %s AND target_schema = %s AND target_name = %s AND number > 0",
-            (self.task, *target),
+            (self.ref.task, *target),
         )
         others = [int(number) for (number,) in found if int(number) != self.number]
         return _recorded(connection, self._table, others, keys)
@@ -66,14 +64,10 @@ class RowOwner:
             query(connection, f"DELETE FROM {self._table} WHERE owner = {self.number} AND row_key IN ({_listed(some)})")
 
 
-def forget_some(connection: Connection, meta_schema: str, owner: int, most: int) -> int:
+def forget_some(connection: Connection, ref: SubtaskRef, owner: int, most: int) -> int:
     """Remove up to `most` records of an owner, whichever; return how many there were."""
     with connection.cursor() as cursor:
-        return int(
-            cursor.execute(
-                f"DELETE FROM {meta_table(meta_schema, 'dm_row_owner')} WHERE owner = %s LIMIT %s", (owner, most)
-            )
-        )
+        return int(cursor.execute(f"DELETE FROM {ref.table('dm_row_owner')} WHERE owner = %s LIMIT %s", (owner, most)))
 
 
 def _recorded(connection: Connection, table: str, owners: Collection[int], keys: Collection[bytes]) -> set[bytes]:

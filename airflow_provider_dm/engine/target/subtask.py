@@ -10,8 +10,7 @@ from typing import ClassVar, Final
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
-from airflow_provider_dm.engine.target.generation import check_generation
-from airflow_provider_dm.engine.target.meta_tables import meta_table
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 
 BUCKETS: Final = 64
 """Hash classes of a subtask's rows. Kept in dm_subtask: it may change only while all buckets stand at one place."""
@@ -68,20 +67,19 @@ class Subtask:
         return self.exact or (full and self.unit == UNIT_SYNC)
 
 
-def read_subtask(connection: Connection, meta_schema: str, task: str, source: str) -> Subtask | None:
+def read_subtask(connection: Connection, ref: SubtaskRef) -> Subtask | None:
     """Return the subtask's row; None where no claim was ever made."""
     rows = query(
         connection,
         "SELECT generation, unit, buckets, hash_version, plan, start_location, catch_up_until, location "
-        f"FROM {meta_table(meta_schema, 'dm_subtask')} WHERE task = %s AND source = %s",
-        (task, source),
+        f"FROM {ref.table('dm_subtask')} WHERE task = %s AND source = %s",
+        ref.key,
     )
     if not rows:
         return None
     ((generation, unit, buckets, hash_version, plan, start, catch_up_until, location),) = rows
     return Subtask(
-        task,
-        source,
+        *ref.key,
         int(generation),
         text(unit),
         int(buckets),
@@ -100,7 +98,7 @@ def known_subtasks(connection: Connection, meta_schema: str, task: str, sources:
         "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_subtask'",
         (meta_schema,),
     )
-    found = [read_subtask(connection, meta_schema, task, source) for source in sources] if exists else []
+    found = [read_subtask(connection, SubtaskRef(meta_schema, task, source)) for source in sources] if exists else []
     return {subtask.source: subtask for subtask in found if subtask is not None}
 
 
@@ -120,80 +118,69 @@ def noted_place(known: Subtask | None, configured: Location | None) -> Location 
 
 
 def begin_subtask(
-    connection: Connection,
-    meta_schema: str,
-    task: str,
-    source: str,
-    *,
-    generation: int,
-    unit: str,
-    start: Location,
-    catch_up_until: Location | None = None,
+    connection: Connection, fence: Fence, *, unit: str, start: Location, catch_up_until: Location | None = None
 ) -> None:
     """Set, inside a transaction, where the log is read from, and create the frontier there.
 
     For a subtask of which nothing is applied yet; changing it under a frontier that stands elsewhere would lose rows.
     Raises Fenced or TargetWentBack.
     """
-    check_generation(connection, meta_schema, task, source, generation)
+    fence.check(connection)
+    ref = fence.ref
     query(
         connection,
-        f"UPDATE {meta_table(meta_schema, 'dm_subtask')} SET unit = %s, buckets = %s, hash_version = %s, "
+        f"UPDATE {ref.table('dm_subtask')} SET unit = %s, buckets = %s, hash_version = %s, "
         "start_location = %s, catch_up_until = %s, location = %s, updated_at = UTC_TIMESTAMP(6) "
         "WHERE task = %s AND source = %s",
-        (unit, BUCKETS, HASH_VERSION, _json(start), _json(catch_up_until), _json(start), task, source),
+        (unit, BUCKETS, HASH_VERSION, _json(start), _json(catch_up_until), _json(start), *ref.key),
     )
-    frontier = meta_table(meta_schema, "dm_frontier")
-    query(connection, f"DELETE FROM {frontier} WHERE task = %s AND source = %s", (task, source))
+    frontier = ref.table("dm_frontier")
+    query(connection, f"DELETE FROM {frontier} WHERE task = %s AND source = %s", ref.key)
     with connection.cursor() as cursor:
         cursor.executemany(
             f"INSERT INTO {frontier} (task, source, bucket, position, generation) VALUES (%s, %s, %s, %s, %s)",
-            [(task, source, bucket, start.sort_key, generation) for bucket in range(BUCKETS)],
+            [(*ref.key, bucket, start.sort_key, fence.generation) for bucket in range(BUCKETS)],
         )
 
 
-def finish_load(
-    connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, catch_up_until: Location
-) -> None:
+def finish_load(connection: Connection, fence: Fence, catch_up_until: Location) -> None:
     """Note, inside a transaction, that the load is complete; sync catches up until `catch_up_until`.
 
     Raises Fenced or TargetWentBack.
     """
-    check_generation(connection, meta_schema, task, source, generation)
+    fence.check(connection)
     query(
         connection,
-        f"UPDATE {meta_table(meta_schema, 'dm_subtask')} SET unit = %s, catch_up_until = %s, "
+        f"UPDATE {fence.ref.table('dm_subtask')} SET unit = %s, catch_up_until = %s, "
         "updated_at = UTC_TIMESTAMP(6) WHERE task = %s AND source = %s",
-        (UNIT_SYNC, _json(catch_up_until), task, source),
+        (UNIT_SYNC, _json(catch_up_until), *fence.ref.key),
     )
 
 
-def note_plan(connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, plan: str) -> None:
+def note_plan(connection: Connection, fence: Fence, plan: str) -> None:
     """Note, inside a transaction, the plan that the frontier is moved by from here on.
 
     Raises Fenced or TargetWentBack.
     """
-    check_generation(connection, meta_schema, task, source, generation)
+    fence.check(connection)
     query(
         connection,
-        f"UPDATE {meta_table(meta_schema, 'dm_subtask')} SET plan = %s WHERE task = %s AND source = %s",
-        (plan, task, source),
+        f"UPDATE {fence.ref.table('dm_subtask')} SET plan = %s WHERE task = %s AND source = %s",
+        (plan, *fence.ref.key),
     )
 
 
-def note_location(
-    connection: Connection, meta_schema: str, task: str, source: str, *, generation: int, location: Location
-) -> None:
+def note_location(connection: Connection, fence: Fence, location: Location) -> None:
     """Keep, inside a transaction, the GTID set that belongs to a place where all buckets stand.
 
     Raises Fenced or TargetWentBack.
     """
-    check_generation(connection, meta_schema, task, source, generation)
+    fence.check(connection)
     query(
         connection,
-        f"UPDATE {meta_table(meta_schema, 'dm_subtask')} SET location = %s, updated_at = UTC_TIMESTAMP(6) "
+        f"UPDATE {fence.ref.table('dm_subtask')} SET location = %s, updated_at = UTC_TIMESTAMP(6) "
         "WHERE task = %s AND source = %s",
-        (_json(location), task, source),
+        (_json(location), *fence.ref.key),
     )
 
 

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
-from airflow_provider_dm.engine.target.meta_tables import meta_table
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.owner_numbers import forget_owners
 
 
@@ -62,27 +62,25 @@ class Feeder:
     owner: int
 
 
-def save_table_schemas(
-    connection: Connection, meta_schema: str, task: str, source: str, schemas: Iterable[TableSchema]
-) -> None:
+def save_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
     """Replace all of this subtask, inside a transaction whose first statement has checked the generation."""
-    name = meta_table(meta_schema, "dm_table_schema")
-    query(connection, f"DELETE FROM {name} WHERE task = %s AND source = %s", (task, source))
+    name = ref.table("dm_table_schema")
+    query(connection, f"DELETE FROM {name} WHERE task = %s AND source = %s", ref.key)
     with connection.cursor() as cursor:
         cursor.executemany(
             f"INSERT INTO {name} (task, source, table_schema, table_name, target_schema, target_name, skip_until, "
             "definition) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            [(task, source, *one.table.name, *one.target, one.skip_until, _json(one.table)) for one in schemas],
+            [(*ref.key, *one.table.name, *one.target, one.skip_until, _json(one.table)) for one in schemas],
         )
 
 
-def load_feeders(connection: Connection, meta_schema: str, task: str) -> list[Feeder]:
-    """Return the source tables of all sources that have begun. Raises AnswerCut."""
+def load_feeders(connection: Connection, ref: SubtaskRef) -> list[Feeder]:
+    """Return the source tables of all sources of the task that have begun. Raises AnswerCut."""
     rows = query_whole(
         connection,
         "source, table_schema, table_name, target_schema, target_name, COALESCE(number, 0)",
-        f"FROM {_with_numbers(meta_schema)} WHERE task = %s",
-        (task,),
+        f"FROM {_with_numbers(ref)} WHERE task = %s",
+        (ref.task,),
         tail="ORDER BY 1, 2, 3",
     )
     return [
@@ -91,42 +89,40 @@ def load_feeders(connection: Connection, meta_schema: str, task: str) -> list[Fe
     ]
 
 
-def set_skip_until(connection: Connection, meta_schema: str, task: str, source: str, table: Table, until: str) -> None:
+def set_skip_until(connection: Connection, ref: SubtaskRef, table: Table, until: str) -> None:
     """Note, in a transaction that has checked the generation, that rows of `table` up to `until` are in its copy."""
     query(
         connection,
-        f"UPDATE {meta_table(meta_schema, 'dm_table_schema')} SET skip_until = %s "
+        f"UPDATE {ref.table('dm_table_schema')} SET skip_until = %s "
         "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
-        (until, task, source, *table.name),
+        (until, *ref.key, *table.name),
     )
 
 
-def forget_table_schemas(
-    connection: Connection, meta_schema: str, task: str, source: str, names: Iterable[TableName]
-) -> None:
+def forget_table_schemas(connection: Connection, ref: SubtaskRef, names: Iterable[TableName]) -> None:
     """Remove, in a transaction that has checked the generation, tables that are no part of the task any more.
 
     Rows of theirs that wait for a place (dm_contested_row) are dropped, as nobody would take care of them.
     """
     names = list(names)
-    withdraw_all(connection, meta_schema, task, source, names)
-    forget_owners(connection, meta_schema, task, source, names)
+    withdraw_all(connection, ref, names)
+    forget_owners(connection, ref, names)
     for name in names:
         query(
             connection,
-            f"DELETE FROM {meta_table(meta_schema, 'dm_table_schema')} "
+            f"DELETE FROM {ref.table('dm_table_schema')} "
             "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
-            (task, source, *name),
+            (*ref.key, *name),
         )
 
 
-def load_table_schemas(connection: Connection, meta_schema: str, task: str, source: str) -> list[TableSchema]:
+def load_table_schemas(connection: Connection, ref: SubtaskRef) -> list[TableSchema]:
     """Return the subtask's tables in the order of their names. Raises AnswerCut."""
     rows = query_whole(
         connection,
         "definition, target_schema, target_name, skip_until, COALESCE(number, 0)",
-        f"FROM {_with_numbers(meta_schema)} WHERE task = %s AND source = %s",
-        (task, source),
+        f"FROM {_with_numbers(ref)} WHERE task = %s AND source = %s",
+        ref.key,
         tail="ORDER BY table_schema, table_name",
     )
     return [
@@ -137,9 +133,9 @@ def load_table_schemas(connection: Connection, meta_schema: str, task: str, sour
     ]
 
 
-def _with_numbers(meta_schema: str) -> str:
-    tables = (meta_table(meta_schema, name) for name in ("dm_table_schema", "dm_owner"))
-    return " LEFT JOIN ".join(tables) + " USING (task, source, table_schema, table_name)"
+def _with_numbers(ref: SubtaskRef) -> str:
+    tables = " LEFT JOIN ".join(map(ref.table, ("dm_table_schema", "dm_owner")))
+    return f"{tables} USING (task, source, table_schema, table_name)"
 
 
 def _json(table: Table) -> str:

@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Outcome, 
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.session import target_connection
 from testbed import Server
@@ -70,15 +71,18 @@ class Migration:
             holder=HolderSpec(identity="test", attempt="1", host="here"),
         )
 
-    def claim(self) -> dict[str, int]:
+    def ref(self, name: str) -> SubtaskRef:
+        return SubtaskRef(self.meta_schema, "test", name)
+
+    def claim(self) -> dict[str, Fence]:
         """A new generation for every source, as the app takes it."""
         target = self.spec.target.resolve()
         connection = target_connection(target)
         ensure_meta_tables(target, self.meta_schema)
         claimed = {}
         for name in self.sources:
-            claimed[name] = current_generation(connection, self.meta_schema, "test", name) + 1
-            claim_generation(target, self.meta_schema, "test", name, claimed[name])
+            claimed[name] = Fence(self.ref(name), current_generation(connection, self.ref(name)) + 1)
+            claim_generation(target, claimed[name])
         return claimed
 
     def go(self, **hooks: Any) -> Outcome:

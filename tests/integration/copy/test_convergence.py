@@ -111,8 +111,8 @@ def test_copy_and_sync_converge_while_a_writer_runs(
         with MetaStore.open(url) as store:
 
             def sync() -> None:
-                generation = migration.claim()["one"]
-                assert run_sync(spec, "one", LocalRunner(2), store, threading.Event(), generation=generation).finished
+                fence = migration.claim()["one"]
+                assert run_sync(spec, fence, LocalRunner(2), store, threading.Event()).finished
 
             with writer(source, schema):
                 result = migration.finish()

@@ -13,6 +13,7 @@ from airflow_provider_dm.engine.reading.text_rows import Batch, packed_rows, row
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Step, read_frontier
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 from airflow_provider_dm.engine.verify import piece
 from testbed import Server
@@ -99,15 +100,14 @@ def test_catalogue_plan_and_frontier_are_whole_or_an_error(
 ) -> None:
     migration = copied(source, target, schema, "keyed", "pairs", "keyless")
     migration.finish()
-    meta = migration.meta_schema
-    where = (meta, "test", "one")
-    step = Step(*where, generation=1, lo="", hi="")
+    ref = SubtaskRef(migration.meta_schema, "test", "one")
+    step = Step(Fence(ref, 1), lo="", hi="")
     names = [TableName(schema, table) for table in ("keyed", "pairs")]
     questions: list[tuple[Server, Callable[[Connection], Any]]] = [
         (source, list_tables),
         (source, lambda connection: read_tables(connection, names)),
-        (target, lambda connection: load_chunks(connection, *where)),
-        (target, lambda connection: load_table_schemas(connection, *where)),
+        (target, lambda connection: load_chunks(connection, ref)),
+        (target, lambda connection: load_table_schemas(connection, ref)),
         (target, lambda connection: read_frontier(connection, step, range(5))),
     ]
     for server, ask in questions:

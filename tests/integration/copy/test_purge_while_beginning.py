@@ -93,7 +93,7 @@ def test_the_file_of_p0_is_not_purged(
         monkeypatch.setattr(begin, moment, purge_after(getattr(begin, moment)))
         migration.go(begun=begun)
         source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
-        generation = migration.claim()["one"]
-        assert run_sync(spec, "one", LocalRunner(2), store, threading.Event(), generation=generation).finished
+        fence = migration.claim()["one"]
+        assert run_sync(spec, fence, LocalRunner(2), store, threading.Event()).finished
     report = differences(target, {f"{schema}.t": [(source, f"{schema}.t")]})
     assert report.equal, report

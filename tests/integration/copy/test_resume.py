@@ -1,7 +1,7 @@
 """A copy that dies, is stopped, or runs twice goes on from what is committed; nothing is lost, nothing is double."""
 
-import json
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.copy.writing import verb_for
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.generation import Fenced
+from airflow_provider_dm.engine.target.identity import Fenced
 from airflow_provider_dm.engine.target.session import target_connection
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -47,13 +47,13 @@ def tables(source: Server, target: Server, schema: str) -> bool:
 
 
 SLOWLY = """
-import json, os, pathlib, sys
+import os, pathlib, pickle, sys
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.migration import Hooks, migrate
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 page.FIRST_ROWS = page.MOST_ROWS = 20
-migrate(JobSpec.read(pathlib.Path(sys.argv[1])), json.loads(sys.argv[2]), Hooks(LocalRunner(2).run, 2))
+migrate(JobSpec.read(pathlib.Path(sys.argv[1])), pickle.loads(bytes.fromhex(sys.argv[2])), Hooks(LocalRunner(2).run, 2))
 """
 
 
@@ -64,7 +64,7 @@ def test_a_process_killed_in_the_middle_is_continued(
     filled(source, schema)
     migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
     migration.spec.write(tmp_path / "job.json")
-    arguments = [sys.executable, "-c", SLOWLY, str(tmp_path / "job.json"), json.dumps(migration.claim())]
+    arguments = [sys.executable, "-c", SLOWLY, str(tmp_path / "job.json"), pickle.dumps(migration.claim()).hex()]
     process = subprocess.Popen(arguments, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
     chunks = f"{schema}_meta.dm_copy_chunk"
     while target.sql(f"SELECT COALESCE(SUM(rows_copied), 0) FROM {chunks}")[0][0] < 1_000 and process.poll() is None:
@@ -119,7 +119,7 @@ def test_what_the_log_is_needed_for_is_told_before_a_plan_stands(
     (first, p0), (second, _), *again = told
     assert (first, second) == ("one", "two")
     assert again[0] == (first, p0)
-    chunks = {name: load_chunks(session, migration.meta_schema, "test", name)
+    chunks = {name: load_chunks(session, migration.ref(name))
               for session in [target_connection(endpoint("target", mariadb_target))] for name in sources}  # fmt: skip
     assert len(chunks["one"]) == 1
     assert chunks["two"] == []
@@ -128,14 +128,14 @@ def test_what_the_log_is_needed_for_is_told_before_a_plan_stands(
 
 def jobs(migration: Migration) -> list[ChunkJob]:
     """The chunks of a copy that has begun, as jobs under a new generation."""
-    spec, generation = migration.spec, migration.claim()["one"]
+    spec, fence = migration.spec, migration.claim()["one"]
     target = endpoint("target", migration.target)
-    source = Source(spec.sources[0], spec.task.subtask("one"), endpoint("one", migration.sources["one"]), generation)
+    source = Source(spec.sources[0], spec.task.subtask("one"), endpoint("one", migration.sources["one"]), fence)
     (loading,) = begin(spec.task, [source], target, slots=2, begun=lambda _source, _start: None)
     mappings = {mapping.source.name: mapping for mapping in loading.design.mappings["one"]}
-    chunks = load_chunks(target_connection(target), migration.meta_schema, "test", "one")
+    chunks = load_chunks(target_connection(target), migration.ref("one"))
     return [
-        ChunkJob(source.owner, chunk, mapping, verb_for(mapping, source.subtask.loader), 1, until=time.time() + 60)
+        ChunkJob(source.fence, chunk, mapping, verb_for(mapping, source.subtask.loader), 1, until=time.time() + 60)
         for chunk in chunks
         for mapping in [mappings[chunk.table]]
     ]

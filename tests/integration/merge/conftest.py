@@ -30,6 +30,7 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
+from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server
 from testbed.equality import Report
@@ -153,14 +154,13 @@ class Shops:
         progress: SyncProgress | None = None,
         runner: Runner | None = None,
     ) -> SyncResult:
-        generation = self.migration([name]).claim()[name]
+        fence = self.migration([name]).claim()[name]
         return run_sync(
             spec,
-            name,
+            fence,
             runner or LocalRunner(2),
             self.store,
             stop or threading.Event(),
-            generation=generation,
             size=size,
             progress=progress,
         )
@@ -185,7 +185,7 @@ class Shops:
         self.task = {"task-mode": "incremental"}
         migration = self.migration(names, instances)
         self.relay()
-        begin_incremental(migration.spec, migration.claim(), store=self.store, stop=threading.Event())
+        begin_incremental(migration.spec, migration.claim().values(), store=self.store, stop=threading.Event())
         return migration.spec
 
     def place(self, source: str) -> Location:
@@ -241,7 +241,7 @@ class _Partly(Migration):
             update={"sources": tuple(one for one in whole.sources if one.config.source_id in self.names)}
         )
 
-    def claim(self) -> dict[str, int]:
+    def claim(self) -> dict[str, Fence]:
         whole = Migration(**{name: value for name, value in vars(self).items() if name != "names"})
         return replace(whole, sources={name: self.sources[name] for name in self.names}).claim()
 

@@ -61,8 +61,8 @@ def test_a_row_that_waits_is_shown_and_changed_by_its_log(one_pair: Shops) -> No
 
     (result,) = one_pair.sync("b")
     assert result.contested_rows == one_pair.meta_rows("dm_contested_row") == 2
-    task = one_pair.migration().spec.task
-    assert load_progress(endpoint("target", one_pair.target), task, "b")["contested_rows"] == 2
+    ref = one_pair.migration().ref("b")
+    assert load_progress(endpoint("target", one_pair.target), ref)["contested_rows"] == 2
 
     one_pair.write("b", "UPDATE o_1 SET v = 'changed' WHERE id = 1", "DELETE FROM o_1 WHERE id = 2")
     one_pair.sync("b", size=EACH_TRANSACTION)

@@ -16,6 +16,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask, note_location
@@ -224,11 +225,11 @@ def test_a_task_with_a_checkpoint_is_asked_for_that_and_not_for_its_start(
 def checkpoint(target: Server, schema: str, start: Location, here: Location) -> None:
     """What a sync leaves in the target that began at `start` and has come to `here`."""
     endpoint = Endpoint("target", target.host, target.port, "root")
-    where = (f"{schema}_meta", "test", "one")
-    ensure_meta_tables(endpoint, where[0])
-    claim_generation(endpoint, *where, 1)
-    run_transaction(endpoint, lambda tx: begin_subtask(tx, *where, generation=1, unit=UNIT_SYNC, start=start))
-    run_transaction(endpoint, lambda tx: note_location(tx, *where, generation=1, location=here))
+    fence = Fence(SubtaskRef(f"{schema}_meta", "test", "one"), 1)
+    ensure_meta_tables(endpoint, fence.ref.meta_schema)
+    claim_generation(endpoint, fence)
+    run_transaction(endpoint, lambda tx: begin_subtask(tx, fence, unit=UNIT_SYNC, start=start))
+    run_transaction(endpoint, lambda tx: note_location(tx, fence, here))
 
 
 def purge(server: Server, until: str) -> None:

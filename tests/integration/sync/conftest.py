@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
 from airflow_provider_dm.engine.target.session import close_target, target_connection
 from testbed import Server
@@ -75,6 +76,10 @@ class SyncKit:
     @property
     def meta_schema(self) -> str:
         return f"{self.schema}_meta"
+
+    @property
+    def ref(self) -> SubtaskRef:
+        return SubtaskRef(self.meta_schema, "test", SOURCE_ID)
 
     def spec(self, until: str = "caught-up", start: Location | None = None, **changes: object) -> JobSpec:
         instance: dict[str, object] = {"source_id": SOURCE_ID, "block_allow_list": "ours"}
@@ -177,18 +182,18 @@ class SyncKit:
         endpoint = spec.target.resolve()
         connection = target_connection(endpoint)
         ensure_meta_tables(endpoint, self.meta_schema)
-        known = current_generation(connection, self.meta_schema, "test", SOURCE_ID)
+        known = current_generation(connection, self.ref)
         lease = self.store.acquire_lease(
             "test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=known
         )
-        claim_generation(endpoint, self.meta_schema, "test", SOURCE_ID, lease.generation)
+        fence = Fence(self.ref, lease.generation)
+        claim_generation(endpoint, fence)
         return run_sync(
             spec,
-            SOURCE_ID,
+            fence,
             runner or LocalRunner(),
             self.store,
             stop or threading.Event(),
-            generation=lease.generation,
             progress=progress,
             size=size,
         )

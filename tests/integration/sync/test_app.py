@@ -15,8 +15,9 @@ import pytest
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.identity import Fence
 from tests.integration.sync.app_process import AppProcess, until
-from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions
+from tests.integration.sync.conftest import SyncKit, random_transactions
 
 pytestmark = pytest.mark.spark
 
@@ -93,7 +94,7 @@ def test_a_newer_generation_ends_it(one_kit: SyncKit, launch: Launch) -> None:
     app = launch(spec)
     until(lambda: (run := one_kit.store.get_run(spec.run_id)) is not None and "s1" in run.progress, app)
 
-    claim_generation(spec.target.resolve(), one_kit.meta_schema, "test", SOURCE_ID, 1000)
+    claim_generation(spec.target.resolve(), Fence(one_kit.ref, 1000))
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
 
     assert app.ends() == 3

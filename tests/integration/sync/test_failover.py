@@ -169,7 +169,7 @@ def test_where_a_source_ends_is_told_in_the_log_of_the_server_that_answers(
     """A merged table's other source asks so. The upstream knows nothing of sub-directories, where the sync has them."""
     a, b = replicas
     endpoint = kit.source_spec().endpoint.resolve()
-    servers = Servers(kit.spec().target.resolve(), kit.meta_schema, "test", {SOURCE_ID: endpoint})
+    servers = Servers(kit.spec().target.resolve(), kit.ref, {SOURCE_ID: endpoint})
 
     def end() -> Location:
         found = servers.ends([SOURCE_ID])

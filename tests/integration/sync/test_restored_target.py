@@ -47,7 +47,7 @@ class Backup:
 def claim(kit: SyncKit) -> int:
     """Claim a source as the app does."""
     spec = kit.spec()
-    return App(spec, kit.store, threading.Event(), threading.Event(), spec.target.resolve()).claim(SOURCE_ID)
+    return App(spec, kit.store, threading.Event(), threading.Event(), spec.target.resolve()).claim(SOURCE_ID).generation
 
 
 def synced_backed_up_and_synced_on(kit: SyncKit) -> Backup:

@@ -24,10 +24,11 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.start import PlanChanged, SourceWentBack
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.generation import Fenced, claim_generation
+from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.identity import Fence, Fenced
 from airflow_provider_dm.engine.target.session import execute
 from airflow_provider_dm.engine.target.statements import Statement
-from tests.integration.sync.conftest import SOURCE_ID, SyncKit, random_transactions
+from tests.integration.sync.conftest import SyncKit, random_transactions
 
 WGS_84 = (
     'GEOGCS["x",DATUM["World Geodetic System 1984",SPHEROID["WGS 84",6378137,298.257223563]],PRIMEM["Greenwich",0],'
@@ -203,10 +204,10 @@ def test_a_newer_generation_fences(one_kit: SyncKit) -> None:
     one_kit.write("INSERT INTO plain VALUES (1, 'a')")
     one_kit.pull()
     spec = one_kit.spec()
-    claim_generation(spec.target.resolve(), one_kit.meta_schema, "test", SOURCE_ID, 1000)
+    claim_generation(spec.target.resolve(), Fence(one_kit.ref, 1000))
 
     with pytest.raises(Fenced):
-        run_sync(spec, SOURCE_ID, LocalRunner(), one_kit.store, threading.Event(), generation=999)
+        run_sync(spec, Fence(one_kit.ref, 999), LocalRunner(), one_kit.store, threading.Event())
 
     assert one_kit.target.sql(f"SELECT * FROM `{one_kit.schema}`.plain") == []
 

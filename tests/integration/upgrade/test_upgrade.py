@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.target import meta_tables
-from airflow_provider_dm.engine.target.generation import Fenced, claim_generation
+from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import VERSION, MetaTablesNewer, ensure_meta_tables
 from airflow_provider_dm.engine.target.session import close_target, run_transaction
 from airflow_provider_dm.engine.target.subtask import note_location
@@ -88,10 +89,8 @@ def test_who_claimed_before_the_upgrade_cannot_write_any_more(old_source: Server
     server = endpoint("target", old_target)
 
     def write_as_the_older_run() -> None:
-        run_transaction(
-            server,
-            lambda tx: note_location(tx, world.META_SCHEMA, "test", "one", generation=3, location=names["lo"]),
-        )
+        fence = Fence(SubtaskRef(world.META_SCHEMA, "test", "one"), 3)
+        run_transaction(server, lambda tx: note_location(tx, fence, names["lo"]))
 
     write_as_the_older_run()
     ensure_meta_tables(server, world.META_SCHEMA)
@@ -131,7 +130,7 @@ def test_an_upgrade_whose_answer_was_lost_fences_nobody_who_has_claimed_since(
 ) -> None:
     schema, server = fresh_schema(old_target), endpoint("target", old_target)
     ensure_meta_tables(server, schema)
-    claim_generation(server, schema, "test", "one", 1)
+    claim_generation(server, Fence(SubtaskRef(schema, "test", "one"), 1))
     monkeypatch.setattr(meta_tables, "_version", lambda *_: 1)  # as it was when the first attempt began
 
     ensure_meta_tables(server, schema)

@@ -138,10 +138,8 @@ class Syncs:
 
     def run(self) -> bool:
         """Claim and sync until caught up."""
-        generation = self.task.claim()["one"]
-        return run_sync(
-            self.task.spec, "one", LocalRunner(2), self.store, threading.Event(), generation=generation
-        ).finished
+        fence = self.task.claim()["one"]
+        return run_sync(self.task.spec, fence, LocalRunner(2), self.store, threading.Event()).finished
 
 
 # Records

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_dm.engine.copy.writing import copy_merged
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.joining import Newcomer, OwnerNotReady, enter_tables
-from airflow_provider_dm.engine.merge.settling import Fence
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, OwnerWriter
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import (
-    ChunkOwner,
     ChunkProgress,
     advance_chunk,
     insert_chunks,
     load_chunks,
 )
 from airflow_provider_dm.engine.target.frontier import read_all_stands
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.statements import Verb, write_rows
 from airflow_provider_dm.engine.target.subtask import (
@@ -74,8 +73,12 @@ class Driver:
         return f"source_{self.number}"
 
     @property
-    def subtask(self) -> tuple[str, str, str]:
-        return (META, TASK, self.name)
+    def ref(self) -> SubtaskRef:
+        return SubtaskRef(META, TASK, self.name)
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.ref, self.generation)
 
     @property
     def log(self) -> list[Logged]:
@@ -118,18 +121,18 @@ class Driver:
             yield from self._begin()
         while self.world.past and not all(driver.has_begun() for driver in self.world.drivers):
             yield  # as the app does: nobody applies anything before
-        subtask = read_subtask(self.world.database.connection(), *self.subtask)
+        subtask = read_subtask(self.world.database.connection(), self.ref)
         if subtask is not None and subtask.unit == UNIT_LOAD:
             yield from self._load()
         yield from Epochs(self).run()
 
     def applied(self) -> int:
         """Return where all buckets stand."""
-        stands = read_all_stands(self.world.database.connection(), *self.subtask)
+        stands = read_all_stands(self.world.database.connection(), self.ref)
         return max((int(stand.position.rpartition(".")[2]) for stand in stands), default=0)
 
     def has_begun(self) -> bool:
-        subtask = read_subtask(self.world.database.connection(), *self.subtask)
+        subtask = read_subtask(self.world.database.connection(), self.ref)
         return subtask is not None and subtask.start is not None
 
     def _begin(self) -> Iterator[None]:
@@ -155,8 +158,7 @@ class Driver:
         loading = not self.world.past
         begin_subtask(
             connection,
-            *self.subtask,
-            generation=self.generation,
+            self.fence,
             unit=UNIT_LOAD if loading else UNIT_SYNC,
             start=place_of(self.start),
             catch_up_until=None if loading else place_of(self.end),
@@ -165,10 +167,10 @@ class Driver:
         connection.execute(f"UPDATE {META}.dm_subtask SET buckets = %s WHERE source = %s", (BUCKETS, self.name))
         schemas = [TableSchema(self.table(one.number), self.target(one.number).name) for one in self.places()]
         newcomers = [] if self.world.quirks.unrecorded else self.newcomers()
-        enter_tables(connection, *self.subtask, schemas, newcomers, fellows, loading=loading)
+        enter_tables(connection, self.ref, schemas, newcomers, fellows, loading=loading)
         if loading:
             chunks = [ChunkProgress(place.number, self.table(place.number).name) for place in self.places()]
-            insert_chunks(connection, ChunkOwner(*self.subtask, self.generation), chunks)
+            insert_chunks(connection, self.fence, chunks)
 
     # The copy
 
@@ -178,18 +180,16 @@ class Driver:
         contests = self.contests(MOST_WHILE_COPYING)
         while left := [one for one in self._chunks() if not one.done]:
             chunk = self.world.rng.choice(left)
-            self.world.zombies.append(partial(self._copy, chunk, self.generation))
-            self._copy(chunk, self.generation)
+            self.world.zombies.append(partial(self._copy, chunk, self.fence))
+            self._copy(chunk, self.fence)
             if self.world.rng.random() < 0.2 and not self.world.quirks.no_looks:
                 contests.look()
             yield
         until = self.start if self.world.quirks.no_catch_up else self.end
-        self.world.transaction(
-            lambda tx: finish_load(tx, *self.subtask, generation=self.generation, catch_up_until=place_of(until))
-        )
+        self.world.transaction(lambda tx: finish_load(tx, self.fence, place_of(until)))
 
     def _chunks(self) -> list[ChunkProgress]:
-        return load_chunks(self.world.database.connection(), *self.subtask)
+        return load_chunks(self.world.database.connection(), self.ref)
 
     def _cut(self, number: int) -> list[tuple[int, list[bytes]]]:
         rng = self.world.rng
@@ -201,7 +201,7 @@ class Driver:
             (rng.randint(self.start, self.end), keys[a:b]) for a, b in zip([0, *cuts], [*cuts, len(keys)], strict=True)
         ]
 
-    def _copy(self, chunk: ChunkProgress, generation: int) -> None:
+    def _copy(self, chunk: ChunkProgress, fence: Fence) -> None:
         """The next page, or the whole table; in one transaction with the chunk's step."""
         assert self.pages is not None
         pages, table = self.pages[chunk.number], self.table(chunk.number)
@@ -213,22 +213,21 @@ class Driver:
         last = page + 1 == len(pages)
 
         def body(connection: Any) -> None:
-            owner = ChunkOwner(*self.subtask, generation)
             # A page without rows counts as one: that it was read must be seen.
-            if advance_chunk(connection, owner, chunk, rows=len(rows) or 1, last_key=str(page + 1), done=last):
+            if advance_chunk(connection, fence, chunk, rows=len(rows) or 1, last_key=str(page + 1), done=last):
                 self._write(connection, chunk.number, rows)
                 if not keyed:
-                    set_skip_until(connection, *self.subtask, table, key_of(at))
+                    set_skip_until(connection, self.ref, table, key_of(at))
 
         self.world.transaction(body)
 
     def _write(self, connection: Any, number: int, rows: list[Row]) -> None:
         table, mapping = self.table(number), TableMapping(self.table(number), self.target(number))
         literals = [row_literals(table, Flavour.MARIADB)(row) for row in rows]
-        (owner,) = [one.owner for one in load_feeders(connection, META, TASK) if one.table == table.name]
+        (owner,) = [one.owner for one in load_feeders(connection, self.ref) if one.table == table.name]
         if owner:
             access = self.world.database.access()
-            writer = OwnerWriter(RowOwner(*self.subtask, table.name, owner), mapping, access, MOST_WHILE_COPYING)
+            writer = OwnerWriter(RowOwner(self.ref, table.name, owner), mapping, access, MOST_WHILE_COPYING)
             copy_merged(connection, writer, writer.rows(rows, literals))
             return
         verb = Verb.REPLACE if self.target(number).identity is not None else Verb.INSERT
@@ -236,4 +235,4 @@ class Driver:
             self.world.database.execute(connection, statement)
 
     def contests(self, most: int) -> Contests:
-        return Contests(Fence(*self.subtask, self.generation), Surroundings(self.world), most)
+        return Contests(self.fence, Surroundings(self.world), most)

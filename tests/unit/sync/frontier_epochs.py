@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.target.table_schema import (
     load_feeders,
     load_table_schemas,
 )
-from tests.unit.sync.frontier_surroundings import TASK, Surroundings, key_of, place_of
+from tests.unit.sync.frontier_surroundings import Surroundings, key_of, place_of
 from tests.unit.sync.histories import TARGETS, Logged
 from tests.unit.sync.sqlite_target import META, Died
 
@@ -62,17 +62,17 @@ class Epochs:
 
     def __init__(self, driver: Driver) -> None:
         self.driver, self.world = driver, driver.world
-        self.generation = driver.generation
+        self.fence = driver.fence
         connection = self.world.database.connection()
-        subtask = read_subtask(connection, *driver.subtask)
+        subtask = read_subtask(connection, driver.ref)
         assert subtask is not None
         assert subtask.catch_up_until is not None
         self.catch_up_until = subtask.catch_up_until.position
-        self.schemas = load_table_schemas(connection, *driver.subtask)
+        self.schemas = load_table_schemas(connection, driver.ref)
         self.skip = [schema.skip_until for schema in sorted(self.schemas, key=self._number_of)]
         plan = make_the_plan(
             sorted(self.schemas, key=self._number_of),
-            elsewhere={one.target for one in load_feeders(connection, META, TASK) if one.source != driver.name},
+            elsewhere={one.target for one in load_feeders(connection, driver.ref) if one.source != driver.name},
             past=self.world.past,
             together=self.world.quirks.together,
         )
@@ -93,7 +93,7 @@ class Epochs:
         return number
 
     def run(self) -> Iterator[None]:
-        stands = read_all_stands(self.world.database.connection(), *self.driver.subtask)
+        stands = read_all_stands(self.world.database.connection(), self.driver.ref)
         low, edge = (int(key.rsplit(".", 1)[1]) for key in extent(stands))
         yield from self._look(low, between=low == edge)
         while low < len(self.driver.log):
@@ -123,9 +123,7 @@ class Epochs:
             self.sharing.finish(self._wait)
 
     def _look(self, low: int, *, between: bool = True) -> Iterator[None]:
-        self.world.transaction(
-            lambda tx: note_location(tx, *self.driver.subtask, generation=self.generation, location=place_of(low))
-        )
+        self.world.transaction(lambda tx: note_location(tx, self.fence, place_of(low)))
         if not self.world.quirks.no_looks:
             self.sharing.look(between=between)
         yield
@@ -141,7 +139,7 @@ class Epochs:
         return min(high, self.catch_up_until) if low < self.catch_up_until else high
 
     def _works(self, low: int, high: int) -> list[Callable[[], int | None]]:
-        step = Step(*self.driver.subtask, self.generation, key_of(low), key_of(high))
+        step = Step(self.fence, key_of(low), key_of(high))
         plan, catch_up = self.sharing.plan, low < self.catch_up_until
         waves = self._waves(plan, low, high, catch_up=catch_up)
         target = Target(self.world.transaction, self.world.database.access)

@@ -13,6 +13,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import ContestedRow
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.subtask import (
     read_subtask,
 )
@@ -67,7 +68,7 @@ class Surroundings:
         return place, table
 
     def feeders(self) -> list[Feeder]:
-        return load_feeders(self.world.database.connection(), META, TASK)
+        return load_feeders(self.world.database.connection(), SubtaskRef(META, TASK, "any"))
 
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
         return find_holders(row, mapping, self.world.database.connection(), self.access().select)
@@ -87,7 +88,7 @@ class Surroundings:
         return {source: place_of(positions[int(source.rpartition("_")[2])]) for source in sources}
 
     def applied(self, source: str) -> Location | None:
-        subtask = read_subtask(self.world.database.connection(), META, TASK, source)
+        subtask = read_subtask(self.world.database.connection(), SubtaskRef(META, TASK, source))
         return subtask.location if subtask is not None and subtask.exact else None
 
     def now(self) -> float:

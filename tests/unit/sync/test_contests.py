@@ -10,7 +10,6 @@ import pytest
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import Holder, RowsCollide, Values
 from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests
-from airflow_provider_dm.engine.merge.settling import Fence
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -18,12 +17,14 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import ContestedRow, contest
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.row_key import row_key
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.table_schema import Feeder
 from tests.unit.sync.histories import TARGETS, Layout, Place
 from tests.unit.sync.sqlite_target import META, Database
 
+REF = SubtaskRef(META, "task", "source_0")
 TARGET = TARGETS[0]
 LAYOUT = Layout(sources=2)
 MINE, OTHER = (LAYOUT.tables[Place(source, 0)] for source in range(2))
@@ -49,7 +50,7 @@ class Around:
         """Rows of source_0 wait for these places, which source_1's rows hold."""
         for source in self.here.values():
             source |= keys
-        owner = RowOwner(META, "task", "source_0", MINE.name)
+        owner = RowOwner(REF, MINE.name)
         contest(self.database.connection(), owner, TARGET.name, [(row_key([key]), (key, b"0")) for key in sorted(keys)])
         self.database.sqlite.executemany("INSERT INTO shop.plain VALUES (?, 1)", [(int(key),) for key in keys])
 
@@ -101,7 +102,7 @@ def around() -> Around:
 
 @pytest.fixture
 def looks(around: Around) -> Contests:
-    return Contests(Fence(META, "task", "source_0", 1), around, most=1000)
+    return Contests(Fence(REF, 1), around, most=1000)
 
 
 def test_a_row_that_has_found_its_place_keeps_nobody_waiting_for_an_answer(around: Around, looks: Contests) -> None:

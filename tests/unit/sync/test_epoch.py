@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.sync.locations import location_at
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, TaskBug, attempt, values
 from airflow_provider_dm.engine.target.errors import TargetBusy, TargetDenied
-from airflow_provider_dm.engine.target.generation import Fenced
+from airflow_provider_dm.engine.target.identity import Fenced
 
 WARM = EpochSize(warm=True)
 

@@ -96,7 +96,7 @@ def test_rule_1_even_if_the_frontier_only_moved_forward(monkeypatch: pytest.Monk
             connection.execute(
                 f"UPDATE dm_meta.dm_frontier SET {column} = %s WHERE bucket IN ({marks}) AND generation = %s "
                 f"AND position < %s {guard}",
-                (step.hi, *buckets, step.generation, step.hi, *([step.hi] if guard else [])),
+                (step.hi, *buckets, step.fence.generation, step.hi, *([step.hi] if guard else [])),
             )
         )
 
@@ -183,8 +183,8 @@ def test_whoever_gives_a_place_free_moves_the_row_that_waits_for_it(monkeypatch:
     """Its own driver may have ended before."""
     real: Any = contested_row.lock_rows
 
-    def own_rows(connection: Any, meta_schema: str, ids: Any) -> Any:
-        return [row for row in real(connection, meta_schema, ids) if row.source == "source_0"]
+    def own_rows(connection: Any, ref: Any, ids: Any) -> Any:
+        return [row for row in real(connection, ref, ids) if row.source == "source_0"]
 
     monkeypatch.setattr(settling, "lock_rows", own_rows)
 

@@ -1,0 +1,108 @@
+"""Who writes: a subtask (one source of one task), and the generation under which it may.
+
+Both travel as values from the claim to the last statement, so nobody takes them apart and puts them together again.
+How a generation is claimed, and why it only grows: generation.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.target.meta_tables import meta_table
+
+
+@dataclass(eq=False)
+class Fenced(DmError):
+    """Somebody else holds a newer generation: this process must end."""
+
+    task: str
+    source: str
+    mine: int
+    found: int
+
+    code: ClassVar[str] = "DM-6010"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    reaction: ClassVar[Reaction] = Reaction.FENCED
+    what: ClassVar[str] = "generation {mine} of task {task}, source {source} was replaced by generation {found}."
+    hint: ClassVar[str] = "Another run has taken over; nothing of this one was written after that."
+
+
+@dataclass(eq=False)
+class TargetWentBack(DmError):
+    """The target stands before what was committed in it: it is a restored copy, or lost its last commits."""
+
+    task: str
+    source: str
+    found: str
+    known: str
+
+    code: ClassVar[str] = "DM-6015"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "task {task}, source {source}: the target went back to an older state. It has {found}, and {known} was "
+        "committed there before."
+    )
+    hint: ClassVar[str] = (
+        "Nothing was written since. If all of it was restored from one backup, the rows together with the meta-schema, "
+        "say so by `dmctl stop-task TASK -s SOURCE`, and run the task again: it goes on from the place that the target "
+        f"knows, if the log still has it. If it was not, or you do not know, {MIGRATE_AGAIN}."
+    )
+
+
+@dataclass(frozen=True)
+class SubtaskRef:
+    """The name of a subtask, and of the schema in the target that says where it stands.
+
+    The re-sync of shard DDL will have a frontier of its own: the name of that *lane* belongs here, too.
+    """
+
+    meta_schema: str
+    task: str
+    source: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The values of the columns (task, source)."""
+        return self.task, self.source
+
+    def of_source(self, source: str) -> SubtaskRef:
+        """Return the subtask of another source of this task."""
+        return replace(self, source=source)
+
+    def table(self, name: str) -> str:
+        """Return the quoted name of a table that the subtask has rows in."""
+        return meta_table(self.meta_schema, name)
+
+
+@dataclass(frozen=True)
+class Fence:
+    """The subtask that somebody holds, and by which generation."""
+
+    ref: SubtaskRef
+    generation: int
+
+    def check(self, connection: Connection) -> None:
+        """Lock the subtask and check its generation, first in a transaction that touches neither frontier nor chunks.
+
+        One row for the whole subtask, so such transactions run one after another: not for the data path.
+        Raises Fenced or TargetWentBack.
+        """
+        rows = query(
+            connection,
+            f"SELECT generation FROM {self.ref.table('dm_subtask')} WHERE task = %s AND source = %s FOR UPDATE",
+            self.ref.key,
+        )
+        found = int(rows[0][0]) if rows else 0
+        if found != self.generation:
+            raise self.refused(found)
+
+    def refused(self, found: int) -> DmError:
+        """Return why the target takes nothing from this generation. `found`: the one that it knows, 0: none."""
+        if found > self.generation:
+            return Fenced(*self.ref.key, self.generation, found)
+        return TargetWentBack(
+            *self.ref.key, f"generation {found}" if found else "nothing of it", f"generation {self.generation}"
+        )
