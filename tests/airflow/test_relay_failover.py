@@ -10,9 +10,9 @@ from airflow_provider_dm.hooks.database import DmDatabaseHook
 from airflow_provider_dm.hooks.relay import Behind, RelayLogHook, goal_at_end, progress_to
 from airflow_provider_dm.operators.relay import DmRelayOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
-from testbed import Server, ServerSpec
+from testbed import Server
 from tests.conftest import StartServers
-from tests.integration.relay.replicas import has_all_of, promote, replicate
+from tests.integration.relay.replicas import has_all_of, promote, replicate, replicated
 
 
 def test_a_goal_of_the_old_server_is_reached_on_the_new_one(
@@ -23,7 +23,7 @@ def test_a_goal_of_the_old_server_is_reached_on_the_new_one(
     run_dag: Callable[..., Any],
 ) -> None:
     options = ("--log-slave-updates=ON",) if source.flavour == "mariadb" else ()
-    old, new = start_own(ServerSpec("old", source.flavour, options), ServerSpec("new", source.flavour, options))
+    old, new = start_own(*replicated("old", "new", source.flavour, options))
     replicate(old, new)
     old.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); FLUSH BINARY LOGS; FLUSH BINARY LOGS")
     pull: dict[str, Any] = {"source": {"source-id": "moved", "enable-gtid": True}, "until": "caught-up"}

@@ -1,8 +1,15 @@
 """A server and its replica by GTID, and what a failover does to them."""
 
 import time
+from dataclasses import replace
 
-from testbed import Server
+from testbed import Flavour, Server, ServerSpec
+
+
+def replicated(source: str, replica: str, flavour: Flavour, options: tuple[str, ...]) -> tuple[ServerSpec, ServerSpec]:
+    """Describe a server and its replica, never hostile ones: servers' own replication fails under such settings."""
+    one = ServerSpec(source, flavour, options, hostile=False)
+    return one, replace(one, name=replica)
 
 
 def replicate(source: Server, replica: Server) -> None:

@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.relay.service import run_relay
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, load_on
-from tests.integration.relay.replicas import has_all_of, promote, replicate
+from tests.integration.relay.replicas import has_all_of, promote, replicate, replicated
 from tests.integration.relay.test_control import wait_for
 
 GTID: dict[str, Any] = {"enable_gtid": True, "relay_binlog_name": ""}
@@ -82,7 +82,7 @@ def test_purged_transactions_are_named(source: Server, start_own: StartServers, 
 def pair(source: Server, start_own: StartServers) -> tuple[Server, Server]:
     """A server with some data, and its replica, which has all of it."""
     options = ("--log-slave-updates=ON",) if source.flavour == "mariadb" else ()
-    a, b = start_own(ServerSpec("a", source.flavour, options), ServerSpec("b", source.flavour, options))
+    a, b = start_own(*replicated("a", "b", source.flavour, options))
     replicate(a, b)
     a.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); CREATE DATABASE busy")
     rows(a, "d", 1, 2, 3)

@@ -22,9 +22,9 @@ from airflow_provider_dm.engine.sync.locations import RelayMadeAnew
 from airflow_provider_dm.engine.sync.loop import SyncResult
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.target.session import close_target
-from testbed import Server, ServerSpec
+from testbed import Server
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.replicas import has_all_of, replicate
+from tests.integration.relay.replicas import has_all_of, replicate, replicated
 from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID
 from tests.integration.sync.failover import Address, FailoverKit, executed, wait_until
 
@@ -38,7 +38,7 @@ OPTIONS = {
 def replicas(source: Server, start_own: StartServers) -> tuple[Server, Server]:
     """A server and a replica that applies with several workers. (`source` only says which flavour.)"""
     options = OPTIONS[source.flavour]
-    a, b = start_own(ServerSpec("a", source.flavour, options), ServerSpec("b", source.flavour, options))
+    a, b = start_own(*replicated("a", "b", source.flavour, options))
     replicate(a, b)
     return a, b
 
