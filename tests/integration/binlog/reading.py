@@ -1,6 +1,7 @@
 """Both ways to read a table: by SELECT and from the binlog files of a server at hand."""
 
 from collections.abc import Callable
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.planner import Epoch, LogFile, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
@@ -14,11 +15,21 @@ from airflow_provider_dm.engine.schema.model import Table
 from testbed import Server
 
 FreshSchema = Callable[..., str]
+NUMBERED: Final = ("auto_increment_increment = 1", "auto_increment_offset = 1", "max_error_count = 1024")
+CALM: Final = {
+    "mariadb": NUMBERED,
+    "mysql": (*NUMBERED, "sql_generate_invisible_primary_key = 0", "sql_require_primary_key = 0"),
+}
+"""What the engine's session leaves to the server, as it writes values and creates no tables by it."""
 
 
 def session(server: Server) -> Connection:
-    """The engine's own session; cells arrive as bytes."""
-    return connect(Endpoint(server.name, server.host, server.port, server.user, Secret(server.password)))
+    """The engine's own session; cells arrive as bytes. On a hostile server tables and ids are made calmly."""
+    connection = connect(Endpoint(server.name, server.host, server.port, server.user, Secret(server.password)))
+    if server.hostile:
+        for setting in CALM[server.flavour]:
+            query(connection, f"SET SESSION {setting}")
+    return connection
 
 
 def raw_rows(connection: Connection, table: Table) -> list[Row]:

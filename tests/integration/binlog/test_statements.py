@@ -172,7 +172,7 @@ def test_a_statement_is_text_in_the_charset_of_its_client(
 ) -> None:
     schema = fresh_schema(source)
     name = text.replace("😀", "")  # names are utf8mb3
-    sql = f"CREATE TABLE `{name}` (a INT COMMENT '{text}')"
+    sql = f"CREATE TABLE `{name}` (a INT PRIMARY KEY COMMENT '{text}')"
     (created,) = statements(source, schema, f"SET NAMES {charset} COLLATE {collation}", sql.encode(codec))
     assert (created.sql, created.undecoded) == (sql, None)
     assert source.sql(f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}'") == [(name,)]
@@ -238,7 +238,7 @@ def test_a_backslash_is_a_part_of_a_character_where_the_server_takes_it_for_one(
 
 def test_text_under_a_collation_whose_id_is_beyond_a_byte(source: Server, fresh_schema: FreshSchema) -> None:
     collation = "utf8mb4_uca1400_ai_ci" if source.flavour == "mariadb" else "utf8mb4_0900_as_ci"
-    text = "CREATE TABLE t (a INT COMMENT 'é中😀')"
+    text = "CREATE TABLE t (a INT PRIMARY KEY COMMENT 'é中😀')"
     (created,) = statements(source, fresh_schema(source), f"SET NAMES utf8mb4 COLLATE {collation}", text)
     assert created.session.charsets is not None
     assert created.session.charsets[0] > 255

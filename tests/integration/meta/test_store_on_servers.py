@@ -61,5 +61,5 @@ def test_a_wrong_password_is_not_shown(target: Server) -> None:
     target.create_user("dm_meta_test", "right-password")
     with pytest.raises(MetaUnreachable) as refusal:
         MetaStore.open(f"mysql://dm_meta_test:hunter2@{target.host}:{target.port}/x")
-    assert "Access denied" in str(refusal.value)
+    assert "(1045," in str(refusal.value)  # the words are in the server's language
     assert "hunter2" not in str(refusal.value)

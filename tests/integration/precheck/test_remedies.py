@@ -39,13 +39,13 @@ def test_grants_are_given_as_they_are_written(
 ) -> None:
     """Also to an account that is not of every host."""
     schema = fresh_schema(source, target)
-    source.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE keyless (a INT)", database=schema)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE other (a INT PRIMARY KEY)", database=schema)
     target.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
     for server in (source, target):
         server.sql("CREATE USER 'it''s poor'@'127.0.0.%' IDENTIFIED BY ''")
         request.addfinalizer(partial(server.sql, "DROP USER IF EXISTS 'it''s poor'@'127.0.0.%'"))
     account = ("it's poor", "")
-    source.sql(f"GRANT SELECT (a) ON `{schema}`.keyless TO 'it''s poor'@'127.0.0.%'")  # else it sees none of them
+    source.sql(f"GRANT SELECT (a) ON `{schema}`.other TO 'it''s poor'@'127.0.0.%'")  # else it sees none of them
     source.sql(f"GRANT INSERT ON `{schema}`.t TO 'it''s poor'@'127.0.0.%'")
     steps = 0
     while not (report := check(source, target, [schema], account=account)).passed:
