@@ -1,33 +1,18 @@
 """`query-status`: what the metadata DB knows, in the shape that DM's dmctl prints.
 
-    query-status              every task with its status and sources
-    query-status TASK         the task's subtasks, source by source
-    query-status -s SOURCE    the source's relay and all its subtasks
-
-DM's "worker" is the host of the process that works; a status whose heartbeat is old is shown as Stopped, since nobody
-is left to say so.
+query-status              every task with its status and sources
+query-status TASK         the task's subtasks, source by source
+query-status -s SOURCE    the source's relay and all its subtasks
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
-from itertools import groupby
-from typing import Any, Final
 
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
-from airflow_provider_dm.engine.errors import Reaction
-from airflow_provider_dm.engine.meta.model import RelayStatus, Run, Stage, SubtaskStatus, Unit
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.health import GONE_SECONDS, age_of
-
-SILENT_SECONDS: Final = 30.0
-"""A run's heartbeat comes every few seconds; one that is silent for longer is gone."""
-
-Json = dict[str, Any]
+from airflow_provider_dm.launch.status import status_of
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -41,176 +26,4 @@ def query_status(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print JSON with and without --json, as DM does."""
     store, _ = meta_url.open_store(arguments)
     with store:
-        if arguments.task or arguments.sources:
-            body = _of_sources(store, arguments.task, arguments.sources)
-        else:
-            body = {"result": True, "msg": "", "tasks": _tasks(store)}
-    return output.document(body)
-
-
-# Reading
-
-
-def _tasks(store: MetaStore) -> list[Json]:
-    answer = []
-    for task, group in groupby(store.list_subtasks(), key=lambda subtask: subtask.task):
-        subtasks = list(group)
-        relays = [store.relay_status(subtask.source) for subtask in subtasks]
-        status = task_status(subtasks, [relay for relay in relays if relay is not None], _last_run(store, task))
-        answer.append({"taskName": task, "taskStatus": status, "sources": [one.source for one in subtasks]})
-    return answer
-
-
-def _of_sources(store: MetaStore, task: str | None, sources: Sequence[str]) -> Json:
-    known = store.list_subtasks()
-    subtasks = [one for one in known if task in (None, one.task) and (not sources or one.source in sources)]
-    if task is not None and not any(one.task == task for one in known):
-        return {"result": False, "msg": f"task {task} has no source or not exist", "sources": []}
-    found: list[Json] = []
-    for name in sources or dict.fromkeys(one.source for one in subtasks):
-        relay = store.relay_status(name)
-        if relay is None and not any(one.source == name for one in known):
-            found.append({"result": False, "msg": f"source {name} is not known: no run has named it"})
-            continue
-        of_source = [(one, _last_run(store, one.task)) for one in subtasks if one.source == name]
-        found.append(source_status(name, relay, of_source))
-    unknown = [str(one["msg"]) for one in found if not one["result"]]
-    return {"result": not unknown, "msg": "; ".join(unknown), "sources": found}
-
-
-def _last_run(store: MetaStore, task: str) -> Run | None:
-    return next(iter(store.list_runs(task=task)), None)
-
-
-# Shaping
-
-
-def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus], last_run: Run | None) -> str:
-    """Return one word, or DM's sentence about what is wrong."""
-    known = list(subtasks)
-    stages = {subtask_stage(one, last_run) for one in known}
-    if Stage.PAUSED in stages and last_run is not None and last_run.error:
-        return "Error - Some error occurred in subtask. Please run `query-status [task-name]` to get more details."
-    if any(one.unit is Unit.SYNC for one in known) and stages == {Stage.RUNNING}:
-        for relay in relays:
-            if (stage := relay_stage(relay)) is not Stage.RUNNING:
-                return f"Error - Relay status is {stage.value}. Please run `query-status [task-name]` for details."
-    for stage in (Stage.PAUSED, Stage.NEW, Stage.FINISHED, Stage.STOPPED):
-        if stages == {stage} or (stage is Stage.PAUSED and stage in stages):
-            return stage.value
-    return Stage.RUNNING.value
-
-
-def source_status(source: str, relay: RelayStatus | None, subtasks: Sequence[tuple[SubtaskStatus, Run | None]]) -> Json:
-    """Return one element of `sources`."""
-    return {
-        "result": True,
-        "msg": "" if subtasks else "no sub task started",
-        "sourceStatus": {
-            "source": source,
-            "worker": relay.host if relay else "",
-            "result": None,
-            "relayStatus": relay_json(relay) if relay else None,
-        },
-        "subTaskStatus": [subtask_json(subtask, run, relay) for subtask, run in subtasks],
-    }
-
-
-def relay_json(relay: RelayStatus) -> Json:
-    """Return DM's relayStatus."""
-    return {
-        "masterBinlog": binlog(relay.master),
-        "masterBinlogGtid": relay.master.gtid_set if relay.master else "",
-        "relaySubDir": relay.sub_dir,
-        "relayBinlog": binlog(relay.relay),
-        "relayBinlogGtid": relay.relay.gtid_set if relay.relay else "",
-        "relayCatchUpMaster": relay.caught_up,
-        "stage": relay_stage(relay).value,
-        "result": _result(relay.error),
-    }
-
-
-def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> Json:
-    """Return DM's subTaskStatus, as far as it is known."""
-    stage = subtask_stage(subtask, run)
-    status: Json = {
-        "name": subtask.task,
-        "stage": stage.value,
-        "unit": subtask.unit.value.capitalize(),
-        "result": _result(run.error if run is not None and stage is Stage.PAUSED else None),
-        "unresolvedDDLLockID": "",
-    }
-    match subtask.unit:
-        case Unit.SYNC:
-            status["sync"] = _sync_json(subtask, run, relay)
-        case Unit.DUMP | Unit.LOAD:
-            status[subtask.unit.value] = dict(run.progress) if run is not None else {}
-        case Unit.PRECHECK | Unit.RELAY | Unit.VERIFY:
-            pass
-    return status
-
-
-def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> Json:
-    master = relay.master if relay else None
-    applied, shown = subtask.applied, _progress(subtask, run)
-    return {
-        "masterBinlog": binlog(master),
-        "masterBinlogGtid": master.gtid_set if master else "",
-        "syncerBinlog": binlog(applied),
-        "syncerBinlogGtid": applied.gtid_set if applied else "",
-        "blockingDDLs": [],
-        "unresolvedGroups": [],
-        "synced": applied is not None
-        and master is not None
-        and (applied.file, applied.position) == (master.file, master.position),
-        # "local": from the source's relay log; "remote": pulled for this task.
-        "binlogType": str(shown.get("binlog_type", "local")),
-        # Ours: rows that wait for their places in merged tables.
-        "contested_rows": int(shown.get("contested_rows", 0)),
-    }
-
-
-def _progress(subtask: SubtaskStatus, run: Run | None) -> Json:
-    """Return what the run shows of this source."""
-    of_source = run.progress.get(subtask.source) if run is not None else None
-    return of_source if isinstance(of_source, dict) else {}
-
-
-def relay_stage(relay: RelayStatus) -> Stage:
-    """Return the stage that the relay reports, unless it has stopped reporting. A relay that an error has ended stays
-    Paused, as in DM.
-    """
-    silent = age_of(relay) > GONE_SECONDS
-    ended_by_error = relay.stage is Stage.PAUSED and relay.error is not None
-    return Stage.STOPPED if silent and relay.stage is not Stage.FINISHED and not ended_by_error else relay.stage
-
-
-def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
-    """Return the stage that the subtask reports, unless the run that would report more is silent."""
-    silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
-    return Stage.STOPPED if subtask.stage is Stage.RUNNING and silent else subtask.stage
-
-
-def binlog(location: Location | None) -> str:
-    """Return a position as DM writes it.
-
-    >>> binlog(Location("mysql-bin.000005", 916))
-    '(mysql-bin.000005, 916)'
-    """
-    return f"({location.file}, {location.position})" if location else ""
-
-
-def _result(error: Json | None) -> Json | None:
-    return {"isCanceled": False, "errors": [dm_error(error)], "detail": None} if error else None
-
-
-def dm_error(error: Json) -> Json:
-    """Return an error (as `errors.describe` makes it) with DM's keys.
-
-    >>> list(dm_error({"ErrCode": "DM-4003"}))
-    ['ErrCode', 'ErrClass', 'ErrScope', 'ErrLevel', 'Message', 'RawCause', 'Workaround']
-    """
-    level = "medium" if error.get("Reaction") == Reaction.RETRY.value else "high"
-    said = {key: error.get(key, "") for key in ("ErrCode", "ErrClass", "ErrScope")}
-    rest = {"Message": error.get("Message", ""), "RawCause": "", "Workaround": error.get("Workaround", "")}
-    return {**said, "ErrLevel": level, **rest}
+        return output.document(status_of(store, arguments.task, arguments.sources))

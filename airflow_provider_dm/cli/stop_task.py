@@ -14,8 +14,8 @@ from typing import Any
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
-from airflow_provider_dm.cli.query_status import SILENT_SECONDS
 from airflow_provider_dm.engine.meta.model import Run, Stage, SubtaskStatus
+from airflow_provider_dm.launch.status import SILENT_SECONDS
 
 
 def add_verbs(verbs: Verbs) -> None:

@@ -9,6 +9,7 @@ nor Spark: it has to be able to say what is wrong with them.
     inputs.py         a task, its sources and its target, ready to log in
     job.py            what an app is asked to do, as a JSON file
     spark_command.py  argv and environment of spark-submit
+    status.py         what the metadata DB knows, as DM's query-status shows it
     submit.py         start, listen, stop, and read the end
     relays.py         a living relay process for every source, for as long as an app runs
     relay_detached.py a relay that outlives whoever starts it

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.cli.main import main
-from airflow_provider_dm.cli.query_status import relay_stage, source_status, task_status
 from airflow_provider_dm.engine.meta.model import Holder, RelayStatus, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.launch.status import relay_stage, source_status, task_status
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GTIDS = "09bec856-ba95-11ea-850a-58f2b4af5188:1-28"
