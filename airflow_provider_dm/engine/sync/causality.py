@@ -7,6 +7,13 @@ foreign value, whatever their order. Inside a bucket's transaction deletes come 
 tables whose identity is their only unique key (rows that a collation takes for one are in one bucket): they need no
 wave 1.
 
+    t (id PRIMARY KEY, a UNIQUE, b UNIQUE) holds (1, a=1, b=1) and (2, a=2, b=2); a transaction swaps their `a`:
+
+    log       1: a=1 -> a=0      2: a=2 -> a=1      1: a=0 -> a=2
+    folded    1: (a=1, b=1) -> (a=2, b=1)           2: (a=2, b=2) -> (a=1, b=2)
+    wave 1    DELETE 1, DELETE 2                    both give up a unique value; committed in every bucket
+    wave 2    INSERT (1, 2, 1), INSERT (2, 1, 2)    written at once, whichever came first would have met the other's `a`
+
 Modes. *Exact*: the target is what the log says, so new rows are INSERTs (a duplicate is an error, never overwritten),
 changed rows are upserts that must find their row, deletions must find theirs. *Catch-up*: chunks of a full load overlap
 this piece of the log, rows may be newer or missing; every surviving image is a REPLACE, everything that vanished or

@@ -3,6 +3,16 @@
 Ranges of the log are folded apart, each in its own order, and then together in the order of the ranges: the result is
 that of folding the whole, as the algebra is associative (`change`). A keyless table's rows become signed counts of
 images. Plain tuples and closures: this loop runs once for every change of the log.
+
+    first            then             together
+    INSERT a         UPDATE a -> b    INSERT b
+    INSERT a         DELETE a         the row was born and is gone (`causality` knows what that means)
+    UPDATE a -> b    UPDATE b -> c    UPDATE a -> c
+    UPDATE a -> b    DELETE b         DELETE a
+    DELETE a         INSERT b         UPDATE a -> b
+    INSERT, UPDATE   INSERT           BrokenChain, as is UPDATE or DELETE behind a DELETE, or of another image
+
+    UPDATE of key 1 to key 2          DELETE of key 1, INSERT of key 2, each folded at its own key
 """
 
 from __future__ import annotations

@@ -18,6 +18,15 @@ it does not, nothing is written, and `judge` says what the rows that stand there
     at lo                               -> still to do
     anything else                       -> the protocol is broken; stop
 
+For example two buckets and the epoch (100, 200]; a kill -9 comes when bucket 0 has done both waves, bucket 1 the first:
+
+    bucket    position    released    generation
+    0         200         200         7
+    1         100         200         7
+
+The next run claims generation 8 in both rows. Its first epoch is (100, 200] again, by rule 1. Bucket 0 answers that
+this work was done; in bucket 1 so does RELEASE, and ADVANCE writes what is missing, and nothing twice.
+
 Rules, each with what happens without it (tests/unit/sync/test_frontier_model.py breaks them one by one):
 1. After a restart the first epoch ends exactly at `edge`, the furthest position that any bucket has reached or
    released, whatever the planner would prefer. Else rows are applied twice, or a fold with other bounds does not write
