@@ -55,7 +55,9 @@ class TargetKeyNotKept(DmError):
 
     code: ClassVar[str] = "DM-7017"
     scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the unique key {key} of {target} has no like in {source}: rows there may share its values."
+    what: ClassVar[str] = (
+        "the unique key {key} of {target} has no counterpart in {source}: rows there may share its values."
+    )
     hint: ClassVar[str] = (
         "Drop the key in the target, or add it to the source, so that no row of the copy replaces another. If rows are "
         "meant to overwrite each other, set the loader's on-duplicate-logical to replace."

@@ -1,7 +1,7 @@
 """What one flavour's CREATE TABLE says in another way than the other's, column by column and key by key.
 
 Within a flavour nothing changes. Between them a column or key becomes the other's for the same, or loses, with a note,
-what rows do not need; what decides over rows and has no like over there stops (NotCopyable).
+what rows do not need; what decides over rows and has no counterpart there stops (NotCopyable).
 """
 
 from __future__ import annotations
