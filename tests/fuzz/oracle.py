@@ -32,9 +32,9 @@ _XA: Final = 64 | 128
 _NO_TABLE: Final = (b"\xff" * 6, b"\xff\xff\xff\0\0\0", b"\xff\xff\xff\xff\0\0")
 
 _LEADING: Final = re.compile(
-    rb"(?:\s+|--[ \t\r\n][^\n]*(?:\n|$)|--$|#[^\n]*(?:\n|$)|/\*(?![!M])[\s\S]*?\*/|;)+|/\*M?!\d*"
+    rb"\s+|;|--(?:[\x00-\x20\x7f][^\n]*|$)|#[^\n]*|/\*(?!M?!)[\s\S]*?\*/|/\*M?!(?:\d{5,6})?|\*/"  # what says nothing
 )
-_FIRST: Final = re.compile(rb"[A-Za-z_]*")
+_FIRST: Final = re.compile(rb"[0-9A-Za-z_$\x80-\x9f\xa1-\xff]*")
 _TO: Final = re.compile(rb"ROLLBACK\s+(?:WORK\s+)?TO\b", re.IGNORECASE)
 _CHANGES: Final = frozenset(b"INSERT UPDATE DELETE REPLACE LOAD WITH CALL DO SELECT".split())
 
