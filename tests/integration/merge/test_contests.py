@@ -193,8 +193,8 @@ def test_task_mode_full_has_no_log_to_wait_for(one_pair: Shops) -> None:
     def one_source_after_the_other(work: Any, items: Any) -> Any:
         """The row moves when `a` is copied and `b` is not."""
         found = []
-        for lane in sorted(items, key=lambda lane: lane.jobs[0].owner.source):
-            if lanes and lane.jobs[0].owner.source == "b":
+        for lane in sorted(items, key=lambda lane: lane.jobs[0].fence.ref.source):
+            if lanes and lane.jobs[0].fence.ref.source == "b":
                 one_pair.write("a", "DELETE FROM o_0 WHERE id = 1")
                 one_pair.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
             lanes.append(lane)
