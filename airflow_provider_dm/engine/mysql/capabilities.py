@@ -48,6 +48,10 @@ class Capabilities:
     """gtid_mode says whether transactions have GTIDs at all."""
     stated_gtids_are_complete: bool = False
     """A file states what was before it, and nobody can change that by hand, as MySQL's gtid_purged does."""
+    leaves_torn_files: bool = False
+    """A file that a crash has torn stays so. MySQL repairs it: there a torn file is damage."""
+    dumps_by_gtid: bool = False
+    """It has COM_BINLOG_DUMP_GTID, with 64 bits for a position."""
     unstated_format: str = "ROW"
     """The binlog_format of a server without that variable; "": unknown."""
     compression_variable: str = "binlog_transaction_compression"
@@ -80,6 +84,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             grants_name_roles=True,
             binlog_status="SHOW BINARY LOG STATUS",
             gtids_can_be_off=True,
+            dumps_by_gtid=True,
             cascades_can_be_logged=True,
             row_alias=True,
             max_error_count_rises=True,
@@ -94,6 +99,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             executed_gtids="@@global.gtid_binlog_pos",
             gtids_at="SELECT BINLOG_GTID_POS(%s, %s)",
             stated_gtids_are_complete=True,
+            leaves_torn_files=True,
             unstated_format="",
             compression_variable="log_bin_compress",
             snapshots_are_located=True,
