@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -126,6 +127,7 @@ _BEFORE: Final[tuple[tuple[Flavour, Version, dict[str, Any]], ...]] = (
 )
 
 
+@cache
 def capabilities_of(flavour: Flavour, version: Version) -> Capabilities:
     """Return the facts about a server of this family and release.
 

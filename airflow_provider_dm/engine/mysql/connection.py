@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import pymysql
@@ -177,7 +176,7 @@ class ServerInfo:
         """(10, 11, 19) for "10.11.19-MariaDB-…"."""
         return tuple(int(part) for part in self.version.split("-", 1)[0].split(".") if part.isdigit())
 
-    @cached_property
+    @property
     def capabilities(self) -> Capabilities:
         return capabilities_of(self.flavour, self.version_number)
 
