@@ -223,13 +223,9 @@ def _holds(status: RelayStatus, goal: Goal) -> bool | None:
 
 
 def _has_gtids(held: str, wanted: str) -> bool:
-    from airflow_provider_dm.engine.mysql.endpoint import Flavour
     from airflow_provider_dm.engine.mysql.gtid import GtidSet
 
     if not held or not wanted:
         return False
-    families = {Flavour.MYSQL if ":" in text else Flavour.MARIADB for text in (held, wanted)}
-    if len(families) != 1:
-        return False
-    (family,) = families
-    return GtidSet.parse(held, family).contains(GtidSet.parse(wanted, family))
+    ours, theirs = GtidSet.of_text(held), GtidSet.of_text(wanted)
+    return type(ours) is type(theirs) and ours.contains(theirs)

@@ -14,7 +14,7 @@ import pymysql
 
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSettings, binlog_settings
 from airflow_provider_dm.engine.mysql.connection import ServerInfo, connected, query, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.hooks.errors import FlavourDiffers
 
 # One of each group is enough: MariaDB renamed them, and understands some of the old names.
@@ -26,7 +26,6 @@ SOURCE_NEEDS: Final = (
 TARGET_NEEDS: Final = tuple(
     (name,) for name in ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX")
 )
-NAMES: Final = {Flavour.MYSQL: "MySQL", Flavour.MARIADB: "MariaDB", Flavour.TIDB: "TiDB"}
 
 _GLOBAL_GRANT: Final = re.compile(r"^GRANT (?P<names>.+?) ON \*\.\* TO ", re.IGNORECASE)
 
@@ -38,7 +37,7 @@ def describe_server(endpoint: Endpoint, wanted: str | None) -> tuple[bool, str]:
         if wanted is not None and info.flavour.value != wanted:
             raise FlavourDiffers(str(endpoint), wanted, info.flavour.value)
         granted = global_privileges(text(row[0]) for row in query(session, "SHOW GRANTS"))
-        binlog = None if info.flavour is Flavour.TIDB else _binlog(session)
+        binlog = _binlog(session) if info.capabilities.writes_binlog else None
     return True, sentence(endpoint, info, granted, binlog)
 
 
@@ -65,7 +64,8 @@ def sentence(endpoint: Endpoint, info: ServerInfo, granted: frozenset[str], binl
     """Return what a person reads under the button."""
     as_source = _as_source(granted, binlog)
     as_target = _listed(lacking(granted, TARGET_NEEDS))
-    return f"{NAMES[info.flavour]} {info.version} at {endpoint}. As a source: {as_source}. As a target: {as_target}."
+    server = f"{info.capabilities.title} {info.version} at {endpoint}"
+    return f"{server}. As a source: {as_source}. As a target: {as_target}."
 
 
 def _as_source(granted: frozenset[str], binlog: BinlogSettings | None) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.copy.literal_columns import page_literals
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -92,7 +93,7 @@ class _Trip:
         self.table = definition(upstream, name)
         self.mapping: TableMapping = map_table(self.table, definition(downstream, name))
         self.flavour = Flavour(journey.target.flavour)
-        self.dialect = Dialect(self.flavour, row_alias=self.flavour is Flavour.MYSQL)
+        self.dialect = Dialect(CAPABILITIES[self.flavour])
         self.differences: list[str] = []
         self.cells = 0
 

@@ -28,7 +28,6 @@ from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.transaction import Stretch
 from airflow_provider_dm.engine.binlog.window import Bytes, Window
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 
@@ -143,8 +142,7 @@ def cross(here: Location, file: LogFile | None, following: LogFile) -> Location 
     before = named_before(following)
     if before is None:
         return None
-    flavour = Flavour.MARIADB if isinstance(before, MariadbGtidSet) else Flavour.MYSQL
-    known = GtidSet.parse(here.gtid_set, flavour)
+    known = before.parse_text(here.gtid_set)
     if file is not None:
         known = known.union(_read_before(here, file))
     missing = before.minus(known)

@@ -55,7 +55,7 @@ def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult
 
 def _copy_pages(job: ChunkJob, progress: ChunkProgress, reader: PageReader, target: Endpoint) -> ChunkProgress:
     dialect = target_dialect(target)
-    writer = _PageWriter(job, target, dialect, page_literals(job.mapping.source, dialect.flavour))
+    writer = _PageWriter(job, target, dialect, page_literals(job.mapping.source, dialect.server.flavour))
     limit = pages.FIRST_ROWS
     while True:
         began = time.monotonic()

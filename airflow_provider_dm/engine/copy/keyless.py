@@ -66,7 +66,7 @@ def _copy(
         return
     expected = _count(snapshot, job, source)
     counted = _Counted(_rows(snapshot, job, source))
-    literals = row_literals(job.mapping.source, dialect.flavour)
+    literals = row_literals(job.mapping.source, dialect.server.flavour)
     if job.number:
         writer = job.writer(Access(dialect))
         while some := list(islice(counted, ROWS_OF_A_STATEMENT)):

@@ -39,7 +39,7 @@ import pymysql
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, connected, query, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -91,7 +91,7 @@ def low_watermark(endpoint: Endpoint) -> Location:
     Raises WatermarkBlocked (retry), WatermarkNotPermitted, and what connecting raises.
     """
     with connected(endpoint) as connection:
-        if server_info(connection).flavour is Flavour.MARIADB:
+        if server_info(connection).capabilities.snapshots_are_located:
             return _mariadb_snapshot(connection)
         if _gtid_mode_on(connection):
             return _after_owned_gtids(connection, endpoint.name)
@@ -111,7 +111,7 @@ def table_snapshot(endpoint: Endpoint, table: TableName) -> Iterator[tuple[Conne
     Raises WatermarkBlocked (retry), WatermarkNotPermitted.
     """
     with connected(endpoint) as connection:
-        if server_info(connection).flavour is Flavour.MARIADB:
+        if server_info(connection).capabilities.snapshots_are_located:
             yield connection, _mariadb_snapshot(connection)
         else:
             yield connection, _mysql_table_snapshot(connection, endpoint, table)

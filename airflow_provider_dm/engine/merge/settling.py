@@ -81,7 +81,7 @@ class Settler:
         access, mapping = self.access(), self.mapped(*names)
         owner = RowOwner(self.fence.ref.of_source(source), table)
         writer = OwnerWriter(owner, mapping, access, most=0)
-        literals = known_literals(mapping.source, access.dialect.flavour)
+        literals = known_literals(mapping.source, access.dialect.server.flavour)
         new = writer.rows([row.row for row in rows], [literals(row.row) for row in rows])
         taken = set(writer.place(connection, new, evict=False))
         placed = [row for number, row in enumerate(rows) if number not in taken]

@@ -297,7 +297,7 @@ class OwnerWriter:
     def _identity_reader(self) -> tuple[str, Callable[[Cells], tuple[bytes, Literals]]] | None:
         """The head of a SELECT of identity keys of the target, and what to make of its rows; None where a key that is
         read there may look other than the one that was written."""
-        return identity_reader(self.mapping, self.access.dialect.flavour)
+        return identity_reader(self.mapping, self.access.dialect.server.flavour)
 
     # Helpers
 

@@ -1,6 +1,6 @@
 """What a server says about its own binlog: where it ends, which files it still has, how it is written.
 
-The statements differ by family and release (`SHOW MASTER STATUS` left MySQL in 8.4), the answers do not.
+The statements differ by family and release (`capabilities`), the answers do not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import pymysql
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection, ServerInfo, query, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import Location
@@ -56,7 +55,7 @@ class BinlogSettings:
     compression: bool
     """MySQL: binlog_transaction_compression; MariaDB: log_bin_compress."""
     gtid_mode: str
-    """MySQL's gtid_mode; ON for MariaDB, which always has them."""
+    """MySQL's gtid_mode; ON for others: MariaDB always has them."""
     expire_seconds: int
     """After how long the server removes files by itself; 0: never."""
 
@@ -76,8 +75,7 @@ def current_location(connection: Connection) -> Location:
             break
         before = after
     else:
-        mariadb = info.flavour is Flavour.MARIADB
-        gtid_set = _gtid_set_at(connection, before) if mariadb else _gtid_set(connection, info)
+        gtid_set = _gtid_set(connection, info, at=before)
     return Location(before.name, before.size, gtid_set, server_uuid=info.server_uuid)
 
 
@@ -92,15 +90,15 @@ def binlog_settings(connection: Connection) -> BinlogSettings:
     more = "gtid_mode|binlog_expire_logs_seconds|expire_logs_days"
     rows = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name REGEXP %s", (f"^({names}|{more})$",))
     values = {text(name).lower(): text(value) for name, value in rows}
-    mariadb = server_info(connection).flavour is Flavour.MARIADB
+    server = server_info(connection).capabilities
     days = float(values.get("expire_logs_days", "0") or 0)
     return BinlogSettings(
         log_bin=_on(values.get("log_bin")),
-        format=values.get("binlog_format", "ROW" if not mariadb else ""),
+        format=values.get("binlog_format", server.unstated_format),
         row_image=values.get("binlog_row_image", "").upper(),
         checksum=values.get("binlog_checksum", "").upper(),
         compression=_on(values.get("binlog_transaction_compression")) or _on(values.get("log_bin_compress")),
-        gtid_mode="ON" if mariadb else values.get("gtid_mode", ""),
+        gtid_mode=values.get("gtid_mode", "") if server.gtids_can_be_off else "ON",
         expire_seconds=int(values.get("binlog_expire_logs_seconds", "0") or 0) or int(days * 86400),
     )
 
@@ -110,32 +108,20 @@ def _on(value: str | None) -> bool:
 
 
 def _status(connection: Connection, info: ServerInfo) -> BinlogSize:
-    rows = _ask(connection, _status_statement(info))
+    rows = _ask(connection, info.capabilities.binlog_status)
     if not rows:
         raise BinlogDisabled(_address(connection))
     return BinlogSize(text(rows[0][0]), int(rows[0][1]))
 
 
-def _status_statement(info: ServerInfo) -> str:
-    """Return the statement that shows the binlog's end: MySQL renamed it in 8.2, MariaDB knows the old name everywhere.
-
-    >>> _status_statement(ServerInfo(Flavour.MYSQL, "9.7.4", 1, ""))
-    'SHOW BINARY LOG STATUS'
-    """
-    modern = info.flavour is Flavour.MYSQL and info.version_number >= (8, 2)
-    return "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS"
-
-
-def _gtid_set(connection: Connection, info: ServerInfo) -> str:
-    variable = "@@global.gtid_binlog_pos" if info.flavour is Flavour.MARIADB else "@@global.gtid_executed"
-    ((value,),) = query(connection, f"SELECT {variable}")
+def _gtid_set(connection: Connection, info: ServerInfo, at: BinlogSize | None = None) -> str:
+    """Ask for all that was executed, or for what the set was `at` a place, where the server can tell."""
+    server = info.capabilities
+    if at is not None and server.gtids_at is not None:
+        ((value,),) = query(connection, server.gtids_at, at)
+    else:
+        ((value,),) = query(connection, f"SELECT {server.executed_gtids}")
     return str(GtidSet.parse(text(value or ""), info.flavour))
-
-
-def _gtid_set_at(connection: Connection, end: BinlogSize) -> str:
-    """Ask MariaDB for the GTID set at `end`: exact, and slow for a long file, which it reads from its start."""
-    ((value,),) = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (end.name, end.size))
-    return str(GtidSet.parse(text(value or ""), Flavour.MARIADB))
 
 
 def _ask(connection: Connection, sql: str) -> list[tuple[Any, ...]]:

@@ -18,11 +18,12 @@ from pymysql.constants import CLIENT
 from pymysql.cursors import Cursor
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities, Version, capabilities_of
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection, printable
 from airflow_provider_dm.engine.mysql.pinned import READING
-from airflow_provider_dm.engine.mysql.pinning import pin
+from airflow_provider_dm.engine.mysql.pinning import family_of, pin
 from airflow_provider_dm.engine.mysql.tls import tls_context, tls_refused
 
 CONNECT_TIMEOUT_SECONDS: Final = 10
@@ -171,18 +172,22 @@ class ServerInfo:
     """MySQL's @@server_uuid; for MariaDB `<gtid_domain_id>-<server_id>`, as DM has it."""
 
     @property
-    def version_number(self) -> tuple[int, ...]:
+    def version_number(self) -> Version:
         """(10, 11, 19) for "10.11.19-MariaDB-…"."""
         return tuple(int(part) for part in self.version.split("-", 1)[0].split(".") if part.isdigit())
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.flavour, self.version_number)
 
 
 def server_info(connection: Connection) -> ServerInfo:
     """Ask the server for flavour, version and identity."""
     version = text(query(connection, "SELECT VERSION()")[0][0])
-    if "tidb" in version.lower():
-        return ServerInfo(Flavour.TIDB, version, 0, "")
-    if "mariadb" in version.lower():
-        ((server_id, domain_id),) = query(connection, "SELECT @@server_id, @@gtid_domain_id")
-        return ServerInfo(Flavour.MARIADB, version, int(server_id), f"{domain_id}-{server_id}")
-    ((server_id, server_uuid),) = query(connection, "SELECT @@server_id, @@server_uuid")
-    return ServerInfo(Flavour.MYSQL, version, int(server_id), text(server_uuid))
+    flavour, _ = family_of(version)
+    server = CAPABILITIES[flavour]
+    if server.identity is None:
+        return ServerInfo(flavour, version, 0, "")
+    ((server_id, told),) = query(connection, server.identity)
+    server_uuid = server.server_uuid.format(told=text(told), server_id=server_id)
+    return ServerInfo(flavour, version, int(server_id), server_uuid)

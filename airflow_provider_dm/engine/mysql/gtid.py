@@ -71,6 +71,11 @@ class GtidSet(ABC):
         """Parse a set, with the blanks and line breaks that servers print in long ones. Raises InvalidGtidSet."""
         return MariadbGtidSet.parse_text(text) if flavour is Flavour.MARIADB else MysqlGtidSet.parse_text(text)
 
+    @classmethod
+    @abstractmethod
+    def parse_text(cls, text: str) -> GtidSet:
+        """Parse the text of a set of this family. Raises InvalidGtidSet."""
+
     @staticmethod
     def of_text(text: str) -> GtidSet:
         """Parse a set of the family that the text shows: only MySQL writes a colon. Raises InvalidGtidSet.

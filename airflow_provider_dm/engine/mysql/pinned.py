@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.capabilities import Version, capabilities_of
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
-Version: TypeAlias = tuple[int, ...]
 Families: TypeAlias = dict[Flavour, Version]
 """Who has a variable, from which release on."""
 
@@ -268,7 +268,7 @@ def settings(
 
 def _setting(pin: Pin, value: str | int | None, chosen: str | None, flavour: Flavour, version: Version) -> Setting:
     name = pin.name
-    if flavour is Flavour.MARIADB and version < (11, 1):
+    if capabilities_of(flavour, version).isolation_is_tx:
         name = {new: old for old, new in _ALIASES.items()}.get(name, name)
     if chosen is None:
         return Setting(name, value)

@@ -21,9 +21,10 @@ import pymysql
 from pymysql.constants import CR, ER
 
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.capabilities import Version
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.guarded import GuardedConnection, printable
-from airflow_provider_dm.engine.mysql.pinned import Setting, Version, settings
+from airflow_provider_dm.engine.mysql.pinned import Setting, settings
 
 _OF_THE_CLIENT: Final = frozenset(
     {"autocommit", "character_set_client", "character_set_connection", "character_set_results", "collation_connection"}

@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSettings, binlog_settings
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, query, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import quote_utf8
 from airflow_provider_dm.engine.precheck.grants import Grants
@@ -44,7 +44,7 @@ class ServerFacts:
     def grants(self) -> Grants:
         """The grants of the account that we are, with the roles that are active."""
         statement = "SHOW GRANTS"
-        if self.info.flavour is Flavour.MYSQL and self.info.version_number >= (8,):
+        if self.info.capabilities.grants_name_roles:
             active = text(query(self.connection, "SELECT CURRENT_ROLE()")[0][0])
             if active.upper() != "NONE":
                 statement = f"SHOW GRANTS FOR CURRENT_USER() USING {active}"

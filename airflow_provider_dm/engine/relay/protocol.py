@@ -22,6 +22,7 @@ import pymysql
 
 from airflow_provider_dm.engine.binlog.gtid_events import encoded
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
@@ -281,7 +282,7 @@ def _registration(request: DumpRequest) -> bytes:
 
 def _dump(flavour: Flavour, request: DumpRequest) -> bytes:
     name = request.file.encode("ascii")
-    if flavour is Flavour.MYSQL and isinstance(request.known, MysqlGtidSet):
+    if isinstance(request.known, MysqlGtidSet):
         # With a name the server starts there, at any of 64 bits; the set says only what it would leave out: nothing.
         known = encoded(MysqlGtidSet() if name else request.known)
         head = struct.pack("<BHII", _DUMP_GTID, _THROUGH_GTID, request.server_id, len(name))
@@ -292,7 +293,7 @@ def _dump(flavour: Flavour, request: DumpRequest) -> bytes:
 
 def furthest_position(flavour: Flavour, *, by_gtid: bool) -> int:
     """Return the last position in bytes from which a stream can be asked for: COM_BINLOG_DUMP has 32 bits for it."""
-    return (1 << 63) - 1 if by_gtid and flavour is Flavour.MYSQL else 0xFFFF_FFFF
+    return (1 << 63) - 1 if by_gtid and CAPABILITIES[flavour].dumps_by_gtid else 0xFFFF_FFFF
 
 
 def _has_more(sock: ssl.SSLSocket) -> bool:
@@ -340,8 +341,8 @@ def _read_error(reason: str, request: DumpRequest, flavour: Flavour) -> DmError:
     said, needed = reason.lower(), str(request)
     if "same server_uuid/server_id" in said or "same server_id" in said:
         return ReplicaIdTaken(request.server_id)
-    if "truncated in the middle of event" in said and request.file and flavour is Flavour.MARIADB:
-        return UpstreamFileTorn(request.file, reason)  # MySQL repairs what a crash has torn: there it is damage
+    if "truncated in the middle of event" in said and request.file and CAPABILITIES[flavour].leaves_torn_files:
+        return UpstreamFileTorn(request.file, reason)
     if not request.file:
         return GtidsPurged(str(request.known), reason)
     if "could not find first log file" in said or "purged" in said:

@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay.decide import Append, Compare, Create, Drop, Stand, Turn, decide, header_of
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE
@@ -176,5 +176,5 @@ class Puller:
         same, but for this. MySQL's set may also be changed by hand (gtid_purged), so only MariaDB's says it.
         """
         ours = self.writer.tracker.settled
-        if self.writer.flavour is Flavour.MARIADB and ours and (missing := before.minus(ours)):
+        if CAPABILITIES[self.writer.flavour].stated_gtids_are_complete and ours and (missing := before.minus(ours)):
             raise TransactionsMissing(str(self.writer.file), str(missing))

@@ -21,8 +21,6 @@ from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToD
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, held_before, named_before
 from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from airflow_provider_dm.engine.mysql.gtid import GtidSet, MariadbGtidSet
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location, Order, compare, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
 
@@ -174,8 +172,7 @@ class RelayReader:
         before = named_before(first)
         if before is None:
             return False
-        flavour = Flavour.MARIADB if isinstance(before, MariadbGtidSet) else Flavour.MYSQL
-        if not start.gtid_set or not GtidSet.parse(start.gtid_set, flavour).contains(before):
+        if not start.gtid_set or not before.parse_text(start.gtid_set).contains(before):
             raise RelayStartsTooLate(str(start), str(first), str(self.root))
         return True
 

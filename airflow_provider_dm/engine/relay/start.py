@@ -16,6 +16,7 @@ from typing import ClassVar, Final, TypeAlias
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
@@ -63,8 +64,8 @@ class FlavorDiffers(DmError):
 
 def refuse_unsupported(config: SourceConfig, flavour: Flavour) -> None:
     """Raise NotSupportedYet for a source that this release cannot read, FlavorDiffers for one not as configured."""
-    if flavour is Flavour.TIDB:
-        raise NotSupportedYet("TiDB as a source", f"source {config.source_id}", "Use TiCDC to follow TiDB.")
+    if not (server := CAPABILITIES[flavour]).writes_binlog:
+        raise NotSupportedYet(f"{server.title} as a source", f"source {config.source_id}", "Use TiCDC to follow TiDB.")
     if config.flavor and config.flavor != flavour.value:
         raise FlavorDiffers(config.source_id, config.flavor, flavour.value)
 

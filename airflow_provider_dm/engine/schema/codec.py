@@ -19,6 +19,7 @@ from enum import IntEnum
 from typing import ClassVar, Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.literals import NULL, hexadecimal, introduced, quote_utf8
@@ -131,7 +132,7 @@ def _charset_literal(introducer: bytes, _target: Flavour | None) -> Transform:
 
 
 def _json_literal(_introducer: bytes, target: Flavour | None) -> Transform:
-    return json_text.mysql_literal if target in (Flavour.MYSQL, Flavour.TIDB) else quote_utf8
+    return json_text.mysql_literal if target and CAPABILITIES[target].json_is_binary else quote_utf8
 
 
 def _enum_literal(value: bytes) -> bytes:

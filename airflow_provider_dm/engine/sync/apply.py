@@ -145,7 +145,7 @@ class WaveWriter:
         known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
         if not known or not all(map(self.plan.is_merged, works)):
             return _TableWrites.of(part, [work for some in works.values() for work in some], access)
-        literals = _row_sql(part, access.dialect.flavour).row
+        literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
         mode = Mode.CATCH_UP if self.catch_up else Mode.RECORDING if self.recording else Mode.EXACT
         return MergedWrites(self.step, owners, mode)
@@ -189,7 +189,7 @@ class _TableWrites:
     @classmethod
     def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access) -> _TableWrites:
         mapping, dialect = part.mapping, access.dialect
-        sql = _row_sql(part, dialect.flavour)
+        sql = _row_sql(part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
         removed = ((sql.row(image), count) for work in works for image, count in work.remove)
         rows = {

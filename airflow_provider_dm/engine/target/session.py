@@ -35,7 +35,7 @@ from airflow_provider_dm.engine.mysql.connection import (
     query,
     server_info,
 )
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.guarded import PacketTooLarge
 from airflow_provider_dm.engine.mysql.pinned import WRITING
 from airflow_provider_dm.engine.target.errors import (
@@ -58,7 +58,6 @@ log = logging.getLogger(__name__)
 IDLE_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 60.0
 """How long one transaction is tried again. Then the loop (or the scheduler) decides whether to start over."""
-ROW_ALIAS_SINCE: Final = (8, 0, 19)
 
 # Harmless: syntax called deprecated (1287, 3719, 3778), "unsafe for statement format" where rows are logged (1592), a
 # literal of bytes that mean nothing in their charset (1300): they are stored as they are, and converting is an error.
@@ -291,15 +290,14 @@ def _answers(session: _Session) -> bool:
 def _open(endpoint: Endpoint) -> _Session:
     try:
         connection = connect(endpoint, isolation=WRITING)
-        info = server_info(connection)
-        if info.flavour is Flavour.TIDB:
-            query(connection, "SET SESSION tidb_txn_mode = 'pessimistic'")
-        elif info.flavour is Flavour.MYSQL:
+        server = server_info(connection).capabilities
+        if server.writing_session is not None:
+            query(connection, server.writing_session)
+        if server.max_error_count_rises:
             _keep_all_warnings(connection)
     except (ServerUnreachable, AccessDenied) as error:
         raise translate_connect(error) from error
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
-    row_alias = info.flavour is Flavour.MYSQL and info.version_number >= ROW_ALIAS_SINCE
-    dialect = Dialect.of(info.flavour, row_alias=row_alias, max_allowed_packet=connection.most_bytes)
+    dialect = Dialect.of(server, max_allowed_packet=connection.most_bytes)
     return _Session(connection, dialect, time.monotonic(), os.getpid())

@@ -25,6 +25,7 @@ from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES, Capabilities
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.literals import NULL
@@ -83,16 +84,15 @@ class Statement:
 
 @dataclass(frozen=True)
 class Dialect:
-    """The differences between targets. `row_alias`: MySQL from 8.0.19 on warns about VALUES(), others know no alias."""
+    """The differences between targets."""
 
-    flavour: Flavour = Flavour.MARIADB
-    row_alias: bool = False
+    server: Capabilities = CAPABILITIES[Flavour.MARIADB]
     most_bytes: int = MAX_BYTES
     """Of a statement of several rows."""
 
     @classmethod
-    def of(cls, flavour: Flavour, *, row_alias: bool, max_allowed_packet: int) -> Dialect:
-        return cls(flavour, row_alias, min(MAX_BYTES, max_allowed_packet - _ROUND_A_STATEMENT))
+    def of(cls, server: Capabilities, *, max_allowed_packet: int) -> Dialect:
+        return cls(server, min(MAX_BYTES, max_allowed_packet - _ROUND_A_STATEMENT))
 
 
 @dataclass(frozen=True)
@@ -186,11 +186,8 @@ def _invalid(mapping: TableMapping, rows: Sequence[Literals]) -> frozenset[tuple
 
 def _leniently(head: bytes, dialect: Dialect) -> bytes:
     """Return a statement's head with the strict mode off for this statement alone."""
-    mode = _LENIENT.encode()
-    if dialect.flavour is Flavour.MARIADB:
-        return b"SET STATEMENT sql_mode='%b' FOR %b" % (mode, head)
-    word, rest = head.split(b" ", 1)
-    return b"%b /*+ SET_VAR(sql_mode='%b') */ %b" % (word, mode, rest)
+    verb, rest = head.split(b" ", 1)
+    return dialect.server.under_sql_mode % {b"mode": _LENIENT.encode(), b"verb": verb, b"rest": rest}
 
 
 def delete_rows(
@@ -282,7 +279,7 @@ def _where_key_in(head: str, mapping: TableMapping) -> bytes:
 
 
 def _on_duplicate(names: Sequence[str], dialect: Dialect) -> str:
-    if dialect.row_alias:
+    if dialect.server.row_alias:
         return " AS _new ON DUPLICATE KEY UPDATE " + ", ".join(f"{name} = _new.{name}" for name in names)
     return " ON DUPLICATE KEY UPDATE " + ", ".join(f"{name} = VALUES({name})" for name in names)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
@@ -53,7 +54,7 @@ def test_rows_of_one_table_are_one_statement(verb: Verb, head: str, tail: str) -
 
 
 def test_mysql_wants_an_alias_where_others_want_values() -> None:
-    (statement,) = write_rows(ITEM, ROWS, Verb.UPSERT, dialect=Dialect(row_alias=True))
+    (statement,) = write_rows(ITEM, ROWS, Verb.UPSERT, dialect=Dialect(CAPABILITIES[Flavour.MYSQL]))
 
     assert statement.sql.decode().endswith(
         " AS _new ON DUPLICATE KEY UPDATE `id` = _new.`id`, `na``me` = _new.`na``me`"
@@ -160,7 +161,7 @@ def test_rows_are_written_again_without_strict_mode() -> None:
 def test_an_enum_s_invalid_value_goes_in_a_statement_of_its_own(flavour: Flavour, head: str) -> None:
     rows = [(b"1", b"2", b"'a'"), (b"2", b"4", b"0"), (b"3", b"6", b"0"), (b"4", b"8", b"NULL")]
 
-    before, lenient, after = write_rows(SUMS, iter(rows), Verb.REPLACE, dialect=Dialect(flavour))
+    before, lenient, after = write_rows(SUMS, iter(rows), Verb.REPLACE, dialect=Dialect(CAPABILITIES[flavour]))
 
     assert [one.rows for one in (before, lenient, after)] == [1, 2, 1]
     assert before.invalid == after.invalid == frozenset()

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
 from airflow_provider_dm.engine.mysql.connection import query, text
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.precheck.facts import SourceFacts
 from airflow_provider_dm.engine.precheck.result import State, named
@@ -38,8 +37,7 @@ def check_row_image(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def check_compression(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
-    mariadb = facts.info.flavour is Flavour.MARIADB
-    name = "log_bin_compress" if mariadb else "binlog_transaction_compression"
+    name = facts.info.capabilities.compression_variable
     how = f"compressed ({name}), and read so" if facts.binlog.compression else "not compressed"
     yield State.OK, f"the binlog is {how}", ""
 
@@ -48,8 +46,7 @@ def check_schemas(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     """Check binlog-do-db and binlog-ignore-db: what is not written cannot be replicated."""
     if not facts.binlog.log_bin:
         return
-    modern = facts.info.flavour is Flavour.MYSQL and facts.info.version_number >= (8, 2)
-    ((_, _, do, ignore, *_),) = query(facts.connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    ((_, _, do, ignore, *_),) = query(facts.connection, facts.info.capabilities.binlog_status)
     only, never = _names(do), _names(ignore)
     schemas = sorted({name.schema for name in facts.selected})
     missing = [schema for schema in schemas if (only and schema not in only) or (not only and schema in never)]
@@ -115,7 +112,7 @@ def _files(binlogs: Sequence[BinlogSize]) -> list[str]:
 
 def check_gtid(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     location = current_location(facts.connection)
-    if facts.info.flavour is Flavour.MYSQL and facts.binlog.gtid_mode.upper() != "ON":
+    if facts.binlog.gtid_mode.upper() != "ON":
         if facts.config.enable_gtid:
             remedy = "Set gtid_mode=ON on the source, or enable-gtid: false in its source.yaml."
             yield State.FAIL, f"enable-gtid is true and gtid_mode is {facts.binlog.gtid_mode or 'unknown'}", remedy

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import State, named
@@ -23,7 +22,8 @@ def check_dump(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     elif not facts.selected:
         remedy = "Check do-dbs and do-tables; tables without any privilege on them are invisible. GRANT SELECT on them."
         yield State.FAIL, "the account sees none of the tables that the block-allow-list selects", remedy
-    if facts.copies and facts.info.flavour is Flavour.MYSQL:
+    server = facts.info.capabilities
+    if facts.copies and server.writes_binlog and not server.snapshots_are_located:
         yield from _locks(facts)
     if not missing and facts.selected:
         yield State.OK, f"SELECT on {len(facts.selected)} tables", ""
@@ -42,8 +42,9 @@ def _locks(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 
 def check_replication(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     """Check the privileges to read the binlog, and to ask where it is."""
-    monitor = "BINLOG MONITOR" if facts.info.flavour is Flavour.MARIADB else "REPLICATION CLIENT"
-    wanted = {"REPLICATION CLIENT": monitor} | ({"REPLICATION SLAVE": "REPLICATION SLAVE"} if facts.follows else {})
+    wanted = {"REPLICATION CLIENT": facts.info.capabilities.monitor_privilege}
+    if facts.follows:
+        wanted["REPLICATION SLAVE"] = "REPLICATION SLAVE"
     missing = [shown for privilege, shown in wanted.items() if not facts.grants.allow(privilege)]
     if missing:
         yield State.FAIL, f"{named(missing)} is missing", f"GRANT {', '.join(missing)} ON *.* TO {facts.account};"

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.connection import query, text
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import State, named
@@ -54,10 +53,11 @@ def check_cascades(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 
     MySQL 9.6 took cascades out of InnoDB, and logs them; `innodb_native_foreign_keys` brings the old ways back. It is
     the child that matters: its parent may be outside of the selection."""
+    logs = facts.info.capabilities.cascades_can_be_logged
     found = [f"{table} {key}" for table in facts.selected for key in _cascades(facts, table)]
     if not found:
         yield State.OK, "no foreign keys that change rows of the selected tables", ""
-    elif facts.info.flavour is Flavour.MYSQL and facts.setting("innodb_native_foreign_keys") == "OFF":
+    elif logs and facts.setting("innodb_native_foreign_keys") == "OFF":
         yield State.OK, f"{len(found)} foreign keys change rows of the selected tables, and the binlog tells of it", ""
     else:
         remedy = (
@@ -65,8 +65,7 @@ def check_cascades(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
             "triggers of the source change the child rows instead, leave these tables out, or name "
             f"{CASCADES} in ignore-checking-items if no parent row is deleted or gets another key meanwhile."
         )
-        mysql = facts.info.flavour is Flavour.MYSQL
-        who = "the binlog of MySQL before 9.6, or with innodb_native_foreign_keys," if mysql else "MariaDB's binlog"
+        who = "the binlog of MySQL before 9.6, or with innodb_native_foreign_keys," if logs else "MariaDB's binlog"
         yield (
             State.FAIL,
             f"foreign keys change rows of their tables and {who} does not tell of it: {named(found)}",

@@ -1,0 +1,62 @@
+"""What differs between servers is one table: it has no holes, and a release changes only what it says."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.capabilities import _BEFORE, CAPABILITIES, Capabilities, capabilities_of
+from airflow_provider_dm.engine.mysql.connection import ServerInfo
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+
+MYSQL, MARIADB, TIDB = CAPABILITIES[Flavour.MYSQL], CAPABILITIES[Flavour.MARIADB], CAPABILITIES[Flavour.TIDB]
+
+
+def test_every_family_has_a_row_of_its_own() -> None:
+    assert {flavour: row.flavour for flavour, row in CAPABILITIES.items()} == {one: one for one in Flavour}
+    assert [row.title.lower() for row in CAPABILITIES.values()] == [flavour.value for flavour in CAPABILITIES]
+
+
+def test_every_fact_tells_two_servers_apart() -> None:
+    servers = [*CAPABILITIES.values(), *(capabilities_of(flavour, CAPABILITIES[flavour].oldest) for flavour in Flavour)]
+    alike = [fact.name for fact in fields(Capabilities) if len({getattr(one, fact.name) for one in servers}) == 1]
+    assert alike == []
+
+
+def test_a_release_changes_what_is_otherwise_in_the_row() -> None:
+    for flavour, release, older in _BEFORE:
+        newest = CAPABILITIES[flavour]
+        assert replace(newest, **older) != newest
+        assert release > newest.oldest
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "row_alias", "grants_name_roles"),
+    [
+        ("5.7.44-log", "SHOW MASTER STATUS", False, False),
+        ("8.0.18", "SHOW MASTER STATUS", False, True),
+        ("8.0.36", "SHOW MASTER STATUS", True, True),
+        ("8.2.0", "SHOW BINARY LOG STATUS", True, True),
+        ("9.7.4", "SHOW BINARY LOG STATUS", True, True),
+    ],
+)
+def test_what_mysql_learned(version: str, status: str, row_alias: bool, grants_name_roles: bool) -> None:
+    found = ServerInfo(Flavour.MYSQL, version, 1, "").capabilities
+    assert (found.binlog_status, found.row_alias, found.grants_name_roles) == (status, row_alias, grants_name_roles)
+
+
+@pytest.mark.parametrize(("version", "tx"), [("10.11.19-MariaDB-log", True), ("11.8.2-MariaDB", False)])
+def test_what_mariadb_renamed(version: str, tx: bool) -> None:
+    found = ServerInfo(Flavour.MARIADB, version, 1, "").capabilities
+    assert (found.isolation_is_tx, found.binlog_status) == (tx, "SHOW MASTER STATUS")
+
+
+def test_only_mariadb_says_where_a_snapshot_and_a_place_stand() -> None:
+    assert [row.title for row in CAPABILITIES.values() if row.snapshots_are_located or row.gtids_at] == ["MariaDB"]
+    assert (MYSQL.executed_gtids, MARIADB.executed_gtids) == ("@@global.gtid_executed", "@@global.gtid_binlog_pos")
+
+
+def test_tidb_writes_no_binlog_and_takes_rows_as_an_old_mysql_does() -> None:
+    assert not TIDB.writes_binlog
+    assert TIDB.writing_session == "SET SESSION tidb_txn_mode = 'pessimistic'"
+    assert (TIDB.under_sql_mode, TIDB.json_is_binary, TIDB.row_alias) == (MYSQL.under_sql_mode, True, False)
+    assert capabilities_of(Flavour.TIDB, (8, 0, 11)) is TIDB  # the version of MySQL that it says it is
