@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.lexer import Token, TokenKind, Unreadable, tokens
+from airflow_provider_dm.engine.ddl.lexer import SILENT, Token, TokenKind, Unreadable, pieces, tokens
 
 _MOST_SHOWN: Final = 80
 _SHOWN: Final = frozenset({TokenKind.NAME, TokenKind.WORD})
@@ -105,7 +105,24 @@ def first_words(sql: str) -> str:
 
 
 def _words(sql: bytes, count: int) -> list[str]:
-    return [token.text for token in islice((token for token in _readable(sql) if token.text != ";"), count)]
+    """Return the text of the first tokens; where a text is not read with certainty, that place is a sign.
+
+    What says nothing is passed in one go, however much there is of it: somebody may log a megabyte of semicolons.
+    """
+    text, position = sql.decode("latin-1"), 0
+    found: list[str] = []
+    while len(found) < count:
+        position = SILENT.match(text, position).end()  # type: ignore[union-attr]  # it matches the empty text
+        if position == len(text):
+            break
+        try:
+            piece = next(pieces(text[position:], 0))
+        except Unreadable:
+            found.append("?")
+            break
+        found.append(piece.text)
+        position += len(piece.raw)
+    return found
 
 
 def _readable(sql: bytes) -> Iterator[Token]:

@@ -129,6 +129,12 @@ _ESCAPED: Final = {
 _IN_WORD: Final = r"0-9A-Za-z_$\u0080-\u009f\u00a1-\U0010ffff"
 
 
+_COMMENT: Final = r"--(?=[\x00-\x20\x7f]|\Z)[^\n]*|\#[^\n]*|/\*(?!M?!)[\s\S]*?\*/"
+_OPENING: Final = r"/\*M?!(?:\d{5,6})?"
+SILENT: Final = re.compile(rf"(?:[ \t-\r;]+|{_COMMENT}|{_OPENING}|\*/)*")
+"""What says nothing in front of a statement or between its words: spaces, comments, semicolons."""
+
+
 def _pattern(*, ansi_quotes: bool, mssql: bool, no_backslash_escapes: bool) -> re.Pattern[str]:
     escape = "" if no_backslash_escapes else r"|\\[\s\S]"
     plain = "" if no_backslash_escapes else r"\\"
@@ -142,8 +148,8 @@ def _pattern(*, ansi_quotes: bool, mssql: bool, no_backslash_escapes: bool) -> r
     strings = [single, *([] if ansi_quotes else [double])]
     return re.compile(
         rf"""(?P<space>[ \t-\r]+)
-           | (?P<comment>--(?=[\x00-\x20\x7f]|\Z)[^\n]*|\#[^\n]*|/\*(?!M?!)[\s\S]*?\*/)
-           | (?P<opening>/\*M?!(?:\d{{5,6}})?)
+           | (?P<comment>{_COMMENT})
+           | (?P<opening>{_OPENING})
            | (?P<unclosed>/\*)
            | (?P<closing>\*/)
            | (?P<name>{"|".join(names)})
