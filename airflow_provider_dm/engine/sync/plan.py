@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -162,9 +163,6 @@ class SyncPlan:
     def tables(self) -> tuple[Table, ...]:
         return tuple(part.table for part in self.sources)
 
-    def skip_until(self) -> tuple[str, ...]:
-        return tuple(part.skip_until for part in self.sources)
-
     def optional_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return for each source table the columns whose values are not needed, and may be missing in the log."""
         return tuple(self._optional_columns(part) for part in self.sources)
@@ -173,23 +171,15 @@ class SyncPlan:
         needed, order = self.targets[part.target].needed, part.order or range(len(part.table.columns))
         return tuple(sorted(column for index, column in enumerate(order) if index not in needed))
 
-    def wanted(self) -> Wanted:
-        """Return the function for the decoder: table name -> index, None where the rules exclude it."""
-        return Wanted({part.table.name: index for index, part in enumerate(self.sources)}, self.rules)
+    def wanted(self) -> WantedTables:
+        """Return the tables for the decoder, which raises UnknownTable for one that is none of them and should be."""
+        parts = zip(self.sources, self.optional_columns(), strict=True)
+        tables = [WantedTable(part.table, part.skip_until, optional) for part, optional in parts]
+        return WantedTables(tables, self._check_excluded)
 
-
-@dataclass(frozen=True)
-class Wanted:
-    """A function from a table name to the index into the plan's sources, or None. Raises UnknownTable."""
-
-    known: dict[TableName, int]
-    rules: BlockAllowRules
-
-    def __call__(self, name: TableName) -> int | None:
-        index = self.known.get(name)
-        if index is None and self.rules.allows(name):
+    def _check_excluded(self, name: TableName) -> None:
+        if self.rules.allows(name):
             raise UnknownTable(str(name))
-        return index
 
 
 def make_plan(

@@ -129,10 +129,10 @@ def test_a_composite_key_is_not_its_joined_text() -> None:
 def test_an_undescribed_table_stops_and_an_excluded_one_is_skipped() -> None:
     wanted = plan_of(ITEM).wanted()
 
-    assert wanted(TableName("mysql", "user")) is None
-    assert wanted(ITEM.name) == 0
+    assert wanted.find(TableName("mysql", "user")) is None
+    assert wanted.find(ITEM.name) == 0
     with pytest.raises(UnknownTable):
-        wanted(TableName("shop", "new"))
+        wanted.find(TableName("shop", "new"))
 
 
 # Properties
