@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
-from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table, value_signature
 from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
 from airflow_provider_dm.engine.schema.model import Index, Table
 from airflow_provider_dm.engine.sync.change import Key
@@ -186,8 +186,7 @@ def make_plan(
     schemas: Iterable[TableSchema],
     targets: Mapping[TableName, Table],
     *,
-    rules: BlockAllowRules,
-    router: Router,
+    rules: SubtaskRules,
     buckets: int,
     merged: Collection[TableName] | None = frozenset(),
     adopts: bool = False,
@@ -203,7 +202,7 @@ def make_plan(
     parts: list[TargetPart] = []
     index_of: dict[TableName, int] = {}
     for schema in schemas:
-        mapping = _mapping(schema.table, targets, router)
+        mapping = _mapping(schema.table, targets, rules.router)
         name = mapping.target.name
         if name not in index_of:
             index_of[name] = len(parts)
@@ -216,7 +215,7 @@ def make_plan(
         tuple(sources),
         tuple(parts),
         buckets,
-        rules,
+        rules.block_allow,
         merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
         owners=tuple(schema.owner for schema in schemas),
         adopts=adopts,
@@ -301,11 +300,3 @@ def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:
                 "Make the types equal, or route the tables to different targets.",
             )
     return None if order == tuple(range(len(order))) else order
-
-
-def compiled_rules(config: SubtaskConfig) -> tuple[BlockAllowRules, Router]:
-    """Compile the block-allow-list and the routes of a subtask. Raises InvalidPattern."""
-    rules = BlockAllowRules.from_config(
-        config.block_allow, case_sensitive=config.case_sensitive, meta_schema=config.meta_schema
-    )
-    return rules, Router.from_config(config.routes, case_sensitive=config.case_sensitive)

@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.blobs import pack, unpack
@@ -23,7 +24,9 @@ from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.plan import SyncPlan, UnknownTable, make_plan
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
-RULES = BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema="dm_meta")
+RULES = SubtaskRules(
+    BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema="dm_meta"), Router((), ())
+)
 PRIMARY = Index("PRIMARY", ("id",), prefixes=(None,))
 PAIR = Index("PRIMARY", ("id", "v"), prefixes=(None, None))
 Logged = tuple[int, Row | None, Row | None]
@@ -38,7 +41,7 @@ def plan_of(*tables: Table, target: Table | None = None, buckets: int = 4) -> Sy
     """Every table to itself, or all of them to `target`."""
     targets = {one.name: target or one for one in tables}
     schemas = [TableSchema(one, one.name) for one in tables]
-    return make_plan(schemas, targets, rules=RULES, router=Router((), ()), buckets=buckets)
+    return make_plan(schemas, targets, rules=RULES, buckets=buckets)
 
 
 def fold(plan: SyncPlan, changes: Iterable[Logged]) -> Folded:
