@@ -16,10 +16,9 @@ from pathlib import Path
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from airflow_provider_dm.engine.sync.begin import begin_incremental
+from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.target.identity import Fence
 from spark_apps.app import App, Outcome, main
 from spark_apps.runner import SparkRunner
 
@@ -28,10 +27,11 @@ def work(app: App) -> Outcome:
     """Claim every source, then sync all of them until the job's goal. Raises the first error."""
     began = time.monotonic()
     fences = [app.claim(source.config.source_id) for source in app.spec.sources]
-    begin_incremental(app.spec, fences, store=app.store, stop=app.stop)
+    sources = [SyncSource.of(app.spec, fence) for fence in fences]
+    begin_incremental(sources, store=app.store, stop=app.stop)
     runner = app.runner()
-    with ThreadPoolExecutor(len(fences), thread_name_prefix="sync") as pool:
-        syncs = {fence.ref.source: pool.submit(_sync, app, runner, fence) for fence in fences}
+    with ThreadPoolExecutor(len(sources), thread_name_prefix="sync") as pool:
+        syncs = {source.config.source_id: pool.submit(_sync, app, runner, source) for source in sources}
         wait(syncs.values(), return_when=FIRST_EXCEPTION)
         failed = [error for sync in syncs.values() if sync.done() and (error := sync.exception())]
         if failed:
@@ -42,12 +42,12 @@ def work(app: App) -> Outcome:
     return Outcome(_result(results, time.monotonic() - began), all(one.finished for one in results.values()))
 
 
-def _sync(app: App, runner: SparkRunner, fence: Fence) -> SyncResult:
+def _sync(app: App, runner: SparkRunner, source: SyncSource) -> SyncResult:
     if len(app.spec.sources) > 1:
-        runner.lane(fence.ref.source)
+        runner.lane(source.config.source_id)
     progress = SyncProgress()
-    app.report(fence.ref.source, progress.to_json)
-    return run_sync(app.spec, fence, runner, app.store, app.stop, progress=progress)
+    app.report(source.config.source_id, progress.to_json)
+    return run_sync(source, runner, app.store, app.stop, progress=progress)
 
 
 def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]:

@@ -12,7 +12,7 @@ docs/how-to/audit.md has the options and examples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, Shape, record_batches, schema_of
 from airflow_provider_dm.engine.audit.pieces import PIECE_BYTES, Piece, audit_pieces
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.config.yaml_file import load_source
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -222,7 +223,6 @@ class RelaySourceReader(DataSourceReader):
         try:
             yield from record_batches(
                 piece.range,
-                self.tables,
                 self._wanted(piece),
                 _shape(self.asked, self.tables),
                 sub_dir=piece.sub_dir,
@@ -231,14 +231,11 @@ class RelaySourceReader(DataSourceReader):
         except FileNotFoundError as error:
             raise RelayFileGone(piece.range.file, str(Path(piece.range.path).parent)) from error
 
-    def _wanted(self, piece: Piece) -> Callable[[TableName], int | None]:
+    def _wanted(self, piece: Piece) -> WantedTables:
         asked, byte_range = self.asked, piece.range
-        indices = {table.name: index for index, table in enumerate(self.tables)}
 
-        def wanted(name: TableName) -> int | None:
-            found = indices.get(name)
-            if found is None and asked.wants(name) and not asked.skip_undefined:
+        def other(name: TableName) -> None:
+            if asked.wants(name) and not asked.skip_undefined:
                 raise TableUndefined(str(name), f"{byte_range.file}:{byte_range.start} to {byte_range.end}")
-            return found
 
-        return wanted
+        return WantedTables.whole(self.tables, other)

@@ -34,6 +34,7 @@ from typing import Any, Final
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.images import tuples_of
 from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import Epoch, LogFile, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE
@@ -73,7 +74,7 @@ def engine_rows(file: BinlogFile) -> Run:
     def decode() -> int:
         rows = 0
         for byte_range in ranges:
-            for batch in split_range(byte_range, [file.table], [""], lambda _name: 0, compiled=True):
+            for batch in split_range(byte_range, WantedTables.whole([file.table]), compiled=True):
                 rows += len(batch)
                 sql_text(batch)
         return checked("the engine", rows, file)

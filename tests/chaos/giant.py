@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import Epoch, LogFile, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -98,7 +99,7 @@ def _rows(files: list[LogFile], table: Table, lo: Location, hi: Location) -> Ite
         planned = plan_epoch(files, lo, goal=hi, max_bytes=RANGE_BYTES, range_bytes=RANGE_BYTES)
         assert isinstance(planned, Epoch), planned
         for byte_range in planned.ranges:
-            for change in decode_range(byte_range, [table], [""], {TABLE: 0}.get):
+            for change in decode_range(byte_range, WantedTables.whole([table])):
                 if change.after:
                     yield change.after[0], len(change.after[1] or b"")
         lo = planned.hi

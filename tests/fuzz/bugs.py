@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, LogFile, Planned
 from airflow_provider_dm.engine.binlog.rows import MalformedRows, RowChange
 from airflow_provider_dm.engine.errors import DmError
@@ -23,12 +24,12 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Table
 from tests.fuzz import anatomy, codes
-from tests.fuzz.subject import Reading, Subject, Wanted, own_plan, own_way
+from tests.fuzz.subject import Reading, Subject, own_plan, own_way
 
 BUGS: Final[dict[str, Subject]] = {}
 """By name."""
 
-_Decode = Callable[[ByteRange, Sequence[Table], Wanted], Iterable[RowChange]]
+_Decode = Callable[[ByteRange, WantedTables], Iterable[RowChange]]
 
 
 def _decoding(decode: _Decode) -> _Decode:
@@ -49,9 +50,9 @@ def _with_values(name: str, wrong: Callable[[Column, bytes | None], bytes | None
             return None
         return tuple(wrong(column, value) for column, value in zip(table.columns, row, strict=True))
 
-    def decode(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterator[RowChange]:
-        for row in own_way(byte_range, tables, wanted):
-            its = tables[row.table]
+    def decode(byte_range: ByteRange, wanted: WantedTables) -> Iterator[RowChange]:
+        for row in own_way(byte_range, wanted):
+            its = wanted.tables[row.table].table
             yield RowChange(row.table, changed(row.before, its), changed(row.after, its))
 
     BUGS[name] = Subject({"rows": {name: decode}})
@@ -102,22 +103,20 @@ _with_values("binary-not-padded", _padding)
 
 
 @_decoding
-def _last_row_dropped(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterable[RowChange]:
-    return list(own_way(byte_range, tables, wanted))[:-1]
+def _last_row_dropped(byte_range: ByteRange, wanted: WantedTables) -> Iterable[RowChange]:
+    return list(own_way(byte_range, wanted))[:-1]
 
 
 @_decoding
-def _update_turned_around(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterator[RowChange]:
-    for row in own_way(byte_range, tables, wanted):
+def _update_turned_around(byte_range: ByteRange, wanted: WantedTables) -> Iterator[RowChange]:
+    for row in own_way(byte_range, wanted):
         yield row._replace(before=row.after, after=row.before) if row.before and row.after else row
 
 
 @_decoding
-def _second_table_taken_for_the_first(
-    byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted
-) -> Iterator[RowChange]:
+def _second_table_taken_for_the_first(byte_range: ByteRange, wanted: WantedTables) -> Iterator[RowChange]:
     first: int | None = None
-    for row in own_way(byte_range, tables, wanted):
+    for row in own_way(byte_range, wanted):
         first = row.table if first is None else first
         yield row._replace(table=first)
 
@@ -145,33 +144,33 @@ def _resealed(byte_range: ByteRange, change: Callable[[bytearray, anatomy.Span],
 
 
 @_decoding
-def _checksums_ignored(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterable[RowChange]:
-    return own_way(_resealed(byte_range, lambda data, span: None), tables, wanted)
+def _checksums_ignored(byte_range: ByteRange, wanted: WantedTables) -> Iterable[RowChange]:
+    return own_way(_resealed(byte_range, lambda data, span: None), wanted)
 
 
 @_decoding
-def _maps_never_forgotten(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterable[RowChange]:
+def _maps_never_forgotten(byte_range: ByteRange, wanted: WantedTables) -> Iterable[RowChange]:
     def change(data: bytearray, span: anatomy.Span) -> None:
         if span.code in anatomy.ROWS and span.end - span.position > 26 and data[span.position + 19] != 0xFF:
             data[span.position + 25] &= ~codes.END_OF_STATEMENT
 
-    return own_way(_resealed(byte_range, change), tables, wanted)
+    return own_way(_resealed(byte_range, change), wanted)
 
 
 @_decoding
-def _error_swallowed(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterator[RowChange]:
+def _error_swallowed(byte_range: ByteRange, wanted: WantedTables) -> Iterator[RowChange]:
     try:
-        yield from own_way(byte_range, tables, wanted)
+        yield from own_way(byte_range, wanted)
     except DmError:
         return
 
 
 @_decoding
-def _row_invented(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterator[RowChange]:
+def _row_invented(byte_range: ByteRange, wanted: WantedTables) -> Iterator[RowChange]:
     """Where a row ends behind its event, one of neighbouring bytes comes out."""
     last = None
     try:
-        for row in own_way(byte_range, tables, wanted):
+        for row in own_way(byte_range, wanted):
             last = row
             yield row
     except MalformedRows:
@@ -183,9 +182,9 @@ def _row_invented(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted
 
 
 def _on_malformed_rows(name: str, harm: Callable[[], object]) -> None:
-    def decode(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterator[RowChange]:
+    def decode(byte_range: ByteRange, wanted: WantedTables) -> Iterator[RowChange]:
         try:
-            yield from own_way(byte_range, tables, wanted)
+            yield from own_way(byte_range, wanted)
         except MalformedRows:
             harm()
             raise
@@ -240,9 +239,9 @@ def _unfinished_transaction_applied(epoch: Epoch, files: Sequence[LogFile]) -> E
 # Two ways, two stories
 
 
-def _without_last_digit(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterator[RowChange]:
+def _without_last_digit(byte_range: ByteRange, wanted: WantedTables) -> Iterator[RowChange]:
     """A kernel that is wrong about one value in a thousand."""
-    for row in own_way(byte_range, tables, wanted):
+    for row in own_way(byte_range, wanted):
         yield row._replace(after=(b"0", *row.after[1:])) if row.after and (row.after[0] or b"").endswith(b"48") else row
 
 

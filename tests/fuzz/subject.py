@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.binlog.boundary import last_boundary
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.images import MalformedImage, tuples_of
 from airflow_provider_dm.engine.binlog.kernels import build as kernels
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import (
     ByteRange,
     DdlStatement,
@@ -34,30 +35,24 @@ from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range, malf
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, LAYOUT
 from airflow_provider_dm.engine.errors import DmError, describe
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
 
-Wanted: TypeAlias = Callable[[TableName], int | None]
-Way: TypeAlias = Callable[[ByteRange, Sequence[Table], Wanted], Iterable[RowChange]]
+Way: TypeAlias = Callable[[ByteRange, WantedTables], Iterable[RowChange]]
 Plan: TypeAlias = "Callable[[Sequence[LogFile], Location, Reading], Planned]"
 
 FIRST, SECOND = "mysql-bin.000001", "mysql-bin.000002"
 
 
-def own_way(
-    byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted, compiled: bool = False
-) -> Iterable[RowChange]:
+def own_way(byte_range: ByteRange, wanted: WantedTables, compiled: bool = False) -> Iterable[RowChange]:
     """The engine's own way, plain or by kernels."""
-    return decode_range(byte_range, tables, [""] * len(tables), wanted, compiled=compiled)
+    return decode_range(byte_range, wanted, compiled=compiled)
 
 
-def _as_text(
-    byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted, compiled: bool, target: Flavour
-) -> Iterator[RowChange]:
+def _as_text(byte_range: ByteRange, wanted: WantedTables, compiled: bool, target: Flavour) -> Iterator[RowChange]:
     """Each row as one cell: the tuple of its literals."""
-    for batch in split_range(byte_range, tables, [""] * len(tables), wanted, compiled=compiled):
+    for batch in split_range(byte_range, wanted, compiled=compiled):
         rows: dict[tuple[int, int], Row] = {}
         for number in sorted(set(batch.changes[:, LAYOUT].tolist())):
             layout = batch.layouts[number].layout
@@ -203,7 +198,7 @@ def follow(
     """Read a log to its end; `clock` is called before each plan and each way. Raises Disagreement, Stuck, and whatever
     the engine should not."""
     outcome, here = Outcome(), Location(FIRST, start)
-    wanted: Wanted = {table.name: index for index, table in enumerate(tables)}.get
+    wanted = WantedTables.whole(tables)
     while True:
         planned = _planned(files, here, reading, subject.plans, clock)
         if isinstance(planned, DmError):
@@ -221,7 +216,7 @@ def follow(
         if (behind.file, behind.position) <= (here.file, here.position):
             raise Stuck(f"from {here} to {behind}")
         outcome.steps.append(step)
-        outcome.error = _decode(epoch, tables, wanted, reading, subject.ways, step.ranges, clock)
+        outcome.error = _decode(epoch, wanted, reading, subject.ways, step.ranges, clock)
         if outcome.error is not None:
             return outcome
         here = behind
@@ -264,8 +259,7 @@ def _comparable(planned: Planned | DmError) -> object:
 
 def _decode(
     epoch: Epoch | None,
-    tables: Sequence[Table],
-    wanted: Wanted,
+    wanted: WantedTables,
     reading: Reading,
     groups: Mapping[str, Mapping[str, Way]],
     found: list[Decoded],
@@ -277,9 +271,7 @@ def _decode(
             byte_range = replace(byte_range, path="/nowhere", data=data)
         judged: Decoded | None = None
         for group, ways in groups.items():
-            (first, reference), *others = (
-                (name, _taken(way, byte_range, tables, wanted, clock)) for name, way in ways.items()
-            )
+            (first, reference), *others = ((name, _taken(way, byte_range, wanted, clock)) for name, way in ways.items())
             judged = judged or reference
             for name, result in others:
                 problem = _disagreement(reference, result)
@@ -293,13 +285,11 @@ def _decode(
     return None
 
 
-def _taken(
-    way: Way, byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted, clock: Callable[[], None]
-) -> Decoded:
+def _taken(way: Way, byte_range: ByteRange, wanted: WantedTables, clock: Callable[[], None]) -> Decoded:
     rows: list[RowChange] = []
     clock()
     try:
-        rows.extend(way(byte_range, tables, wanted))  # keeps what came before an error
+        rows.extend(way(byte_range, wanted))  # keeps what came before an error
     except DmError as error:
         return Decoded(byte_range, rows, _presentable(error))
     return Decoded(byte_range, rows)

@@ -18,15 +18,15 @@ from typing import Final
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import ByteRange, LogFile
 from airflow_provider_dm.engine.binlog.rows import RowChange
-from airflow_provider_dm.engine.schema.model import Table
 from tests.fuzz import codes, json_changes, json_seeds, json_value, mutate, writer
 from tests.fuzz.cases import warm_up
 from tests.fuzz.corpus import TABLES, THEMES
 from tests.fuzz.json_changes import Change
 from tests.fuzz.limits import MEMORY, bound_memory, cpu_bound
-from tests.fuzz.subject import ENGINE, Reading, Subject, Wanted, Way, follow, log_files
+from tests.fuzz.subject import ENGINE, Reading, Subject, Way, follow, log_files
 from tests.fuzz.values import table
 from tests.fuzz.writer import Event, Log, Sample
 
@@ -177,8 +177,8 @@ ATTACKS: Final = {name: attack for kind in (bombs, lies, documents, many) for na
 def drained(way: Way) -> Way:
     """The same way, whose rows nobody keeps."""
 
-    def decode(byte_range: ByteRange, tables: Sequence[Table], wanted: Wanted) -> Iterable[RowChange]:
-        for _ in way(byte_range, tables, wanted):
+    def decode(byte_range: ByteRange, wanted: WantedTables) -> Iterable[RowChange]:
+        for _ in way(byte_range, wanted):
             pass
         return ()
 

@@ -35,8 +35,9 @@ from airflow_provider_dm.engine.binlog.charsets import Decoder, decoder
 from airflow_provider_dm.engine.binlog.images import Cells, MalformedImage, cells_of
 from airflow_provider_dm.engine.binlog.layout import Layout
 from airflow_provider_dm.engine.binlog.located import Events
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import ByteRange
-from airflow_provider_dm.engine.binlog.rows import Wanted, malformed, split_range
+from airflow_provider_dm.engine.binlog.rows import malformed, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, BEFORE_END, EVENT, LAYOUT
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.schema.codec import Style, codec_for
@@ -311,8 +312,7 @@ def schema_of(shape: Shape) -> pa.Schema:
 
 def record_batches(
     byte_range: ByteRange,
-    tables: Sequence[Table],
-    wanted: Wanted,
+    wanted: WantedTables,
     shape: Shape,
     *,
     sub_dir: str = "",
@@ -323,9 +323,9 @@ def record_batches(
     `sub_dir`: what the batches call the folder of the range's file. `gtid`: of the transaction in which the range
     begins, if it begins inside of one. Raises what `rows.decode_range` does, and UndecodableText.
     """
-    changes = split_range(byte_range, tables, [""] * len(tables), wanted)
+    changes = split_range(byte_range, wanted)
     with Events(byte_range, gtid) as events:
-        writer = _Writer(byte_range, tables, shape, events, sub_dir)
+        writer = _Writer(byte_range, wanted, shape, events, sub_dir)
         for batch in _sized(changes):
             yield writer.batch(batch)
 
@@ -386,11 +386,9 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 class _Writer:
     """Batches of one range."""
 
-    def __init__(
-        self, byte_range: ByteRange, tables: Sequence[Table], shape: Shape, events: Events, sub_dir: str
-    ) -> None:
+    def __init__(self, byte_range: ByteRange, wanted: WantedTables, shape: Shape, events: Events, sub_dir: str) -> None:
         self._file = byte_range.file
-        self._tables = tables
+        self._names = [one.table.name for one in wanted.tables]
         self._shape = shape
         self._events = events
         self._sub_dir = sub_dir
@@ -412,7 +410,6 @@ class _Writer:
         which = np.repeat(np.arange(len(events)), counts)
         tables = np.array([one.table for one in batch.layouts])[changes[:, LAYOUT]]
         operations = np.where(changes[:, BEFORE] < 0, _INSERT, np.where(changes[:, AFTER] < 0, _DELETE, _UPDATE))
-        names = [table.name for table in self._tables]
 
         def spread(values: Sequence[object], kind: pa.DataType, indices: Any) -> pa.Array:
             return pa.array(values, kind).take(pa.array(indices))
@@ -426,8 +423,8 @@ class _Writer:
             spread([event.timestamp * _MICROSECONDS for event in events], pa.timestamp("us", tz="UTC"), which),
             spread([event.server_id for event in events], pa.int64(), which),
             spread([event.gtid for event in events], pa.string(), which),
-            spread([name.schema for name in names], pa.string(), tables),
-            spread([name.table for name in names], pa.string(), tables),
+            spread([name.schema for name in self._names], pa.string(), tables),
+            spread([name.table for name in self._names], pa.string(), tables),
             spread(_OPERATIONS, pa.string(), operations),
         ]
 

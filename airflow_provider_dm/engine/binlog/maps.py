@@ -7,7 +7,9 @@ them here only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,15 +23,46 @@ from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS, map_name
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 
-Wanted = Callable[[TableName], int | None]
-OptionalColumns = Collection[int]
-"""Columns that nobody needs, so that an image may leave them out."""
-
 HINTS: Final = 4096
 """Size of the table that guesses a map's text from its number; a power of two."""
 _FIRST_IN_FORCE: Final = 64
 _ID_SIZE: Final = 6
 _64_BITS: Final = (1 << 64) - 1
+
+
+class WantedTable(NamedTuple):
+    """A table as it is where its changes are read."""
+
+    table: Table
+    skip_until: str = ""
+    """A location's sort key: changes in transactions that end at or before it are left out. "" leaves out none."""
+    optional_columns: Collection[int] = ()
+    """Columns that nobody needs, so that an image may leave them out; they are ABSENT then."""
+
+
+@dataclass(frozen=True)
+class WantedTables:
+    """The tables whose changes are read. `other`: what is called with the name of every table of the log that is none
+    of them; what it raises ends the reading. None: nobody cares about those. Picklable where `other` is."""
+
+    tables: Sequence[WantedTable]
+    other: Callable[[TableName], None] | None = None
+
+    @classmethod
+    def whole(cls, tables: Iterable[Table], other: Callable[[TableName], None] | None = None) -> WantedTables:
+        """Return these tables with all of their changes and columns."""
+        return cls([WantedTable(one) for one in tables], other)
+
+    @cached_property
+    def _indices(self) -> dict[TableName, int]:
+        return {one.table.name: index for index, one in enumerate(self.tables)}
+
+    def find(self, name: TableName) -> int | None:
+        """Return the index of a table; None where it is not wanted. Raises what `other` raises."""
+        index = self._indices.get(name)
+        if index is None and self.other is not None:
+            self.other(name)
+        return index
 
 
 class TableLayout(NamedTuple):
@@ -48,18 +81,10 @@ class TableLayout(NamedTuple):
 class Maps:
     """The table maps of a range. `layouts[i]`: what layout number i of a change is."""
 
-    def __init__(
-        self,
-        tables: Sequence[Table],
-        skip_before: Sequence[int],
-        optional_columns: Sequence[OptionalColumns],
-        wanted: Wanted,
-    ) -> None:
+    def __init__(self, wanted: WantedTables, skip_before: Sequence[int]) -> None:
         self.layouts: list[TableLayout] = []
-        self._tables = tables
-        self._skip_before = skip_before
-        self._optional_columns = optional_columns
         self._wanted = wanted
+        self._skip_before = skip_before
         self._names: list[TableName] = []
         self._by_text: dict[bytes, int] = {}
         self._with_texts: dict[int, int] = {}
@@ -99,7 +124,7 @@ class Maps:
     def name(self, body: bytes, at: str) -> None:
         """Read a TABLE_MAP event, its bytes between header and checksum: from now on its number is this table.
 
-        Raises MalformedEvent, SchemaMismatch, UnsupportedColumnType, and what `wanted` raises.
+        Raises MalformedEvent, SchemaMismatch, UnsupportedColumnType, and what `WantedTables.other` raises.
         """
         if len(body) < ID_AND_FLAGS:
             raise MalformedEvent(at, "a TABLE_MAP without its number")
@@ -152,8 +177,8 @@ class Maps:
 
     def _learn(self, text: bytes, at: str) -> int:
         name = map_name(text, at)
-        index = self._wanted(name)
-        layout = UNWANTED if index is None else self._add(layout_of(text, self._tables[index], at), index)
+        index = self._wanted.find(name)
+        layout = UNWANTED if index is None else self._add(layout_of(text, self._wanted.tables[index].table, at), index)
         self._by_text[text] = len(self._names)
         self._names.append(name)
         self._known.append(np.array([(self._texts.count, len(text), layout)], np.int64))
@@ -162,7 +187,7 @@ class Maps:
 
     def _add(self, layout: Layout, table: int) -> int:
         hidden = range(len(layout.codecs), len(layout.cells))
-        optional_columns = sum(1 << index for index in (*self._optional_columns[table], *hidden))
+        optional_columns = sum(1 << index for index in (*self._wanted.tables[table].optional_columns, *hidden))
         self.layouts.append(TableLayout(layout, table, self._skip_before[table], optional_columns))
         shape = (self._cells.count, len(layout.cells), self._skip_before[table])
         self._of_layouts.append(np.array([shape], np.int64))

@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum, without_in_use
 from airflow_provider_dm.engine.binlog.images import MalformedImage
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.binlog.maps import Maps, OptionalColumns, Wanted
+from airflow_provider_dm.engine.binlog.maps import Maps, WantedTables
 from airflow_provider_dm.engine.binlog.partial_json import row_pairs
 from airflow_provider_dm.engine.binlog.partial_rows import columns_of, whole_images
 from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
@@ -56,9 +56,8 @@ from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWi
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.schema.model import Table
 
-__all__ = ["MalformedRows", "PartialRowImage", "RowChange", "Wanted", "decode_range", "split_range"]
+__all__ = ["MalformedRows", "PartialRowImage", "RowChange", "decode_range", "split_range"]
 
 T = TypeVar("T")
 
@@ -102,27 +101,14 @@ class MalformedRows(DmError):
     hint: ClassVar[str] = "The relay's copy is damaged, or the table's definition is not the one of this location."
 
 
-def decode_range(
-    byte_range: ByteRange,
-    tables: Sequence[Table],
-    skip_until: Sequence[str],
-    wanted: Wanted,
-    *,
-    optional_columns: Sequence[OptionalColumns] | None = None,
-    compiled: bool | None = None,
-) -> Iterator[RowChange]:
+def decode_range(byte_range: ByteRange, wanted: WantedTables, *, compiled: bool | None = None) -> Iterator[RowChange]:
     """Yield every change of a wanted table in `byte_range`, as canonical values.
 
-    `wanted(name)`: the table's index in `tables`, or None. `skip_until[i]`: a location's sort key; changes of table i
-    in transactions that end at or before it are left out ("" leaves out none). `optional_columns[i]`: columns of table
-    i that the log may leave out, which are ABSENT then; None: of no table. `compiled`: by kernels; None: if those are
-    ready.
+    `compiled`: by kernels; None: if those are ready.
     Raises ChecksumMismatch, MalformedEvent, UnknownEvent, SchemaMismatch, UnsupportedColumnType, PartialRowImage,
-    MalformedRows, and what `wanted` raises. A file that ends before its range does raises MalformedEvent.
+    MalformedRows, and what `wanted.other` raises. A file that ends before its range does raises MalformedEvent.
     """
-    for batch in split_range(
-        byte_range, tables, skip_until, wanted, optional_columns=optional_columns, compiled=compiled
-    ):
+    for batch in split_range(byte_range, wanted, compiled=compiled):
         yield from changes_of(batch, byte_range.file)
 
 
@@ -140,48 +126,30 @@ def malformed(batch: Batch, file: str, error: MalformedImage) -> MalformedRows:
     return MalformedRows(f"{file}:{position}", str(batch.layouts[layout].layout.table.name), str(error))
 
 
-def split_range(
-    byte_range: ByteRange,
-    tables: Sequence[Table],
-    skip_until: Sequence[str],
-    wanted: Wanted,
-    *,
-    optional_columns: Sequence[OptionalColumns] | None = None,
-    compiled: bool | None = None,
-) -> Iterator[Batch]:
+def split_range(byte_range: ByteRange, wanted: WantedTables, *, compiled: bool | None = None) -> Iterator[Batch]:
     """Yield the same as `decode_range`, with rows still encoded.
 
     Raises the same, but MalformedRows only for lengths.
     """
-    optional_columns = optional_columns or [()] * len(tables)
     if byte_range.data is not None:
         memory = MemoryWindow(byte_range.data, byte_range.start)
-        yield from _Range(byte_range, memory, tables, skip_until, optional_columns, wanted, compiled).batches()
+        yield from _Range(byte_range, memory, wanted, compiled).batches()
         return
     with Window(byte_range.path, byte_range.end) as window:
-        yield from _Range(byte_range, window, tables, skip_until, optional_columns, wanted, compiled).batches()
+        yield from _Range(byte_range, window, wanted, compiled).batches()
 
 
 class _Range:
     """One pass over a range."""
 
-    def __init__(
-        self,
-        byte_range: ByteRange,
-        window: Bytes,
-        tables: Sequence[Table],
-        skip_until: Sequence[str],
-        optional_columns: Sequence[OptionalColumns],
-        wanted: Wanted,
-        compiled: bool | None,
-    ) -> None:
+    def __init__(self, byte_range: ByteRange, window: Bytes, wanted: WantedTables, compiled: bool | None) -> None:
         self.range = byte_range
         self.window = window
         if compiled is None:
             build.warm_in_background()
         self.compiled = build.ready() if compiled is None else compiled
-        skip_before = {key: self._skip_before(key) for key in set(skip_until)}
-        self.maps = Maps(tables, [skip_before[key] for key in skip_until], optional_columns, wanted)
+        skip_before = {key: self._skip_before(key) for key in {one.skip_until for one in wanted.tables}}
+        self.maps = Maps(wanted, [skip_before[one.skip_until] for one in wanted.tables])
         self.room = np.empty((_FIRST_CHANGES, FIELDS), np.int64)
 
     def _skip_before(self, key: str) -> int:

@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -34,7 +35,7 @@ from airflow_provider_dm.engine.reading.chunks import plan_chunks
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, measure, survey_source, survey_target
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import insert_chunks, load_chunks
@@ -76,6 +77,10 @@ class Source:
     @property
     def id(self) -> str:
         return self.subtask.source_id
+
+    @cached_property
+    def rules(self) -> SubtaskRules:
+        return SubtaskRules.of(self.subtask)
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
     subtasks = {source.id: source.subtask for source in sources}
     there = survey_target(target, names)
     # Asked second: another run of this task plans its chunks before it writes the first row.
-    copied_into = _copied_into(task, target)
+    copied_into = _copied_into(task, sources, target)
     planned = design(surveys, subtasks, there, fresh=fresh, copied_into=copied_into)
     created = create(target, planned.creations, schemas_to_create(surveys, planned.creations, there.flavour))
     again = design(surveys, subtasks, survey_target(target, names), fresh=set(), copied_into=copied_into)
@@ -175,7 +180,7 @@ def _stored_plan(target: Endpoint, source: Source) -> _Stored | None:
 
 def _survey(source: Source, stored: _Stored | None) -> SourceSurvey:
     """Return what is there now; of a source that has begun, the tables that it began with, unchanged."""
-    survey = survey_source(source.endpoint, source.subtask)
+    survey = survey_source(source.endpoint, source.rules)
     if stored is None:
         return survey
     check_unchanged(source, [schema.table for schema in stored.schemas])
@@ -198,13 +203,13 @@ def check_unchanged(source: Source, tables: Sequence[Table]) -> None:
             raise SchemaChangedDuringCopy(source.id, str(table.name), "its columns or keys are not those it began with")
 
 
-def _copied_into(task: TaskConfig, target: Endpoint) -> frozenset[TableName]:
+def _copied_into(task: TaskConfig, sources: Sequence[Source], target: Endpoint) -> frozenset[TableName]:
     """Return the target tables that some source of this task has begun to copy into."""
     connection = target_connection(target)
     found: set[TableName] = set()
+    of_run = {source.id: source.rules for source in sources}
     for source_id in task.source_ids:
-        subtask = task.subtask(source_id)
-        router = Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive)
+        router = (of_run.get(source_id) or SubtaskRules.of(task.subtask(source_id))).router
         chunks = load_chunks(connection, SubtaskRef(task.meta_schema, task.name, source_id))
         found |= {router.route(chunk.table) for chunk in chunks}
     return frozenset(found)

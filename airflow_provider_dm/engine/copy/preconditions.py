@@ -16,7 +16,8 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reading.survey import survey_source, survey_target
-from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
+from airflow_provider_dm.engine.rules.block_allow import select
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import begun_subtasks
@@ -39,13 +40,9 @@ class TableNotCopied(DmError):
 
 def check_nothing_new(target: Endpoint, source: Source) -> None:
     """Raise TableNotCopied when the rules select a table that was not in the complete load of this source."""
-    ref, subtask = source.fence.ref, source.subtask
-    rules = BlockAllowRules.from_config(
-        subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
-    )
-    copied = {one.table.name for one in run_transaction(target, lambda tx: load_table_schemas(tx, ref))}
+    copied = {one.table.name for one in run_transaction(target, lambda tx: load_table_schemas(tx, source.fence.ref))}
     with connected(source.endpoint) as connection:
-        selected = set(select(list_tables(connection), rules))
+        selected = set(select(list_tables(connection), source.rules.block_allow))
     for name in sorted(selected - copied):
         raise TableNotCopied(source.id, str(name))
 
@@ -57,6 +54,6 @@ def check_beforehand(task: TaskConfig, sources: Mapping[str, Endpoint], target: 
     if begun_subtasks(target_connection(target), task.meta_schema, task.name, task.source_ids):
         return
     subtasks = {source: task.subtask(source) for source in sources}
-    surveys = [survey_source(endpoint, subtasks[source]) for source, endpoint in sources.items()]
+    surveys = [survey_source(endpoint, SubtaskRules.of(subtasks[source])) for source, endpoint in sources.items()]
     names = {one.target for survey in surveys for one in survey.tables}
     design(surveys, subtasks, survey_target(target, names), fresh=set(sources), copied_into=frozenset())

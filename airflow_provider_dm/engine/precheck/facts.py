@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig, TaskMode
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSettings, binlog_settings
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerInfo, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import quote_utf8
 from airflow_provider_dm.engine.precheck.grants import Grants
-from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
-from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.block_allow import select
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.identity import SubtaskRef
@@ -83,30 +83,26 @@ class SourceFacts(ServerFacts):
         return binlog_settings(self.connection)
 
     @cached_property
-    def rules(self) -> BlockAllowRules:
-        subtask = self.task.subtask(self.id)
-        return BlockAllowRules.from_config(
-            subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
-        )
+    def subtask(self) -> SubtaskConfig:
+        return self.task.subtask(self.id)
+
+    @cached_property
+    def rules(self) -> SubtaskRules:
+        return SubtaskRules.of(self.subtask)
 
     @cached_property
     def selected(self) -> list[TableName]:
         """The tables that the block-allow list leaves of those that the account sees."""
-        return select(list_tables(self.connection), self.rules)
+        return select(list_tables(self.connection), self.rules.block_allow)
 
     @cached_property
     def tables(self) -> list[Table]:
         return list(read_tables(self.connection, self.selected).values())
 
     @cached_property
-    def router(self) -> Router:
-        subtask = self.task.subtask(self.id)
-        return Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive)
-
-    @cached_property
     def routed(self) -> dict[TableName, TableName]:
         """The map selected table -> where its rows go."""
-        return {name: self.router.route(name) for name in self.selected}
+        return {name: self.rules.router.route(name) for name in self.selected}
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,8 @@ class TargetFacts(ServerFacts):
         begun = self.begun.get(source.id)
         if begun is None:
             return [(table, source.routed[table.name]) for table in source.tables]
-        return [(one.table, one.target) for one in begun.schemas if source.rules.allows(one.table.name)]
+        allows = source.rules.block_allow.allows
+        return [(one.table, one.target) for one in begun.schemas if allows(one.table.name)]
 
     @cached_property
     def wanted(self) -> list[TableName]:

@@ -9,15 +9,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.reading.chunks import TableSize
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
-from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
-from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.block_allow import select
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 
@@ -89,28 +88,22 @@ class TargetSurvey:
     """Estimated."""
 
 
-def survey_source(endpoint: Endpoint, subtask: SubtaskConfig) -> SourceSurvey:
+def survey_source(endpoint: Endpoint, rules: SubtaskRules) -> SourceSurvey:
     """Read the tables of a source that belong to the task.
 
     Raises NoTablesSelected, EngineNotTransactional, AmbiguousRoute, and what connecting raises.
     """
-    rules = BlockAllowRules.from_config(
-        subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
-    )
-    router = Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive)
     with connected(endpoint) as connection:
         info = server_info(connection)
         present = list_tables(connection)
-        names = select(present, rules)
+        names, route = select(present, rules.block_allow), rules.router.route
         if not names:
             raise NoTablesSelected(endpoint.name, len(present))
         facts = _facts(connection, names)
         for name in names:
             _check_engine(endpoint.name, name, facts[name].engine)
         tables = tuple(
-            SourceTable(
-                table, router.route(name), facts[name].rows, facts[name].collation, create_statement(connection, name)
-            )
+            SourceTable(table, route(name), facts[name].rows, facts[name].collation, create_statement(connection, name))
             for name, table in read_tables(connection, names).items()
         )
         collations = _schema_collations(connection, {name.schema for name in names})

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -36,9 +37,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.sync.locations import RELAY_LOOK_SECONDS, in_relay
-from airflow_provider_dm.engine.sync.plan import compiled_rules
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
@@ -101,11 +102,26 @@ class StartNotSeen(DmError):
 
 
 @dataclass(frozen=True)
-class SyncTarget:
-    """One subtask in the target: where, and under which generation."""
+class SyncSource:
+    """One source of a run: what it has to do, resolved once, and where to. `fence` is what its claim gave."""
 
-    endpoint: Endpoint
+    job: JobSpec
+    config: SubtaskConfig
+    target: Endpoint
     fence: Fence
+
+    @classmethod
+    def of(cls, job: JobSpec, fence: Fence) -> SyncSource:
+        """Resolve what `fence` lets us write. Raises what `TaskConfig.subtask` does, and SecretMissing."""
+        return cls(job, job.task.subtask(fence.ref.source), job.target.resolve(), fence)
+
+    @property
+    def spec(self) -> SourceSpec:
+        return self.job.source(self.config.source_id)
+
+    @cached_property
+    def rules(self) -> SubtaskRules:
+        return SubtaskRules.of(self.config)
 
 
 @dataclass(frozen=True)
@@ -115,7 +131,7 @@ class Announcer:
     Only as the one whom the target lets write: a run that was replaced has nothing to say any more.
     """
 
-    target: SyncTarget
+    source: SyncSource
     store: MetaStore
 
     def say(self, needed: Location | None, *, again: bool = False) -> None:
@@ -127,7 +143,7 @@ class Announcer:
 
         def write() -> None:
             try:
-                key = self.target.fence.ref.key
+                key = self.source.fence.ref.key
                 self.store.put_subtask(*key, unit=Unit.SYNC, stage=Stage.RUNNING, needed=needed, applied=needed)
             except DmError as error:
                 if not again:
@@ -138,14 +154,14 @@ class Announcer:
 
     def take_back(self) -> None:
         """Say that nothing is needed after all. Raises Fenced, and what the store raises."""
-        self._as_holder(lambda: self.store.forget_subtask(*self.target.fence.ref.key))
+        self._as_holder(lambda: self.store.forget_subtask(*self.source.fence.ref.key))
 
     def _as_holder(self, write: Callable[[], None]) -> None:
         def body(connection: Connection) -> None:
-            self.target.fence.check(connection)
+            self.source.fence.check(connection)
             write()
 
-        run_transaction(self.target.endpoint, body)
+        run_transaction(self.source.target, body)
 
 
 def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence[Stand], *, copied: bool) -> bool:
@@ -161,14 +177,13 @@ def is_to_begin(config: SubtaskConfig, subtask: Subtask | None, stands: Sequence
     return bool(stands) and set(extent(stands)) == {start.sort_key}
 
 
-def begin_incremental(spec: JobSpec, fences: Iterable[Fence], *, store: MetaStore, stop: threading.Event) -> None:
+def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: threading.Event) -> None:
     """Set the starts of those sources, of an incremental task, that have none yet or a corrected one.
 
-    `fences`: what was claimed. Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady, PastNotOurs,
-    Fenced, and what reading the log and the schemas raises; sources that it raises for, and those behind them, are in
-    the target what they were.
+    Raises StartMissing, StartNotThere, StartNotSeen (retry), OwnerNotReady, PastNotOurs, Fenced, and what reading the
+    log and the schemas raises; sources that it raises for, and those behind them, are in the target what they were.
     """
-    waiting = [one for fence in fences for one in _to_begin(spec, fence, store)]
+    waiting = [one for source in sources for one in _to_begin(source, store)]
     for one in waiting:
         one.announcer.say(None)
     try:
@@ -184,47 +199,40 @@ def begin_incremental(spec: JobSpec, fences: Iterable[Fence], *, store: MetaStor
         raise
 
 
-def _to_begin(spec: JobSpec, fence: Fence, store: MetaStore) -> list[_Beginning]:
-    ref = fence.ref
-    config = spec.task.subtask(ref.source)
+def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
+    config, ref = source.config, source.fence.ref
     if config.mode is not TaskMode.INCREMENTAL:
         return []
-    target = SyncTarget(spec.target.resolve(), fence)
-    connection = target_connection(target.endpoint)
+    connection = target_connection(source.target)
     subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
     if not is_to_begin(config, subtask, stands, copied=bool(load_chunks(connection, ref))):
         return []
     if config.start is None:
-        with connected(spec.source(ref.source).endpoint.resolve()) as upstream:
+        with connected(source.spec.endpoint.resolve()) as upstream:
             raise StartMissing(*ref.key, str(current_location(upstream)))
     before = subtask.start if subtask is not None else None
-    return [_Beginning(spec, config, config.start, target, before, Announcer(target, store))]
+    return [_Beginning(source, config.start, before, Announcer(source, store))]
 
 
 @dataclass(frozen=True)
 class _Beginning:
     """A source that is about to begin. `before`: the start that it had, of which nothing is applied."""
 
-    spec: JobSpec
-    config: SubtaskConfig
+    source: SyncSource
     configured: Location
-    target: SyncTarget
     before: Location | None
     announcer: Announcer
 
-    @property
-    def source(self) -> SourceSpec:
-        return self.spec.source(self.target.fence.ref.source)
-
     def look(self) -> _Found:
         """Ask the source for its tables and its log, and the target for the tables that can be merged."""
-        rules, router = compiled_rules(self.config)
-        with connected(self.source.endpoint.resolve()) as connection:
-            today = in_relay(current_location(connection), connection, self.source)
+        rules = self.source.rules
+        with connected(self.source.spec.endpoint.resolve()) as connection:
+            today = in_relay(current_location(connection), connection, self.source.spec)
             binlogs = list_binlogs(connection)
-            tables = read_tables(connection, select(list_tables(connection), rules))
-        schemas = tuple(TableSchema(table, router.route(name)) for name, table in tables.items())
-        keyed = frozenset() if self.config.overwrites else _keyed(self.target.endpoint, {one.target for one in schemas})
+            tables = read_tables(connection, select(list_tables(connection), rules.block_allow))
+        schemas = tuple(TableSchema(table, rules.router.route(name)) for name, table in tables.items())
+        names = {one.target for one in schemas}
+        keyed = frozenset() if self.source.config.overwrites else _keyed(self.source.target, names)
         return _Found(self, today, tuple(binlogs), schemas, keyed)
 
     def withdraw(self) -> None:
@@ -249,8 +257,8 @@ class _Found:
         """Return the configured place with its GTID set. Waits until the log has come so far."""
         one = self.beginning
         claimed = replace(one.configured, suffix=self.today.suffix, server_uuid=self.today.server_uuid)
-        start = _Start(one.config, claimed, RelayReader(Path(one.source.relay_dir)))
-        with closing(Tail.of(one.spec, one.target.fence.ref.source, one.announcer.store, SyncProgress())) as tail:
+        start = _Start(one.source.config, claimed, RelayReader(Path(one.source.spec.relay_dir)))
+        with closing(Tail.of(one.source.job, one.source.config.source_id, one.announcer.store, SyncProgress())) as tail:
             return start.proven(self.binlogs, tail, stop)
 
     def newcomers(self, start: Location) -> tuple[Newcomer, ...]:
@@ -260,13 +268,13 @@ class _Found:
 
     def begin(self, start: Location, fellows: Sequence[Newcomer]) -> None:
         """Begin the subtask, in one transaction. `fellows`: tables of other sources that begin in the same run."""
-        target = self.beginning.target
+        source = self.beginning.source
 
         def body(connection: Connection) -> None:
-            begin_subtask(connection, target.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.today)
-            enter_tables(connection, target.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
+            begin_subtask(connection, source.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.today)
+            enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
 
-        run_transaction(target.endpoint, body)
+        run_transaction(source.target, body)
 
 
 def _keyed(target: Endpoint, names: set[TableName]) -> frozenset[TableName]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
-from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
@@ -29,6 +28,7 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, judge_ddl, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
 from airflow_provider_dm.engine.sync.locations import GoalLost
@@ -41,7 +41,6 @@ from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.subtask import note_location
 
@@ -72,8 +71,7 @@ class SyncResult:
 
 
 def run_sync(
-    spec: JobSpec,
-    fence: Fence,
+    source: SyncSource,
     runner: Runner,
     store: MetaStore,
     stop: threading.Event,
@@ -81,18 +79,18 @@ def run_sync(
     progress: SyncProgress | None = None,
     size: EpochSize | None = None,
 ) -> SyncResult:
-    """Sync one source until `spec.until`, or until `stop` is set (then the epoch under way is finished first).
+    """Sync one source until its job's `until`, or until `stop` is set (then the epoch under way is finished first).
 
-    The fence must have been claimed. Raises every DmError that stops a task.
+    Raises every DmError that stops a task.
     """
     began = time.monotonic()
     shown = progress or SyncProgress()
-    with closing(Tail.of(spec, fence.ref.source, store, shown)) as tail:
-        opened = open_sync(spec, fence, store=store, stop=stop)
-        config = spec.task.subtask(fence.ref.source)
+    with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
+        opened = open_sync(source, store=store, stop=stop)
         loop = _Loop(
+            source=source,
             opened=opened,
-            sharing=Sharing.of(spec, opened.target.endpoint, opened.plan, fence),
+            sharing=Sharing.of(source, opened.plan),
             runner=runner,
             store=store,
             stop=stop,
@@ -100,13 +98,10 @@ def run_sync(
             tail=tail,
             plan=opened.first_plan,
             shared_plan=runner.share(opened.first_plan),
-            worker_count=config.syncer.worker_count,
-            ship=spec.ship_ranges,
-            sharded=config.shard_mode is ShardMode.PESSIMISTIC,
             here=opened.lo,
             applied=opened.lo,
             edge=opened.edge,
-            size=size or (EpochSize() if spec.ship_ranges else EpochSize.on_one_machine()),
+            size=size or (EpochSize() if source.job.ship_ranges else EpochSize.on_one_machine()),
         )
         try:
             finished = loop.run()
@@ -125,6 +120,7 @@ class _Loop:
     """The loop of one source. `applied` is where all buckets stand; `here`, at or behind it, is where reading goes on
     (there may be events in between that change nothing). `edge`: see frontier rule 1; None once it is reached."""
 
+    source: SyncSource
     opened: Opened
     sharing: Sharing
     runner: Runner
@@ -135,10 +131,6 @@ class _Loop:
     plan: SyncPlan
     """By which epochs are applied now."""
     shared_plan: Shared[SyncPlan]
-    worker_count: int
-    ship: bool
-    sharded: bool
-    """DDL of merged tables is for all shards to agree on."""
     here: Location
     applied: Location
     edge: Location | None
@@ -250,14 +242,13 @@ class _Loop:
         )
 
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
-        target = self.opened.target
         tasks = 1 if self._is_one_task(epoch) else self.runner.slots
         job = EpochJob(
             self.shared_plan,
-            target.endpoint,
+            self.source.target,
             self._step(epoch.hi),
             self._catching_up(),
-            connections_of_task(self.worker_count, tasks),
+            connections_of_task(self.source.config.syncer.worker_count, tasks),
             self.sharing.recording,
         )
         for attempt in range(RETRIES):
@@ -272,7 +263,8 @@ class _Loop:
         return self._apply(job, epoch)
 
     def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
-        return apply_epoch(self.runner, job, epoch, in_one_task=self._is_one_task(epoch), ship=self.ship)
+        ship = self.source.job.ship_ranges
+        return apply_epoch(self.runner, job, epoch, in_one_task=self._is_one_task(epoch), ship=ship)
 
     def _is_one_task(self, epoch: Epoch) -> bool:
         return epoch.bytes <= self.size.one_task
@@ -319,15 +311,15 @@ class _Loop:
                     self._advance(ddl.end)
                 else:
                     self._epoch(rows)  # the statement is nothing to us, the rows of its transaction may be
-            case Stop(why, statement) if self.sharded:
-                key = self.opened.target.fence.ref.key
+            case Stop(why, statement) if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
+                key = self.source.fence.ref.key  # DDL of merged tables is for all shards to agree on
                 coordinate(ShardDdl(*key, ddl.at, statement, first_words(ddl.sql), why))
             case Stop(why):
                 raise stop_error(ddl, why)
 
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
-        target = Target.at(self.opened.target.endpoint)
+        target = Target.at(self.source.target)
         writer = WaveWriter(self.opened.plan, target, self._step(hi), self._catching_up())
         writer.advance({}, range(self.opened.plan.buckets))
         self._applied_up_to(hi)
@@ -336,7 +328,7 @@ class _Loop:
         self.applied = self.here = self.progress.location = hi
 
     def _step(self, hi: Location) -> Step:
-        return Step(self.opened.target.fence, self.applied.sort_key, hi.sort_key)
+        return Step(self.source.fence, self.applied.sort_key, hi.sort_key)
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:
         self.progress.caught_up = not self.tail.waiting
@@ -358,16 +350,15 @@ class _Loop:
         if goal is not None and here.suffix > goal.suffix and seconds > SILENT_SECONDS:
             known = goal.gtid_set and here.gtid_set
             missing = str(missing_at(here, goal)) if known else "what lay before it, as far as anybody can tell"
-            raise GoalLost(self.opened.target.fence.ref.source, str(goal), missing)
+            raise GoalLost(self.source.fence.ref.source, str(goal), missing)
 
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
         if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
             return
-        target, applied = self.opened.target, self.applied
-        ref = target.fence.ref
+        source, ref, applied = self.source, self.source.fence.ref, self.applied
         if not only_meta:
-            run_transaction(target.endpoint, lambda connection: note_location(connection, target.fence, applied))
+            run_transaction(source.target, lambda connection: note_location(connection, source.fence, applied))
             self._look_at_shared(now=False)
         try:
             self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)

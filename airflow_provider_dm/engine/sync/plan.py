@@ -17,12 +17,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table, value_signature
 from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
 from airflow_provider_dm.engine.schema.model import Index, Table
 from airflow_provider_dm.engine.sync.change import Key
@@ -162,9 +163,6 @@ class SyncPlan:
     def tables(self) -> tuple[Table, ...]:
         return tuple(part.table for part in self.sources)
 
-    def skip_until(self) -> tuple[str, ...]:
-        return tuple(part.skip_until for part in self.sources)
-
     def optional_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return for each source table the columns whose values are not needed, and may be missing in the log."""
         return tuple(self._optional_columns(part) for part in self.sources)
@@ -173,31 +171,22 @@ class SyncPlan:
         needed, order = self.targets[part.target].needed, part.order or range(len(part.table.columns))
         return tuple(sorted(column for index, column in enumerate(order) if index not in needed))
 
-    def wanted(self) -> Wanted:
-        """Return the function for the decoder: table name -> index, None where the rules exclude it."""
-        return Wanted({part.table.name: index for index, part in enumerate(self.sources)}, self.rules)
+    def wanted(self) -> WantedTables:
+        """Return the tables for the decoder, which raises UnknownTable for one that is none of them and should be."""
+        parts = zip(self.sources, self.optional_columns(), strict=True)
+        tables = [WantedTable(part.table, part.skip_until, optional) for part, optional in parts]
+        return WantedTables(tables, self._check_excluded)
 
-
-@dataclass(frozen=True)
-class Wanted:
-    """A function from a table name to the index into the plan's sources, or None. Raises UnknownTable."""
-
-    known: dict[TableName, int]
-    rules: BlockAllowRules
-
-    def __call__(self, name: TableName) -> int | None:
-        index = self.known.get(name)
-        if index is None and self.rules.allows(name):
+    def _check_excluded(self, name: TableName) -> None:
+        if self.rules.allows(name):
             raise UnknownTable(str(name))
-        return index
 
 
 def make_plan(
     schemas: Iterable[TableSchema],
     targets: Mapping[TableName, Table],
     *,
-    rules: BlockAllowRules,
-    router: Router,
+    rules: SubtaskRules,
     buckets: int,
     merged: Collection[TableName] | None = frozenset(),
     adopts: bool = False,
@@ -213,7 +202,7 @@ def make_plan(
     parts: list[TargetPart] = []
     index_of: dict[TableName, int] = {}
     for schema in schemas:
-        mapping = _mapping(schema.table, targets, router)
+        mapping = _mapping(schema.table, targets, rules.router)
         name = mapping.target.name
         if name not in index_of:
             index_of[name] = len(parts)
@@ -226,7 +215,7 @@ def make_plan(
         tuple(sources),
         tuple(parts),
         buckets,
-        rules,
+        rules.block_allow,
         merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
         owners=tuple(schema.owner for schema in schemas),
         adopts=adopts,
@@ -311,11 +300,3 @@ def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:
                 "Make the types equal, or route the tables to different targets.",
             )
     return None if order == tuple(range(len(order))) else order
-
-
-def compiled_rules(config: SubtaskConfig) -> tuple[BlockAllowRules, Router]:
-    """Compile the block-allow-list and the routes of a subtask. Raises InvalidPattern."""
-    rules = BlockAllowRules.from_config(
-        config.block_allow, case_sensitive=config.case_sensitive, meta_schema=config.meta_schema
-    )
-    return rules, Router.from_config(config.routes, case_sensitive=config.case_sensitive)

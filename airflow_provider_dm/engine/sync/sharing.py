@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.plan import SyncPlan, merged_parts
-from airflow_provider_dm.engine.target.identity import Fence
 
 
 @dataclass
@@ -34,16 +32,17 @@ class Sharing:
     """Rows of others are let alone; False: they overwrite each other, as the user wishes."""
 
     @classmethod
-    def of(cls, spec: JobSpec, target: Endpoint, plan: SyncPlan, fence: Fence) -> Sharing:
-        sources = {one.config.source_id: one.endpoint.resolve() for one in spec.sources}
-        servers = Servers(target, fence.ref, sources)
+    def of(cls, source: SyncSource, plan: SyncPlan) -> Sharing:
+        fence = source.fence
+        sources = {one.config.source_id: one.endpoint.resolve() for one in source.job.sources}
+        servers = Servers(source.target, fence.ref, sources)
         return cls(
             plan,
             Contests(fence, servers, MOST_WHILE_SYNCING),
             Records(fence, servers, plan.adopts),
             servers,
-            several=len(spec.task.source_ids) > 1,
-            lawful=not spec.task.subtask(fence.ref.source).overwrites,
+            several=len(source.job.task.source_ids) > 1,
+            lawful=not source.config.overwrites,
         )
 
     @property

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, JobSpec, SourceSpec, place_of
-from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -21,13 +20,13 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.schema.catalogue import read_tables
-from airflow_provider_dm.engine.sync.begin import Announcer, SyncTarget, begin_incremental
+from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
-from airflow_provider_dm.engine.sync.plan import SyncPlan, compiled_rules, make_plan
+from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
-from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import (
     HASH_VERSION,
@@ -115,44 +114,39 @@ class Opened:
 
     plan: SyncPlan
     first_plan: SyncPlan
-    target: SyncTarget
     lo: Location
     edge: Location | None
     catch_up_until: Location | None
     goal: Location | None
 
 
-def open_sync(spec: JobSpec, fence: Fence, *, store: MetaStore, stop: threading.Event) -> Opened:
+def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) -> Opened:
     """Read all of it, and tell the metadata DB what of the log is needed.
 
     Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
-    ref = fence.ref
-    source, config = spec.source(ref.source), spec.task.subtask(ref.source)
-    target = SyncTarget(spec.target.resolve(), fence)
-    announcer = Announcer(target, store)
-    connection = target_connection(target.endpoint)
-    begin_incremental(spec, [fence], store=store, stop=stop)
+    ref, announcer = source.fence.ref, Announcer(source, store)
+    connection = target_connection(source.target)
+    begin_incremental([source], store=store, stop=stop)
     subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
     if subtask is None or subtask.location is None or subtask.unit != UNIT_SYNC:
         raise SubtaskMissing(*ref.key)
-    reader = RelayReader(Path(source.relay_dir))
+    reader = RelayReader(Path(source.spec.relay_dir))
     lo, edge = _between(stands, subtask, reader)
     announcer.say(lo, again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)
-    plan, left_out = _plan(connection, config, ref, subtask.buckets)
-    first_plan = _check_plan(plan, left_out, subtask, target, lo, edge)
+    plan, left_out = _plan(connection, source, subtask.buckets)
+    first_plan = _check_plan(plan, left_out, subtask, source, lo, edge)
     return Opened(
         plan=plan,
         first_plan=first_plan,
-        target=target,
         lo=lo,
         edge=edge,
         catch_up_until=subtask.catch_up_until,
-        goal=_goal(spec.until, source, lo),
+        goal=_goal(source.job.until, source.spec, lo),
     )
 
 
@@ -171,7 +165,7 @@ def _check_plan(
     plan: SyncPlan,
     left_out: Sequence[TableName],
     subtask: Subtask,
-    target: SyncTarget,
+    source: SyncSource,
     lo: Location,
     edge: Location | None,
 ) -> SyncPlan:
@@ -189,10 +183,10 @@ def _check_plan(
         raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
 
     def body(connection: Connection) -> None:
-        note_plan(connection, target.fence, fingerprint)
-        forget_table_schemas(connection, target.fence.ref, left_out)
+        note_plan(connection, source.fence, fingerprint)
+        forget_table_schemas(connection, source.fence.ref, left_out)
 
-    run_transaction(target.endpoint, body)
+    run_transaction(source.target, body)
     return plan
 
 
@@ -224,30 +218,27 @@ def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
     return goal
 
 
-def _plan(
-    connection: Connection, config: SubtaskConfig, ref: SubtaskRef, buckets: int
-) -> tuple[SyncPlan, list[TableName]]:
+def _plan(connection: Connection, source: SyncSource, buckets: int) -> tuple[SyncPlan, list[TableName]]:
     """Return the plan, and the tables that the rules leave out of what the task began with."""
-    rules, router = compiled_rules(config)
+    ref, allows, route = source.fence.ref, source.rules.block_allow.allows, source.rules.router.route
     known = load_table_schemas(connection, ref)
     names = {schema.table.name for schema in known}
     chunks = load_chunks(connection, ref)
     for chunk in chunks:
-        if chunk.table not in names and rules.allows(chunk.table):
+        if chunk.table not in names and allows(chunk.table):
             raise TableLeftOut(str(chunk.table))
-    schemas = [schema for schema in known if rules.allows(schema.table.name)]
+    schemas = [schema for schema in known if allows(schema.table.name)]
     for schema in schemas:
-        schema.check_route(router.route(schema.table.name))
-    targets = read_tables(connection, {router.route(schema.table.name) for schema in schemas})
+        schema.check_route(route(schema.table.name))
+    targets = read_tables(connection, {route(schema.table.name) for schema in schemas})
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref)
     plan = make_plan(
         schemas,
         targets,
-        rules=rules,
-        router=router,
+        rules=source.rules,
         buckets=buckets,
-        merged=None if config.overwrites else shared,
+        merged=None if source.config.overwrites else shared,
         adopts=not chunks,  # whoever has filled the target, it was not this task
     )
-    return plan, [name for name in sorted(names) if not rules.allows(name)]
+    return plan, [name for name in sorted(names) if not allows(name)]

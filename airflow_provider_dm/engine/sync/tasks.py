@@ -109,9 +109,7 @@ class ApplyGroup:
 
 def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:
     try:
-        yield from decode_range(
-            one, plan.tables(), plan.skip_until(), plan.wanted(), optional_columns=plan.optional_columns()
-        )
+        yield from decode_range(one, plan.wanted())
     except OSError as error:
         raise unreadable(one.path, error) from error
 

@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.reading.survey import (
 )
 from airflow_provider_dm.engine.reading.text_rows import Cells
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.verify.errors import DataDiffers, TargetTableMissing
@@ -119,7 +120,9 @@ def failure(result: Json) -> DataDiffers | None:
 
 
 def _plan(spec: JobSpec, servers: Mapping[str, Endpoint], target: Endpoint, slots: int) -> list[Compared]:
-    surveys = {name: survey_source(endpoint, spec.task.subtask(name)) for name, endpoint in servers.items()}
+    surveys = {
+        name: survey_source(endpoint, SubtaskRules.of(spec.task.subtask(name))) for name, endpoint in servers.items()
+    }
     there = survey_target(target, {one.target for survey in surveys.values() for one in survey.tables})
     compared: dict[TableName, Compared] = {}
     for source_id, survey in surveys.items():

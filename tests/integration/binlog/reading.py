@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import Epoch, LogFile, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info, text
@@ -60,7 +61,7 @@ def logged(server: Server, table: Table, lo: Location, hi: Location) -> list[Row
         planned = plan_epoch(log_files(server), lo, goal=hi, max_bytes=1 << 30, range_bytes=1 << 20)
         assert isinstance(planned, Epoch)
         for byte_range in planned.ranges:
-            found += decode_range(byte_range, [table], [""], {table.name: 0}.get)
+            found += decode_range(byte_range, WantedTables.whole([table]))
         lo = planned.hi
     return found
 

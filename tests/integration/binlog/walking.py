@@ -7,6 +7,7 @@ from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.boundary import read_format
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.payload import open_payload
 from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, Epoch, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
@@ -85,5 +86,5 @@ def ranges_between(server: Server, lo: Location, hi: Location, *, range_bytes: i
 
 def rows_of(ranges: Sequence[ByteRange], *tables: Table) -> list[RowChange]:
     """Every range decoded apart from the others; changes of these tables."""
-    wanted = {table.name: index for index, table in enumerate(tables)}.get
-    return [row for one in ranges for row in decode_range(one, tables, [""] * len(tables), wanted)]
+    wanted = WantedTables.whole(tables)
+    return [row for one in ranges for row in decode_range(one, wanted)]

@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.loop import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
@@ -112,7 +113,7 @@ def test_copy_and_sync_converge_while_a_writer_runs(
 
             def sync() -> None:
                 fence = migration.claim()["one"]
-                assert run_sync(spec, fence, LocalRunner(2), store, threading.Event()).finished
+                assert run_sync(SyncSource.of(spec, fence), LocalRunner(2), store, threading.Event()).finished
 
             with writer(source, schema):
                 result = migration.finish()

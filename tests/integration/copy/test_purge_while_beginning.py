@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
 from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.loop import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
@@ -94,6 +95,6 @@ def test_the_file_of_p0_is_not_purged(
         migration.go(begun=begun)
         source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
         fence = migration.claim()["one"]
-        assert run_sync(spec, fence, LocalRunner(2), store, threading.Event()).finished
+        assert run_sync(SyncSource.of(spec, fence), LocalRunner(2), store, threading.Event()).finished
     report = differences(target, {f"{schema}.t": [(source, f"{schema}.t")]})
     assert report.equal, report

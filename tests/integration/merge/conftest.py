@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.sync.begin import begin_incremental
+from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -156,8 +156,7 @@ class Shops:
     ) -> SyncResult:
         fence = self.migration([name]).claim()[name]
         return run_sync(
-            spec,
-            fence,
+            SyncSource.of(spec, fence),
             runner or LocalRunner(2),
             self.store,
             stop or threading.Event(),
@@ -185,7 +184,8 @@ class Shops:
         self.task = {"task-mode": "incremental"}
         migration = self.migration(names, instances)
         self.relay()
-        begin_incremental(migration.spec, migration.claim().values(), store=self.store, stop=threading.Event())
+        sources = [SyncSource.of(migration.spec, fence) for fence in migration.claim().values()]
+        begin_incremental(sources, store=self.store, stop=threading.Event())
         return migration.spec
 
     def place(self, source: str) -> Location:

@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -189,8 +190,7 @@ class SyncKit:
         fence = Fence(self.ref, lease.generation)
         claim_generation(endpoint, fence)
         return run_sync(
-            spec,
-            fence,
+            SyncSource.of(spec, fence),
             runner or LocalRunner(),
             self.store,
             stop or threading.Event(),

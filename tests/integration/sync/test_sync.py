@@ -16,6 +16,7 @@ from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync import apply
 from airflow_provider_dm.engine.sync.apply import MissingRow
+from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import run_sync
@@ -207,7 +208,7 @@ def test_a_newer_generation_fences(one_kit: SyncKit) -> None:
     claim_generation(spec.target.resolve(), Fence(one_kit.ref, 1000))
 
     with pytest.raises(Fenced):
-        run_sync(spec, Fence(one_kit.ref, 999), LocalRunner(), one_kit.store, threading.Event())
+        run_sync(SyncSource.of(spec, Fence(one_kit.ref, 999)), LocalRunner(), one_kit.store, threading.Event())
 
     assert one_kit.target.sql(f"SELECT * FROM `{one_kit.schema}`.plain") == []
 

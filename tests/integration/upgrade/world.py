@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.loop import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
@@ -139,7 +140,7 @@ class Syncs:
     def run(self) -> bool:
         """Claim and sync until caught up."""
         fence = self.task.claim()["one"]
-        return run_sync(self.task.spec, fence, LocalRunner(2), self.store, threading.Event()).finished
+        return run_sync(SyncSource.of(self.task.spec, fence), LocalRunner(2), self.store, threading.Event()).finished
 
 
 # Records

@@ -23,11 +23,12 @@ from airflow_provider_dm.engine.audit.arrow import (
     schema_of,
 )
 from airflow_provider_dm.engine.binlog.cells import LONGLONG
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, plan_epoch
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Column, Table
-from tests.unit.binlog.building import NAME, ORDERS, ORDERS_MAP, UUID_OF_SOURCE, Log, column, order
+from tests.unit.binlog.building import ORDERS, ORDERS_MAP, UUID_OF_SOURCE, Log, column, order
 
 
 def table_of(*columns: Column, name: str = "things") -> Table:
@@ -152,9 +153,8 @@ def range_of(log: Log, folder: Path) -> ByteRange:
 
 
 def lines(one: ByteRange, shape: Shape, *tables: Table, **options: str) -> list[dict[str, Any]]:
-    wanted = {table.name: index for index, table in enumerate(tables)}
     found = []
-    for batch in record_batches(one, tables, wanted.get, shape, **options):
+    for batch in record_batches(one, WantedTables.whole(tables), shape, **options):
         assert batch.schema == schema_of(shape)
         batch.validate(full=True)
         found += batch.to_pylist()
@@ -241,7 +241,7 @@ def test_many_small_events_make_few_batches_and_a_large_one_is_cut(tmp_path: Pat
     log.transaction(("delete", [order(number) for number in range(2 * BATCH_ROWS)]))
     shape = OneTable(ORDERS)
     one = range_of(log, tmp_path)
-    batches = list(record_batches(one, [ORDERS], {NAME: 0}.get, shape))
+    batches = list(record_batches(one, WantedTables.whole([ORDERS]), shape))
     assert sum(batch.num_rows for batch in batches) == 300 + 2 * BATCH_ROWS
     assert all(batch.num_rows <= BATCH_ROWS for batch in batches)
     assert len(batches) <= 5
@@ -274,7 +274,7 @@ def test_large_rows_make_small_batches(tmp_path: Path) -> None:
         log.table_map(table.name, (b"\xfc", b"\x04"))
         log.rows("insert", [b"\xfe" + (7 << 20).to_bytes(4, "little") + bytes(7 << 20)], columns=1)
         log.xid()
-    batches = list(record_batches(range_of(log, tmp_path), [table], {table.name: 0}.get, OneTable(table)))
+    batches = list(record_batches(range_of(log, tmp_path), WantedTables.whole([table]), OneTable(table)))
     assert [batch.num_rows for batch in batches] == [2, 2, 1]
     assert all(len(row["b"]) == 7 << 20 for batch in batches for row in batch.column("after").to_pylist())
 

@@ -7,12 +7,13 @@ import pytest
 
 from airflow_provider_dm.engine.audit.arrow import OneTable, record_batches
 from airflow_provider_dm.engine.audit.pieces import AmbiguousFile, Piece, RelayEndsTooEarly, audit_pieces
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
 from airflow_provider_dm.engine.relay.directory import InvalidSubDir, RelayDirectory
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.reader import RelayFileGone
-from tests.unit.binlog.building import NAME, ORDERS, UUID_OF_SOURCE, Log, order
+from tests.unit.binlog.building import ORDERS, UUID_OF_SOURCE, Log, order
 
 FIRST, SECOND = "uuid-a.000001", "uuid-b.000002"
 
@@ -34,7 +35,7 @@ def ids(pieces: list[Piece]) -> list[int]:
     """The keys of all rows, in order."""
     found = []
     for piece in pieces:
-        for change in decode_range(piece.range, [ORDERS], [""], {NAME: 0}.get):
+        for change in decode_range(piece.range, WantedTables.whole([ORDERS])):
             row = change.after or change.before
             assert row is not None
             found.append(int(row[0] or b""))
@@ -93,7 +94,7 @@ def test_a_piece_that_begins_inside_a_transaction_knows_its_id(tmp_path: Path) -
     gtids = [
         gtid
         for piece in pieces
-        for batch in record_batches(piece.range, [ORDERS], {NAME: 0}.get, OneTable(ORDERS), gtid=piece.gtid)
+        for batch in record_batches(piece.range, WantedTables.whole([ORDERS]), OneTable(ORDERS), gtid=piece.gtid)
         for gtid in batch.column("gtid").to_pylist()
     ]
     assert ids(pieces) == [0, 1, 2, 3, 4, 5]

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, LogFile, Planned, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.gtid import Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
 from airflow_provider_dm.engine.mysql.location import Location
-from tests.unit.binlog.building import NAME, ORDERS, Log, order
+from tests.unit.binlog.building import ORDERS, Log, order
 
 HUGE = 1 << 40
 A, B, C = (UUID(int=number) for number in (0xA, 0xB, 0xC))
@@ -139,7 +140,7 @@ def write(log: Log, one: T) -> None:
 
 
 def keys_of(epoch: Epoch) -> list[int]:
-    changes = [change for one in epoch.ranges for change in decode_range(one, [ORDERS], [""], {NAME: 0}.get)]
+    changes = [change for one in epoch.ranges for change in decode_range(one, WantedTables.whole([ORDERS]))]
     return [int(change.after[0] or 0) for change in changes if change.after]
 
 

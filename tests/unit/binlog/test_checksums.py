@@ -7,11 +7,12 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.header import START
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, LogFile, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location
-from tests.unit.binlog.building import NAME, ORDERS, UUID_OF_SOURCE, Log, order
+from tests.unit.binlog.building import ORDERS, UUID_OF_SOURCE, Log, order
 
 PREVIOUS = struct.pack("<Q16sQQQ", 1, UUID_OF_SOURCE.bytes, 1, 1, 100)
 
@@ -56,7 +57,7 @@ def read(data: bytes, folder: Path) -> int:
         here = planned.end if isinstance(planned, DdlStatement) else planned.hi
         epoch = planned.rows_epoch() if isinstance(planned, DdlStatement) else planned
         for one in epoch.ranges if isinstance(epoch, Epoch) else ():
-            count += len(list(decode_range(one, [ORDERS], [""], {NAME: 0}.get)))
+            count += len(list(decode_range(one, WantedTables.whole([ORDERS]))))
     assert planned.at.file == second.name
     return count
 

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_query, uncompressed_rows
 from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent, StatementDml
 from airflow_provider_dm.engine.binlog.events import EVENTS, Do
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.location import Location
-from tests.unit.binlog.building import NAME, ORDERS, Log, order, packed, query_head
+from tests.unit.binlog.building import ORDERS, Log, order, packed, query_head
 
 SIZES = st.sampled_from([0, 1, 255, 256, 65_535, 65_536, 100_000])
 
@@ -120,7 +121,7 @@ def test_rows_of_a_log_that_is_compressed(version: int, tmp_path: Path) -> None:
     log.xid()
     planned = plan_epoch([log.file(tmp_path)], Location(log.name, start), goal=None, max_bytes=1 << 30, range_bytes=999)
     assert isinstance(planned, Epoch)
-    changes = [one for part in planned.ranges for one in decode_range(part, [ORDERS], [""], {NAME: 0}.get)]
+    changes = [one for part in planned.ranges for one in decode_range(part, WantedTables.whole([ORDERS]))]
     assert [(change.before, change.after) for change in changes] == [
         (None, (b"1", b"x")),
         ((b"1", b"x"), (b"2", b"x")),

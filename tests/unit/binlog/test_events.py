@@ -15,11 +15,12 @@ from airflow_provider_dm.engine.binlog import events
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, EventTooLarge, MalformedEvent
 from airflow_provider_dm.engine.binlog.events import DO, EVENTS, Do, Kind, UnknownEvent, every_code
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
-from tests.unit.binlog.building import NAME, ORDERS, UUID_OF_SOURCE, Log, order
+from tests.unit.binlog.building import ORDERS, UUID_OF_SOURCE, Log, order
 
 # Applied: an event, what it does to a log, and the ids and rows that come out
 
@@ -215,7 +216,7 @@ def outcome(log: Log, folder: Path) -> tuple[Rows, str]:
     rows: list[RowChange] = []
     for found in planned(log, folder):
         if isinstance(found, Epoch):
-            rows += [row for one in found.ranges for row in decode_range(one, [ORDERS], [""], {NAME: 0}.get)]
+            rows += [row for one in found.ranges for row in decode_range(one, WantedTables.whole([ORDERS]))]
     assert isinstance(found, UpToDate)
     assert found.at.position == log.position
     return [(key_of(row.before), key_of(row.after)) for row in rows], found.at.gtid_set
@@ -262,7 +263,7 @@ def test_a_log_that_was_encrypted_is_read_if_its_checksums_say_that_it_is_not(ch
         (found, _) = planned(log, tmp_path)
         assert isinstance(found, Epoch)
         assert (found.transactions, found.hi.position) == (1, end)
-        rows = [row for one in found.ranges for row in decode_range(one, [ORDERS], [""], {NAME: 0}.get)]
+        rows = [row for one in found.ranges for row in decode_range(one, WantedTables.whole([ORDERS]))]
         assert rows == [RowChange(0, None, (b"1", b"x"))]
         log.data[start + HEADER_SIZE] ^= 1
     with pytest.raises(UnknownEvent, match="the file is encrypted") as raised:

@@ -10,12 +10,13 @@ from airflow_provider_dm.engine.binlog.boundary import read_format
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, UnsupportedFormat
 from airflow_provider_dm.engine.binlog.events import TABLE_MAP
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
+from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.binlog.window import MemoryWindow
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
-from tests.unit.binlog.building import NAME, ORDERS, SERVERS, Log, order
+from tests.unit.binlog.building import ORDERS, SERVERS, Log, order
 
 EVERY_SERVER = pytest.mark.parametrize("server", SERVERS)
 CHECKSUMS = pytest.mark.parametrize("checksum", [True, False], ids=["CRC32", "no checksum"])
@@ -59,7 +60,7 @@ def test_the_log_of_every_server_is_planned_and_decoded(server: str, checksum: b
     epoch, ddl = found
     assert isinstance(epoch, Epoch)
     assert isinstance(ddl, DdlStatement)
-    changes = list(decode_range(epoch.ranges[0], [ORDERS], [""], {NAME: 0}.get))
+    changes = list(decode_range(epoch.ranges[0], WantedTables.whole([ORDERS])))
     assert [(one.before and one.before[0], one.after and one.after[0]) for one in changes] == [
         (None, b"0"),
         (None, b"1"),

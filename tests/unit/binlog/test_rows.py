@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, MalformedEvent
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import MalformedRows, PartialRowImage, RowChange, decode_range
@@ -19,7 +20,7 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Column
-from tests.unit.binlog.building import NAME, ORDERS, ORDERS_MAP, Log, column, order
+from tests.unit.binlog.building import ORDERS, ORDERS_MAP, Log, column, order
 
 FLAVOURS = pytest.mark.parametrize("flavour", ["mysql", "mariadb"])
 
@@ -43,14 +44,12 @@ def changes(
 ) -> list[RowChange]:
     byte_range = range_of(log, folder)
     table = replace(ORDERS, columns=columns, hidden=hidden)
-    wanted = {NAME: 0}.get
+    wanted = WantedTables([WantedTable(table, skip_until, optional_columns)])
     data = bytes(log.data[byte_range.start : byte_range.end])
     in_memory = replace(byte_range, data=data, path="/nowhere")
 
     def decoded(which: ByteRange, compiled: bool) -> list[RowChange]:
-        return list(
-            decode_range(which, [table], [skip_until], wanted, optional_columns=[optional_columns], compiled=compiled)
-        )
+        return list(decode_range(which, wanted, compiled=compiled))
 
     return both_ways(partial(decoded, byte_range), partial(decoded, in_memory))
 
@@ -131,7 +130,7 @@ def test_every_event_is_checked_also_those_nobody_needs(tmp_path: Path) -> None:
         damaged = bytearray(data)
         damaged[position] ^= 0x10
         with pytest.raises((ChecksumMismatch, MalformedEvent)):
-            list(decode_range(replace(byte_range, data=bytes(damaged)), [ORDERS], [""], {NAME: 0}.get))
+            list(decode_range(replace(byte_range, data=bytes(damaged)), WantedTables.whole([ORDERS])))
 
 
 @pytest.mark.parametrize("kind", ["insert", "update", "delete"])
@@ -286,7 +285,7 @@ def test_a_stopping_event_inside_a_range_stops_the_decoder_too(tmp_path: Path) -
     log.file(tmp_path)
     grown = replace(byte_range, end=log.position)
     with pytest.raises(UnknownEvent) as raised:
-        list(decode_range(grown, [ORDERS], [""], {NAME: 0}.get))
+        list(decode_range(grown, WantedTables.whole([ORDERS])))
     assert raised.value.at == f"{log.name}:{start}"
 
 
@@ -351,7 +350,7 @@ def test_a_payload_inside_a_payload_is_refused(tmp_path: Path) -> None:
     log.payload(middle)
     grown = replace(byte_range, end=log.position, data=bytes(log.data[byte_range.start :]))
     with pytest.raises(MalformedEvent, match="inside another one") as raised:
-        both_ways(lambda compiled: list(decode_range(grown, [ORDERS], [""], {NAME: 0}.get, compiled=compiled)))
+        both_ways(lambda compiled: list(decode_range(grown, WantedTables.whole([ORDERS]), compiled=compiled)))
     assert raised.value.at == f"{log.name}:{start}+0"
 
 

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.errors import MixedEngineRollback
+from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, Epoch, LogFile, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from tests.unit.binlog.building import NAME, ORDERS, Log, order
+from tests.unit.binlog.building import ORDERS, Log, order
 
 HUGE = 1 << 40
 OTHER = TableName("shop", "others")
@@ -40,7 +41,8 @@ def edges(ranges: Sequence[ByteRange]) -> list[tuple[int, int]]:
 
 def numbers_in(ranges: Sequence[ByteRange], skip_until: str = "") -> list[bytes | None]:
     """The keys of inserted rows, in order; every range decoded apart from the others."""
-    changes = [change for one in ranges for change in decode_range(one, [ORDERS], [skip_until], {NAME: 0}.get)]
+    wanted = WantedTables([WantedTable(ORDERS, skip_until)])
+    changes = [change for one in ranges for change in decode_range(one, wanted)]
     return [change.after[0] for change in changes if change.after]
 
 

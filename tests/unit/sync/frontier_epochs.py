@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.causality import Waves, make_waves
@@ -176,8 +177,7 @@ def make_the_plan(
     return make_plan(
         schemas,
         {one.name: one for one in TARGETS},
-        rules=RULES,
-        router=ROUTER,
+        rules=SubtaskRules(RULES, ROUTER),
         buckets=BUCKETS,
         merged=None if together else elsewhere,
         adopts=past,

@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.blobs import pack, unpack
@@ -23,7 +24,9 @@ from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.plan import SyncPlan, UnknownTable, make_plan
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
-RULES = BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema="dm_meta")
+RULES = SubtaskRules(
+    BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema="dm_meta"), Router((), ())
+)
 PRIMARY = Index("PRIMARY", ("id",), prefixes=(None,))
 PAIR = Index("PRIMARY", ("id", "v"), prefixes=(None, None))
 Logged = tuple[int, Row | None, Row | None]
@@ -38,7 +41,7 @@ def plan_of(*tables: Table, target: Table | None = None, buckets: int = 4) -> Sy
     """Every table to itself, or all of them to `target`."""
     targets = {one.name: target or one for one in tables}
     schemas = [TableSchema(one, one.name) for one in tables]
-    return make_plan(schemas, targets, rules=RULES, router=Router((), ()), buckets=buckets)
+    return make_plan(schemas, targets, rules=RULES, buckets=buckets)
 
 
 def fold(plan: SyncPlan, changes: Iterable[Logged]) -> Folded:
@@ -129,10 +132,10 @@ def test_a_composite_key_is_not_its_joined_text() -> None:
 def test_an_undescribed_table_stops_and_an_excluded_one_is_skipped() -> None:
     wanted = plan_of(ITEM).wanted()
 
-    assert wanted(TableName("mysql", "user")) is None
-    assert wanted(ITEM.name) == 0
+    assert wanted.find(TableName("mysql", "user")) is None
+    assert wanted.find(ITEM.name) == 0
     with pytest.raises(UnknownTable):
-        wanted(TableName("shop", "new"))
+        wanted.find(TableName("shop", "new"))
 
 
 # Properties

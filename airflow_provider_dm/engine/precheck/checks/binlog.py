@@ -59,7 +59,7 @@ def check_schemas(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
 
 def check_start(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     """Check where the log is read from: at the checkpoint, or at `meta` of an incremental task that has none."""
-    configured = facts.task.subtask(facts.id).start
+    configured = facts.subtask.start
     place = noted_place(facts.known, configured)
     if place is None and facts.copies:
         return

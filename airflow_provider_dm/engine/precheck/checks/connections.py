@@ -10,11 +10,11 @@ from airflow_provider_dm.engine.precheck.result import State
 
 def check_source_connections(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     # One to read with for each thread, one for the relay, some for questions.
-    yield from _enough(facts.setting("max_connections"), facts.task.subtask(facts.id).mydumper.threads + 4)
+    yield from _enough(facts.setting("max_connections"), facts.subtask.mydumper.threads + 4)
 
 
 def check_target_connections(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    wanted = sum(facts.task.subtask(source.id).syncer.worker_count for source in facts.sources) + 4
+    wanted = sum(source.subtask.syncer.worker_count for source in facts.sources) + 4
     yield from _enough(facts.setting("max_connections"), wanted)
 
 

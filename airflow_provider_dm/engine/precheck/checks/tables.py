@@ -109,10 +109,10 @@ def _changes(facts: TargetFacts, source: SourceFacts) -> Iterator[tuple[State, s
     now = {table.name: table for table in source.tables}
     for schema in begun.schemas:
         name = schema.table.name
-        if not source.rules.allows(name):
+        if not source.rules.block_allow.allows(name):
             continue
         try:
-            schema.check_route(source.router.route(name))
+            schema.check_route(source.rules.router.route(name))
         except DmError as error:
             yield State.FAIL, *said(error)
         if now.get(name) == schema.table:

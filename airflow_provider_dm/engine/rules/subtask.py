@@ -1,0 +1,27 @@
+"""The rules of one source of a task, compiled once for whoever asks them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.route import Router
+
+
+@dataclass(frozen=True)
+class SubtaskRules:
+    """The block-allow-list, which tables belong to the subtask, and the routes, where their rows go. Picklable."""
+
+    block_allow: BlockAllowRules
+    router: Router
+
+    @classmethod
+    def of(cls, subtask: SubtaskConfig) -> SubtaskRules:
+        """Compile them. Raises InvalidPattern."""
+        return cls(
+            BlockAllowRules.from_config(
+                subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
+            ),
+            Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive),
+        )
