@@ -42,7 +42,6 @@ from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.subtask import note_location
 
 log = logging.getLogger(__name__)
@@ -90,8 +89,9 @@ def run_sync(
     with closing(Tail.of(spec, fence.ref.source, store, shown)) as tail:
         opened = open_sync(spec, fence, store=store, stop=stop)
         config = spec.task.subtask(fence.ref.source)
-        loop = _Loop(
+        loop = Loop(
             opened=opened,
+            writes=Target.at(opened.target.endpoint),
             sharing=Sharing.of(spec, opened.target.endpoint, opened.plan, fence),
             runner=runner,
             store=store,
@@ -108,12 +108,7 @@ def run_sync(
             edge=opened.edge,
             size=size or (EpochSize() if spec.ship_ranges else EpochSize.on_one_machine()),
         )
-        try:
-            finished = loop.run()
-        except DmError as error:
-            if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
-                loop.note(Stage.PAUSED, now=True, only_meta=True)
-            raise
+        finished = loop.run()
     seconds = round(time.monotonic() - began, 3)
     return SyncResult(
         loop.applied, finished, shown.epochs, shown.transactions, shown.changes, loop.sharing.rows, seconds
@@ -121,11 +116,13 @@ def run_sync(
 
 
 @dataclass
-class _Loop:
+class Loop:
     """The loop of one source. `applied` is where all buckets stand; `here`, at or behind it, is where reading goes on
     (there may be events in between that change nothing). `edge`: see frontier rule 1; None once it is reached."""
 
     opened: Opened
+    writes: Target
+    """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
     sharing: Sharing
     runner: Runner
     store: MetaStore
@@ -147,7 +144,15 @@ class _Loop:
     said_at: float = 0.0
 
     def run(self) -> bool:
-        """Run the loop. Return True at the goal, False when asked to stop."""
+        """Run the loop. Return True at the goal, False when asked to stop. Raises every DmError that stops a task."""
+        try:
+            return self._run()
+        except DmError as error:
+            if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
+                self.note(Stage.PAUSED, now=True, only_meta=True)
+            raise
+
+    def _run(self) -> bool:
         self.progress.goal = self.opened.goal
         self.progress.location = self.applied
         self.note(Stage.RUNNING, now=True)
@@ -327,8 +332,7 @@ class _Loop:
 
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
-        target = Target.at(self.opened.target.endpoint)
-        writer = WaveWriter(self.opened.plan, target, self._step(hi), self._catching_up())
+        writer = WaveWriter(self.opened.plan, self.writes, self._step(hi), self._catching_up())
         writer.advance({}, range(self.opened.plan.buckets))
         self._applied_up_to(hi)
 
@@ -364,10 +368,10 @@ class _Loop:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
         if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
             return
-        target, applied = self.opened.target, self.applied
-        ref = target.fence.ref
+        fence, applied = self.opened.target.fence, self.applied
+        ref = fence.ref
         if not only_meta:
-            run_transaction(target.endpoint, lambda connection: note_location(connection, target.fence, applied))
+            self.writes.transactions(lambda connection: note_location(connection, fence, applied))
             self._look_at_shared(now=False)
         try:
             self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)
