@@ -187,10 +187,12 @@ class Loop:
     # What comes next
 
     def _planned(self, ahead: Future[Planned] | None) -> Planned:
-        if ahead is not None and not isinstance(ahead.result(), UpToDate) and self.edge is None:
-            return ahead.result()  # an UpToDate would be old news by now; before the edge nothing else may be applied
         if self.edge is None:
+            if ahead is not None and not isinstance(ahead.result(), UpToDate):
+                return ahead.result()  # an UpToDate would be old news by now
             return self._plan_from(self.here)
+        if ahead is not None:
+            ahead.exception()  # waited for only: before the edge nothing else may be applied, nor end the run
         planned = self.tail.plan(self.here, goal=self.edge, limit=None, range_bytes=self.size.range_bytes(1))
         return self._ending_at_edge(planned, self.edge)
 

@@ -90,6 +90,18 @@ def test_a_stretch_that_could_not_be_decoded_is_read_elsewhere_with_the_same_end
     assert [(lo.position, limit) for lo, goal, limit in world.log.asked if goal == LO.at(200)] == [(100, None)]
 
 
+def test_what_was_found_ahead_of_it_counts_for_nothing() -> None:
+    """Whatever is wrong behind the stretch: half of it is written, so it comes first."""
+    found = ChecksumMismatch("bin.000001:250", 1, 2)
+    world = World(
+        epoch(100, 200), found, epoch(100, 200), epoch(200, 300), goal=LO.at(300), at_fault=True, size=BACKLOG
+    )
+    world.tasks.accidents = [(10, ChecksumMismatch("bin.000001:150", 1, 2))]
+
+    assert world.run()
+    assert world.said("apply") == ["apply 100..200", "apply 200..300"]
+
+
 def test_a_restart_ends_its_first_epoch_where_buckets_stand_already() -> None:
     world = World(epoch(100, 200), epoch(200, 300), edge=LO.at(200), goal=LO.at(300))
 
