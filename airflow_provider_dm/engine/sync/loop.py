@@ -41,7 +41,6 @@ from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.subtask import note_location
 
 log = logging.getLogger(__name__)
@@ -87,9 +86,10 @@ def run_sync(
     shown = progress or SyncProgress()
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
         opened = open_sync(source, store=store, stop=stop)
-        loop = _Loop(
+        loop = Loop(
             source=source,
             opened=opened,
+            writes=Target.at(source.target),
             sharing=Sharing.of(source, opened.plan),
             runner=runner,
             store=store,
@@ -103,12 +103,7 @@ def run_sync(
             edge=opened.edge,
             size=size or (EpochSize() if source.job.ship_ranges else EpochSize.on_one_machine()),
         )
-        try:
-            finished = loop.run()
-        except DmError as error:
-            if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
-                loop.note(Stage.PAUSED, now=True, only_meta=True)
-            raise
+        finished = loop.run()
     seconds = round(time.monotonic() - began, 3)
     return SyncResult(
         loop.applied, finished, shown.epochs, shown.transactions, shown.changes, loop.sharing.rows, seconds
@@ -116,12 +111,14 @@ def run_sync(
 
 
 @dataclass
-class _Loop:
+class Loop:
     """The loop of one source. `applied` is where all buckets stand; `here`, at or behind it, is where reading goes on
     (there may be events in between that change nothing). `edge`: see frontier rule 1; None once it is reached."""
 
     source: SyncSource
     opened: Opened
+    writes: Target
+    """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
     sharing: Sharing
     runner: Runner
     store: MetaStore
@@ -139,7 +136,15 @@ class _Loop:
     said_at: float = 0.0
 
     def run(self) -> bool:
-        """Run the loop. Return True at the goal, False when asked to stop."""
+        """Run the loop. Return True at the goal, False when asked to stop. Raises every DmError that stops a task."""
+        try:
+            return self._run()
+        except DmError as error:
+            if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
+                self.note(Stage.PAUSED, now=True, only_meta=True)
+            raise
+
+    def _run(self) -> bool:
         self.progress.goal = self.opened.goal
         self.progress.location = self.applied
         self.note(Stage.RUNNING, now=True)
@@ -174,10 +179,12 @@ class _Loop:
     # What comes next
 
     def _planned(self, ahead: Future[Planned] | None) -> Planned:
-        if ahead is not None and not isinstance(ahead.result(), UpToDate) and self.edge is None:
-            return ahead.result()  # an UpToDate would be old news by now; before the edge nothing else may be applied
         if self.edge is None:
+            if ahead is not None and not isinstance(ahead.result(), UpToDate):
+                return ahead.result()  # an UpToDate would be old news by now
             return self._plan_from(self.here)
+        if ahead is not None:
+            ahead.exception()  # waited for only: before the edge nothing else may be applied, nor end the run
         planned = self.tail.plan(self.here, goal=self.edge, limit=None, range_bytes=self.size.range_bytes(1))
         return self._ending_at_edge(planned, self.edge)
 
@@ -319,8 +326,7 @@ class _Loop:
 
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
-        target = Target.at(self.source.target)
-        writer = WaveWriter(self.opened.plan, target, self._step(hi), self._catching_up())
+        writer = WaveWriter(self.opened.plan, self.writes, self._step(hi), self._catching_up())
         writer.advance({}, range(self.opened.plan.buckets))
         self._applied_up_to(hi)
 
@@ -356,9 +362,10 @@ class _Loop:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
         if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
             return
-        source, ref, applied = self.source, self.source.fence.ref, self.applied
+        fence, applied = self.source.fence, self.applied
+        ref = fence.ref
         if not only_meta:
-            run_transaction(source.target, lambda connection: note_location(connection, source.fence, applied))
+            self.writes.transactions(lambda connection: note_location(connection, fence, applied))
             self._look_at_shared(now=False)
         try:
             self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)

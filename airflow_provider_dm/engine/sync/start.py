@@ -6,7 +6,7 @@ The full load has made the dm_subtask row; for an incremental-only task `begin` 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -19,6 +19,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
@@ -37,6 +38,7 @@ from airflow_provider_dm.engine.target.subtask import (
     read_subtask,
 )
 from airflow_provider_dm.engine.target.table_schema import (
+    TableSchema,
     forget_table_schemas,
     load_feeders,
     load_table_schemas,
@@ -133,13 +135,15 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
     if subtask is None or subtask.location is None or subtask.unit != UNIT_SYNC:
         raise SubtaskMissing(*ref.key)
     reader = RelayReader(Path(source.spec.relay_dir))
-    lo, edge = _between(stands, subtask, reader)
+    lo, edge = between(stands, subtask, reader.base_of)
     announcer.say(lo, again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)
     plan, left_out = _plan(connection, source, subtask.buckets)
-    first_plan = _check_plan(plan, left_out, subtask, source, lo, edge)
+    first_plan = plan_to_begin_with(plan, subtask, lo, edge)
+    if edge is None and plan.fingerprint() != subtask.plan:
+        _note_plan(plan, left_out, source)
     return Opened(
         plan=plan,
         first_plan=first_plan,
@@ -150,44 +154,43 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
     )
 
 
-def _between(stands: Sequence[Stand], subtask: Subtask, reader: RelayReader) -> tuple[Location, Location | None]:
+def between(
+    stands: Sequence[Stand], subtask: Subtask, base_of: Callable[[int], str | None]
+) -> tuple[Location, Location | None]:
+    """Return `lo` and `edge` as `Opened` has them. `base_of`: see `location_at`. Raises InvariantBroken."""
     assert subtask.location is not None
     if len(stands) != subtask.buckets or subtask.hash_version != HASH_VERSION:
         raise InvariantBroken(
             "the frontier has one row for each bucket, made by this version's hash",
             f"{len(stands)} rows for {subtask.buckets} buckets, hash version {subtask.hash_version}",
         )
-    lo, edge = (location_at(key, subtask.location, reader.base_of) for key in extent(stands))
+    lo, edge = (location_at(key, subtask.location, base_of) for key in extent(stands))
     return lo, None if compare(lo, edge) is Order.SAME else edge
 
 
-def _check_plan(
-    plan: SyncPlan,
-    left_out: Sequence[TableName],
-    subtask: Subtask,
-    source: SyncSource,
-    lo: Location,
-    edge: Location | None,
-) -> SyncPlan:
+def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Location | None) -> SyncPlan:
     """Return the plan for the first epoch: half an epoch is completed by the plan that began it (frontier rule 6).
 
-    Else the new one holds from here. A table that it leaves out is forgotten, as it could not come back without a gap.
+    Else the new one holds from here. Raises PlanChanged.
     """
-    fingerprint = plan.fingerprint()
-    if fingerprint == subtask.plan:
+    if edge is None or plan.fingerprint() == subtask.plan:
         return plan
-    if edge is not None:
-        older = plan.folding_together()
-        if older.fingerprint() == subtask.plan:
-            return older
-        raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
+    older = plan.folding_together()
+    if older.fingerprint() == subtask.plan:
+        return older
+    raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
+
+
+def _note_plan(plan: SyncPlan, left_out: Sequence[TableName], source: SyncSource) -> None:
+    """Note the plan that holds from here. A table that it leaves out is forgotten, as it could not come back without a
+    gap.
+    """
 
     def body(connection: Connection) -> None:
-        note_plan(connection, source.fence, fingerprint)
+        note_plan(connection, source.fence, plan.fingerprint())
         forget_table_schemas(connection, source.fence.ref, left_out)
 
     run_transaction(source.target, body)
-    return plan
 
 
 def waited_for(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
@@ -208,10 +211,21 @@ def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
         with connected(source.endpoint.resolve()) as connection:
             end = in_relay(current_location(connection), connection, source, otherwise=lo.suffix)
         check_numbers(lo, RelayReader(Path(source.relay_dir)), end.suffix)
-        if compare(lo, end) is Order.AFTER:
-            raise SourceWentBack(str(end), str(lo))
-        return end
-    newest = RelayReader(Path(source.relay_dir)).newest_suffix()
+        return goal_at_end(end, lo)
+    return goal_at_place(place, lo, RelayReader(Path(source.relay_dir)).newest_suffix())
+
+
+def goal_at_end(end: Location, lo: Location) -> Location:
+    """Return the goal of a sync that stands at `lo`, where the source's log ends now. Raises SourceWentBack."""
+    if compare(lo, end) is Order.AFTER:
+        raise SourceWentBack(str(end), str(lo))
+    return end
+
+
+def goal_at_place(place: Location, lo: Location, newest: int | None) -> Location:
+    """Return the goal that a user's FILE:POSITION means: a place in the newest log that is known. `newest`: the number
+    of the relay's last sub-directory, None where it has none. Raises GoalBehind.
+    """
     goal = replace(place, suffix=max(lo.suffix, newest or 0))
     if compare(lo, goal) is Order.UNRELATED:
         raise GoalBehind(str(goal), str(lo))
@@ -220,14 +234,10 @@ def _goal(until: str, source: SourceSpec, lo: Location) -> Location | None:
 
 def _plan(connection: Connection, source: SyncSource, buckets: int) -> tuple[SyncPlan, list[TableName]]:
     """Return the plan, and the tables that the rules leave out of what the task began with."""
-    ref, allows, route = source.fence.ref, source.rules.block_allow.allows, source.rules.router.route
-    known = load_table_schemas(connection, ref)
-    names = {schema.table.name for schema in known}
+    ref, rules, route = source.fence.ref, source.rules, source.rules.router.route
     chunks = load_chunks(connection, ref)
-    for chunk in chunks:
-        if chunk.table not in names and allows(chunk.table):
-            raise TableLeftOut(str(chunk.table))
-    schemas = [schema for schema in known if allows(schema.table.name)]
+    known = load_table_schemas(connection, ref)
+    schemas, left_out = chosen(known, [chunk.table for chunk in chunks], rules.block_allow)
     for schema in schemas:
         schema.check_route(route(schema.table.name))
     targets = read_tables(connection, {route(schema.table.name) for schema in schemas})
@@ -236,9 +246,24 @@ def _plan(connection: Connection, source: SyncSource, buckets: int) -> tuple[Syn
     plan = make_plan(
         schemas,
         targets,
-        rules=source.rules,
+        rules=rules,
         buckets=buckets,
         merged=None if source.config.overwrites else shared,
         adopts=not chunks,  # whoever has filled the target, it was not this task
     )
-    return plan, [name for name in sorted(names) if not allows(name)]
+    return plan, left_out
+
+
+def chosen(
+    known: Sequence[TableSchema], copied: Iterable[TableName], rules: BlockAllowRules
+) -> tuple[list[TableSchema], list[TableName]]:
+    """Return what the rules choose of the tables that the task has, and the names of those that they leave out.
+
+    `copied`: what the task began with. Raises TableLeftOut for one of these that was left out and is to come back.
+    """
+    names = {schema.table.name for schema in known}
+    for table in copied:
+        if table not in names and rules.allows(table):
+            raise TableLeftOut(str(table))
+    schemas = [schema for schema in known if rules.allows(schema.table.name)]
+    return schemas, [name for name in sorted(names) if not rules.allows(name)]

@@ -1,0 +1,239 @@
+"""What a copy decides before it begins: which table goes where, what is created, and why it would rather not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
+from airflow_provider_dm.engine.copy.design import (
+    MOST_SCANNED,
+    Design,
+    TargetKeyNotKept,
+    TargetNotEmpty,
+    TargetTableGone,
+    design,
+)
+from airflow_provider_dm.engine.copy.keyless import MOST_ROWS
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.survey import SourceSurvey, SourceTable, TargetSurvey
+from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
+from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+
+ALL = TableName("all", "orders")
+PRIMARY = Index("PRIMARY", ("id",))
+EMAIL = Index("email", ("email",))
+
+
+def table(name: TableName, *keys: Index, columns: str = "id email") -> Table:
+    """A table of BIGINT columns, none of which is NULL."""
+    described = (Column(one, at, "bigint", "bigint", nullable=False) for at, one in enumerate(columns.split()))
+    return Table(name, tuple(described), keys)
+
+
+def source_table(schema: str = "shop", *keys: Index, target: TableName = ALL, rows: int = 10) -> SourceTable:
+    keys = keys or (PRIMARY,)
+    key_lines = "".join(f", {'PRIMARY KEY' if key.primary else f'UNIQUE KEY {key.name}'} (id)" for key in keys)
+    create = f"CREATE TABLE `orders` (`id` bigint NOT NULL, `email` bigint NOT NULL{key_lines}) ENGINE=InnoDB"
+    return SourceTable(table(TableName(schema, "orders"), *keys), target, rows, "utf8mb4_bin", create)
+
+
+def survey(source_id: str, *tables: SourceTable) -> SourceSurvey:
+    return SourceSurvey(source_id, Flavour.MARIADB, "9f2c", tables, {})
+
+
+def there(*tables: Table, filled: Collection[TableName] = ()) -> TargetSurvey:
+    return TargetSurvey(Flavour.MARIADB, {one.name: one for one in tables}, frozenset(filled), {})
+
+
+def subtask(source_id: str, **loader: str) -> SubtaskConfig:
+    instance = {"source-id": source_id, "loader": loader}
+    return TaskConfig.model_validate({"name": "shop", "mysql-instances": [instance]}).subtask(source_id)
+
+
+def designed(
+    *surveys: SourceSurvey,
+    target: TargetSurvey,
+    fresh: Collection[str] | None = None,
+    copied_into: Collection[TableName] = (),
+    on_duplicate: str = "error",
+) -> Design:
+    """Return the design where, if nothing else is said, the copy of no source has begun."""
+    subtasks = {one.source_id: subtask(one.source_id, **{"on-duplicate-logical": on_duplicate}) for one in surveys}
+    anew = [one.source_id for one in surveys] if fresh is None else fresh
+    return design(surveys, subtasks, target, fresh=anew, copied_into=copied_into)
+
+
+def refusal(*surveys: SourceSurvey, target: TargetSurvey, on_duplicate: str = "error") -> DmError:
+    with pytest.raises(DmError) as found:
+        designed(*surveys, target=target, on_duplicate=on_duplicate)
+    return found.value
+
+
+def refused(one: SourceSurvey, *, target: TargetSurvey) -> type[DmError] | None:
+    """Return why not; None: nothing is in the way."""
+    try:
+        designed(one, target=target)
+    except DmError as error:
+        return type(error)
+    return None
+
+
+ONE = survey("one", source_table())
+SHARDS = (survey("one", source_table("a")), survey("two", source_table("b")))
+
+
+def test_a_table_that_the_target_lacks_is_created_once_however_many_shards_it_has() -> None:
+    plan = designed(*SHARDS, target=there())
+
+    assert [creation.name for creation in plan.creations] == [ALL]
+    assert plan.creations[0].sql.startswith("CREATE TABLE `all`.`orders`")
+
+
+def test_a_table_that_is_there_is_not_created() -> None:
+    plan = designed(ONE, target=there(table(ALL, PRIMARY)))
+
+    assert plan.creations == ()
+    assert plan.mappings["one"][0].target.name == ALL
+
+
+def test_each_shard_knows_the_others_of_its_target_and_not_itself() -> None:
+    plan = designed(*SHARDS, target=there())
+
+    assert plan.feeders == {ALL: ("one:a.orders", "two:b.orders")}
+    assert plan.siblings("one", plan.mappings["one"][0]) == ("two:b.orders",)
+
+
+def test_a_second_shard_has_to_fit_what_is_created_after_the_first() -> None:
+    other = replace(source_table("b"), table=table(TableName("b", "orders"), PRIMARY, columns="id email phone"))
+
+    error = refusal(SHARDS[0], survey("two", other), target=there())
+
+    assert isinstance(error, TargetTableMismatch)
+    assert error.missing == ("phone bigint",)
+
+
+@pytest.mark.parametrize("fresh", [True, False], ids=["not begun", "begun"])
+def test_only_who_has_not_begun_is_told_to_have_the_table_created_anew(*, fresh: bool) -> None:
+    with pytest.raises(TargetTableMismatch) as found:
+        designed(ONE, target=there(table(ALL, PRIMARY, columns="id")), fresh=["one"] if fresh else [])
+
+    assert ("created anew" in str(found.value)) == fresh
+
+
+def test_a_table_that_was_begun_and_is_gone_is_not_made_again() -> None:
+    """Its rows were in it: chunks that are done would not be copied again."""
+    with pytest.raises(TargetTableGone) as gone:
+        designed(ONE, target=there(), fresh=[])
+
+    assert (gone.value.target, gone.value.source) == ("all.orders", "one:shop.orders")
+
+
+def test_rows_that_nobody_of_this_task_copied_are_not_mixed_with_a_copy() -> None:
+    error = refusal(*SHARDS, target=there(table(ALL, PRIMARY), filled={ALL}))
+
+    assert isinstance(error, TargetNotEmpty)
+    assert error.sources == ("one:a.orders", "two:b.orders")
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [{"copied_into": {ALL}}, {"on_duplicate": "replace"}, {"fresh": ()}],
+    ids=["another source of the task has copied them", "they are to be overwritten", "the copy goes on"],
+)
+def test_a_target_that_holds_rows_may_be_meant_to(leave: dict[str, object]) -> None:
+    designed(ONE, target=there(table(ALL, PRIMARY), filled={ALL}), **leave)  # type: ignore[arg-type]
+
+
+def test_a_unique_key_that_only_the_target_has_would_make_rows_replace_each_other() -> None:
+    error = refusal(ONE, target=there(table(ALL, PRIMARY, EMAIL)))
+
+    assert isinstance(error, TargetKeyNotKept)
+    assert error.key == "email"
+
+
+def test_rows_may_replace_each_other_where_the_user_says_so() -> None:
+    assert designed(ONE, target=there(table(ALL, PRIMARY, EMAIL)), on_duplicate="replace").creations == ()
+
+
+def key(*columns: str, prefixes: tuple[int | None, ...] = (), expression: bool = False) -> Index:
+    return Index("k", columns, prefixes=prefixes, expression=expression)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "kept"),
+    [
+        (key("email"), key("email"), True),
+        (key("email"), key("EMAIL"), True),
+        (key("EMAIL"), key("email"), True),
+        (key("email"), key("email", "id"), True),
+        (key("email", "id"), key("email"), False),
+        (key("email", prefixes=(5,)), key("email"), True),
+        (key("email", prefixes=(5,)), key("email", prefixes=(9,)), True),
+        (key("email", prefixes=(5,)), key("email", prefixes=(5,)), True),
+        (key("email", prefixes=(9,)), key("email", prefixes=(5,)), False),
+        (key("email"), key("email", prefixes=(5,)), False),
+        (key("email", prefixes=(None,)), key("email", prefixes=(5,)), False),
+        (key(expression=True), key(expression=True), True),
+        (key("email"), key(expression=True), False),
+        (key("email", expression=True), key("email"), False),
+    ],
+)
+def test_a_key_is_kept_where_rows_that_differ_in_the_sources_differ_in_the_targets(
+    ours: Index, theirs: Index, *, kept: bool
+) -> None:
+    one = survey("one", source_table("shop", PRIMARY, ours))
+    target = there(table(ALL, PRIMARY, theirs))
+
+    assert (refused(one, target=target) is TargetKeyNotKept) is not kept
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "why"),
+    [(MOST_ROWS, (), None), (MOST_ROWS + 1, (), NotSupportedYet), (MOST_ROWS + 1, (PRIMARY,), None)],
+    ids=["small", "large", "large, with a key"],
+)
+def test_a_table_without_a_key_is_copied_in_one_piece_if_it_is_small(
+    rows: int, keys: tuple[Index, ...], why: type[DmError] | None
+) -> None:
+    assert refused(survey("one", source_table(rows=rows)), target=there(table(ALL, *keys))) is why
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "why"),
+    [(MOST_SCANNED, (), None), (MOST_SCANNED + 1, (), NotSupportedYet), (MOST_SCANNED + 1, (PRIMARY,), None)],
+    ids=["few", "many", "many, but found by a key"],
+)
+def test_values_that_the_target_computes_by_itself_are_looked_for_among_few_rows(
+    rows: int, keys: tuple[Index, ...], why: type[DmError] | None
+) -> None:
+    sides = []
+    for side in (source_table().table, table(ALL)):
+        computed = replace(side.columns[1], generated=True, expression="rand()")
+        sides.append(replace(side, columns=(side.columns[0], computed), unique_keys=keys))
+    one = survey("one", replace(source_table(rows=rows), table=sides[0]))
+
+    assert refused(one, target=there(sides[1])) is why
+
+
+def test_a_type_that_nobody_can_read_is_refused() -> None:
+    sides = []
+    for side in (source_table().table, table(ALL, PRIMARY)):
+        strange = replace(side.columns[1], data_type="hologram", column_type="hologram")
+        sides.append(replace(side, columns=(side.columns[0], strange)))
+
+    one = survey("one", replace(source_table(), table=sides[0]))
+
+    assert refused(one, target=there(sides[1])) is UnsupportedColumnType
+
+
+def test_what_is_wrong_with_the_last_source_is_found_before_anything_is_done() -> None:
+    bad = replace(source_table("b", target=TableName("all", "bad")), rows=MOST_ROWS + 1)
+    bad = replace(bad, table=table(TableName("b", "orders")))
+
+    assert isinstance(refusal(SHARDS[0], survey("two", bad), target=there()), NotSupportedYet)

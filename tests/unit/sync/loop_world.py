@@ -1,0 +1,278 @@
+"""What the loop of one source is given, small: a script in place of a log, and tasks that write no rows.
+
+The target is the model's (sqlite_target.py), with the engine's own frontier: an epoch with other bounds than where the
+buckets stand is refused here as it is there. What happens is told in `events`, as the loop does it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.contests import Contests
+from airflow_provider_dm.engine.merge.records import Records
+from airflow_provider_dm.engine.merge.servers import Servers
+from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.loop import Loop
+from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan, target_part
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
+from airflow_provider_dm.engine.sync.sharing import Sharing
+from airflow_provider_dm.engine.sync.start import Opened
+from airflow_provider_dm.engine.sync.tail import Tail
+from airflow_provider_dm.engine.sync.tasks import Applied, ApplyRanges, EpochJob
+from airflow_provider_dm.engine.target.frontier import read_all_stands
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_subtask, read_subtask
+from tests.unit.sync.histories import TARGETS
+from tests.unit.sync.sqlite_target import META, Database
+
+A = TypeVar("A")
+B = TypeVar("B")
+T = TypeVar("T")
+
+LO = Location("bin.000001", 100)
+FENCE = Fence(SubtaskRef(META, "task", "one"), 1)
+NOWHERE = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
+BYTES = 1000
+"""Of an epoch, if nothing else is said."""
+RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema=META)
+PLAN = SyncPlan(
+    (SourcePart(TARGETS[0], 0, None),), (target_part(map_table(TARGETS[0], TARGETS[0])),), BUCKETS, RULES, owners=(0,)
+)
+BACKLOG = EpochSize(warm=True, limit=2 * BYTES, smallest=1, usual=2 * BYTES)
+"""With it an epoch of the usual number of bytes is one of many."""
+
+
+def epoch(lo: int, hi: int, size: int = BYTES) -> Epoch:
+    return Epoch(LO.at(lo), LO.at(hi), (), transactions=1, bytes=size, newest_timestamp=hi)
+
+
+def ddl(sql: str, at: int, end: int, schema: str = "shop") -> DdlStatement:
+    return DdlStatement(LO.at(at), LO.at(end), schema, sql, 0)
+
+
+class Log(Tail):
+    """A log that gives what the script says. When that is told to the end, somebody asks the loop to stop."""
+
+    def __init__(self, world: World, script: Sequence[Planned | DmError], *, at_fault: bool) -> None:
+        self.world, self.script, self.at_fault = world, list(script), at_fault
+        self.asked: list[tuple[Location, Location | None, int | None]] = []
+        self.looked_ahead = threading.Event()
+        self.waiting = False
+
+    def plan(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
+        ahead = threading.current_thread() is not threading.main_thread()
+        self.world.events.append(f"{'look ahead' if ahead else 'plan'} {lo.position}")
+        self.asked.append((lo, goal, limit))
+        if not self.script:
+            self.world.stop.set()
+        answer = self.script.pop(0) if self.script else UpToDate(lo)
+        if ahead:
+            self.looked_ahead.set()
+        if isinstance(answer, DmError):
+            raise answer
+        return answer
+
+    def distrust(self, error: DmError, lo: Location) -> None:
+        if not self.at_fault:
+            raise error
+        self.world.events.append(f"distrust {lo.position}")
+
+    def idle(self, here: Location, seconds: float) -> None:
+        self.world.events.append(f"idle {here.position}")
+
+
+class NoExchange(Exception):
+    """Several tasks were asked for, and there is one process."""
+
+
+@dataclass
+class Tasks:
+    """Tasks of one process. `accidents`: what happens to one epoch after the other, and after how many buckets."""
+
+    world: World
+    accidents: list[tuple[int, DmError] | None] = field(default_factory=list)
+    jobs: list[EpochJob] = field(default_factory=list)
+    meanwhile: Callable[[], object] = lambda: None
+    """What happens while an epoch is applied."""
+    slots: int = 1
+
+    def share(self, value: T) -> Shared[T]:
+        return LocalRunner().share(value)
+
+    def run(self, task: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        assert isinstance(task, ApplyRanges)
+        assert len(items) == 1, "one process does all"
+        step, writer = task.job.step, WaveWriter(task.job.plan.value, self.world.writes, task.job.step, catch_up=False)
+        self.jobs.append(task.job)
+        self.meanwhile()
+        accident = self.accidents.pop(0) if self.accidents else None
+        writer.advance({}, range(BUCKETS if accident is None else accident[0]))
+        bounds = f"{int(step.lo[-20:])}..{int(step.hi[-20:])}"
+        self.world.events.append(f"{'apply' if accident is None else 'fail'} {bounds}")
+        if accident is not None:
+            raise accident[1]
+        return cast("list[B]", [Applied(changes=2, rows=1)])
+
+    def exchange(self, produce: Callable[[A], Sequence[bytes]], items: Sequence[A], groups: int) -> Exchange:
+        raise NoExchange
+
+
+class Notes(MetaStore):
+    """A metadata DB: what it was told, and what the target knew by then."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.away: DmError | None = None
+
+    def put_subtask(self, task: str, source: str, *, unit: Unit, stage: Stage, **places: Location | None) -> None:
+        applied, needed = places["applied"], places["needed"]
+        assert (task, source, unit, needed) == (*FENCE.ref.key, Unit.SYNC, applied)
+        self.world.events.append(f"{stage} {applied.position if applied else None}")
+        if self.away is not None:
+            raise self.away
+
+
+class Around(Servers):
+    """The target of the model in place of a server."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(NOWHERE.resolve(), FENCE.ref, {})
+        self.database = database
+
+    def transactions(self, body: Callable[[Any], T], /) -> T:
+        return self.database.transaction(body, None)
+
+    def access(self) -> Access:
+        return self.database.access()
+
+
+@dataclass
+class Watched(Sharing):
+    """The real one, and what it was asked for. `waiting`: rows that wait, whatever the target has."""
+
+    waiting: int = 0
+    looks: list[tuple[bool, bool]] = field(default_factory=list)
+    finished: int = 0
+
+    @property
+    def rows(self) -> int:
+        return self.waiting
+
+    def look(self, *, now: bool = False, between: bool = True) -> None:
+        self.looks.append((now, between))
+        super().look(now=now, between=between)
+
+    def finish(self, wait: Callable[[float], bool]) -> None:
+        self.finished += 1
+
+
+def source(*, sharded: bool) -> SyncSource:
+    """Return a source of a task that nobody has launched; the loop asks it for its settings and its fence."""
+    shard_mode = {"shard-mode": "pessimistic"} if sharded else {}
+    task = {"name": "task", "task-mode": "all", "meta-schema": META, "mysql-instances": [{"source-id": "one"}]}
+    config = SourceConfig.model_validate({"source-id": "one"})
+    job = JobSpec(
+        run_id="run",
+        app="incremental_sync",
+        task=TaskConfig.model_validate(task | shard_mode),
+        sources=(SourceSpec(config=config, endpoint=NOWHERE, relay_dir="/nowhere"),),
+        target=NOWHERE,
+        meta_url=SecretRef(env="UNUSED"),
+        holder=HolderSpec(identity="test", attempt="1", host="here"),
+    )
+    return SyncSource.of(job, FENCE)
+
+
+class Stop(threading.Event):
+    """A wish to stop. Nobody waits for it in real time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout or 0.0)
+        return self.is_set()
+
+
+class World:
+    """All of it, and the loop. `opened`: what differs from a sync without a goal that stands at LO."""
+
+    def __init__(
+        self,
+        *script: Planned | DmError,
+        at_fault: bool = False,
+        several: bool = False,
+        sharded: bool = False,
+        size: EpochSize | None = None,
+        **opened: Location | SyncPlan,
+    ) -> None:
+        self.events: list[str] = []
+        self.stop = Stop()
+        self.database = Database(lambda: 0.0)
+        self.database.sqlite.execute(
+            f"INSERT INTO {META}.dm_subtask (task, source, generation) VALUES ('task', 'one', 1)"
+        )
+        begin_subtask(self.database.connection(), FENCE, unit=UNIT_SYNC, start=LO)
+        self.around = Around(self.database)
+        self.writes = Target(self.around.transactions, self.around.access)
+        self.log, self.tasks, self.notes = Log(self, script, at_fault=at_fault), Tasks(self), Notes(self)
+        given: dict[str, Any] = {"plan": PLAN, "lo": LO, "edge": None, "catch_up_until": None, "goal": None} | opened
+        state = Opened(**({"first_plan": given["plan"]} | given))
+        contests, records = Contests(FENCE, self.around, 1000), Records(FENCE, self.around)
+        self.sharing = Watched(state.plan, contests, records, self.around, several=several, lawful=True)
+        self.loop = Loop(
+            source=source(sharded=sharded),
+            opened=state,
+            writes=self.writes,
+            sharing=self.sharing,
+            runner=self.tasks,
+            store=self.notes,
+            stop=self.stop,
+            progress=SyncProgress(),
+            tail=self.log,
+            plan=state.first_plan,
+            shared_plan=self.tasks.share(state.first_plan),
+            here=state.lo,
+            applied=state.lo,
+            edge=state.edge,
+            size=size or EpochSize.on_one_machine(),
+        )
+
+    def run(self) -> bool:
+        return self.loop.run()
+
+    def asked(self) -> list[tuple[int, int | None]]:
+        """Return from where on, and up to where at most, the log was asked for."""
+        return [(lo.position, goal.position if goal else None) for lo, goal, _ in self.log.asked]
+
+    def said(self, *words: str) -> list[str]:
+        """Return the events that begin with one of these words."""
+        return [event for event in self.events if event.rpartition(" ")[0] in words]
+
+    def stands(self) -> set[int]:
+        """Return the places where buckets stand in the target."""
+        return {int(stand.position[-20:]) for stand in read_all_stands(self.database.connection(), FENCE.ref)}
+
+    def noted(self) -> Location | None:
+        """Return the place that is noted beside the frontier."""
+        subtask = read_subtask(self.database.connection(), FENCE.ref)
+        return subtask.location if subtask is not None else None

@@ -1,0 +1,212 @@
+"""The loop's decisions, one after the other: what it plans, applies and notes, and what it makes of what it meets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.format import BinlogFormat
+from airflow_provider_dm.engine.binlog.planner import ByteRange, UpToDate
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.database import MetaUnreachable
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.shard.pessimistic import ShardDdlNotSupported
+from airflow_provider_dm.engine.sync import loop as module
+from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
+from airflow_provider_dm.engine.sync.locations import GoalLost
+from tests.unit.sync.loop_world import BACKLOG, BYTES, LO, NoExchange, World, ddl, epoch
+
+# One piece after the other
+
+
+def test_a_piece_is_planned_then_applied_and_then_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NOTE_SECONDS", 0.0)
+    world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
+
+    assert world.run()
+
+    pieces = ["plan 100", "apply 100..200", "Running 200", "plan 200", "apply 200..300", "Running 300"]
+    assert world.events == ["Running 100", *pieces, "Stopped 300"]
+    assert (world.stands(), world.noted()) == ({300}, LO.at(300))
+
+
+def test_what_was_applied_is_counted() -> None:
+    world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
+    world.run()
+    shown = world.loop.progress
+
+    assert (shown.epochs, shown.transactions, shown.changes, shown.rows) == (2, 2, 4, 2)
+    assert (shown.location, shown.goal, shown.newest_timestamp) == (LO.at(300), LO.at(300), 300)
+
+
+def test_a_sync_that_stands_at_its_goal_reads_nothing() -> None:
+    world = World(goal=LO)
+
+    assert world.run()
+    assert world.events == ["Running 100", "Stopped 100"]
+
+
+def test_an_epoch_under_way_is_finished_when_it_is_asked_to_stop() -> None:
+    world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
+    world.tasks.meanwhile = world.stop.set
+
+    assert not world.run()
+    assert world.said("apply", "Stopped") == ["apply 100..200", "Stopped 200"]
+
+
+def test_no_epoch_crosses_the_end_of_catch_up_mode_or_the_goal() -> None:
+    script = epoch(100, 200), epoch(200, 300), epoch(300, 400)
+    world = World(*script, goal=LO.at(400), catch_up_until=LO.at(300))
+    world.run()
+
+    assert world.asked() == [(100, 300), (200, 300), (300, 400)]
+    assert [job.catch_up for job in world.tasks.jobs] == [True, True, False]
+
+
+def test_a_metadata_db_that_is_away_stops_nothing() -> None:
+    world = World(epoch(100, 200), goal=LO.at(200))
+    world.notes.away = MetaUnreachable("sqlite", "away")
+
+    assert world.run()
+    assert world.noted() == LO.at(200)
+
+
+# Nothing to do
+
+
+def test_events_that_change_nothing_are_passed_but_move_no_bucket() -> None:
+    world = World(UpToDate(LO.at(150)), epoch(150, 200), goal=LO.at(200))
+    world.run()
+
+    assert world.said("plan", "apply") == ["plan 100", "plan 150", "apply 100..200"]
+
+
+def test_buckets_come_to_a_goal_that_lies_behind_such_events() -> None:
+    world = World(UpToDate(LO.at(150)), goal=LO.at(150))
+
+    assert world.run()
+    assert (world.stands(), world.noted(), world.tasks.jobs) == ({150}, LO.at(150), [])
+
+
+def test_buckets_leave_a_file_without_changes() -> None:
+    """Else it could never be purged."""
+    following = Location("bin.000002", 4)
+    world = World(UpToDate(following))
+    world.run()
+
+    assert (world.stands(), world.noted(), world.tasks.jobs) == ({4}, following, [])
+
+
+def test_who_is_idle_looks_less_and_less_often_until_there_is_something_again() -> None:
+    nothing = UpToDate(LO)
+    world = World(*[nothing] * 9, epoch(100, 200), UpToDate(LO.at(200)))
+    world.run()
+
+    first, second, *_ = world.stop.waits
+    assert (first, second) == (module.SHORTEST_WAIT, module.SHORTEST_WAIT * 1.5)
+    assert world.stop.waits[8] == module.LONGEST_WAIT
+    assert world.stop.waits[9:11] == [first, second]
+    assert world.said("idle")[-1] == "idle 200"
+
+
+@pytest.mark.parametrize("waiting", [True, False])
+def test_who_waits_for_the_log_to_come_is_not_caught_up(*, waiting: bool) -> None:
+    world = World(UpToDate(LO))
+    world.log.waiting = waiting
+    world.run()
+
+    assert world.loop.progress.caught_up is not waiting
+
+
+def test_a_goal_that_the_new_server_does_not_have_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SILENT_SECONDS", -1.0)
+    goal = replace(LO, position=900, gtid_set="0-1-9")
+    world = World(UpToDate(Location("new.000001", 4, gtid_set="0-1-7", suffix=2)), goal=goal)
+
+    with pytest.raises(GoalLost, match="lacks 0-1-9"):
+        world.run()
+
+
+# DDL
+
+
+def test_ddl_that_is_nothing_to_the_task_is_passed_over() -> None:
+    world = World(ddl("CREATE TABLE other.x (a INT)", 100, 150), epoch(150, 200), goal=LO.at(200))
+
+    assert world.run()
+    assert world.said("apply") == ["apply 150..200"]
+
+
+def test_rows_in_the_transaction_of_such_ddl_are_applied() -> None:
+    inside = ByteRange(
+        "", LO.file, 1, 100, 150, BinlogFormat(4, "", Flavour.MARIADB, checksum=True, post_header_sizes=b"")
+    )
+    world = World(replace(ddl("CREATE TABLE other.x (a INT)", 100, 150), rows=inside), goal=LO.at(150))
+
+    assert world.run()
+    assert world.said("apply") == ["apply 100..150"]
+
+
+@pytest.mark.parametrize(("sharded", "error"), [(False, DdlNotSupported), (True, ShardDdlNotSupported)])
+def test_ddl_of_the_task_stops_it_in_front(*, sharded: bool, error: type[DmError]) -> None:
+    alter = ddl("ALTER TABLE plain ADD x INT", 200, 250)
+    world = World(epoch(100, 200), alter, sharded=sharded)
+
+    with pytest.raises(error, match=r"bin\.000001:200"):
+        world.run()
+    assert (world.events[-1], world.stands()) == ("Paused 200", {200})
+
+
+# How much, and looking ahead
+
+
+def test_only_an_epoch_that_is_worth_it_is_cut_into_tasks() -> None:
+    world = World(epoch(100, 200), epoch(200, 300, size=BYTES + 1), size=EpochSize(one_task=BYTES))
+    world.tasks.slots = 16
+
+    with pytest.raises(NoExchange):
+        world.run()
+    assert [(job.step.hi, job.threads) for job in world.tasks.jobs] == [(LO.at(200).sort_key, 2)]
+
+
+def test_the_next_epoch_of_a_backlog_is_planned_while_one_is_applied() -> None:
+    world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300), size=BACKLOG)
+    world.tasks.meanwhile = lambda: world.log.looked_ahead.wait(10)
+
+    assert world.run()
+    assert world.events.index("look ahead 200") < world.events.index("apply 100..200")
+    assert world.said("apply", "plan") == ["plan 100", "apply 100..200", "apply 200..300"]
+
+
+def test_nobody_looks_ahead_of_an_epoch_that_the_log_cut() -> None:
+    world = World(epoch(100, 200, size=BYTES - 1), epoch(200, 300), goal=LO.at(300), size=BACKLOG)
+    world.run()
+
+    assert "look ahead 200" not in world.events
+
+
+def test_that_there_was_nothing_ahead_is_old_news() -> None:
+    world = World(epoch(100, 200), UpToDate(LO.at(200)), epoch(200, 300, size=1), goal=LO.at(300), size=BACKLOG)
+
+    assert world.run()
+    assert Counter(world.said("look ahead", "plan")) == Counter(["plan 100", "look ahead 200", "plan 200"])
+    assert world.said("idle") == []
+
+
+class Halving(EpochSize):
+    """Epochs of a target for which each was too much."""
+
+    def after(self, size: int, seconds: float) -> EpochSize:
+        return replace(self, limit=self.limit // 2)
+
+
+def test_each_epoch_decides_how_large_the_next_may_be() -> None:
+    script = epoch(100, 200), UpToDate(LO.at(200)), epoch(200, 300)
+    world = World(*script, goal=LO.at(300), size=Halving(limit=8 * MIB))
+    world.run()
+
+    assert [limit for _, _, limit in world.log.asked] == [8 * MIB, 4 * MIB, 4 * MIB]

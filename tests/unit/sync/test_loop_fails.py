@@ -1,0 +1,202 @@
+"""What the loop does when an epoch fails: whether it goes on, with which bounds, by which plan, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.merge.writer import TooManyContested
+from airflow_provider_dm.engine.sync import loop as module
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy, TargetDenied
+from airflow_provider_dm.engine.target.identity import Fenced, SubtaskRef
+from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
+from tests.unit.sync.histories import TARGETS
+from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, epoch
+from tests.unit.sync.sqlite_target import META
+
+BUSY, DENIED = TargetBusy(1213, "ER_LOCK_DEADLOCK"), TargetDenied("no")
+
+
+def test_what_may_pass_is_tried_again_with_the_same_bounds() -> None:
+    world = World(epoch(100, 200), goal=LO.at(200))
+    world.tasks.accidents = [(10, BUSY), (30, BUSY)]
+
+    assert world.run()
+    assert world.said("plan", "fail", "apply") == ["plan 100", *["fail 100..200"] * 2, "apply 100..200"]
+    assert world.stop.waits == [0.5, 1.0]
+
+
+def test_in_the_end_it_is_raised() -> None:
+    world = World(epoch(100, 200))
+    world.tasks.accidents = [(0, BUSY)] * 9
+
+    with pytest.raises(TargetBusy):
+        world.run()
+    assert len(world.tasks.jobs) == 1 + module.RETRIES
+    assert world.events[-1] == "Paused 100"
+
+
+def test_nobody_who_is_asked_to_stop_tries_again() -> None:
+    world = World(epoch(100, 200))
+    world.tasks.accidents, world.tasks.meanwhile = [(0, BUSY)], world.stop.set
+
+    with pytest.raises(TargetBusy):
+        world.run()
+    assert len(world.tasks.jobs) == 1
+
+
+def test_what_does_not_pass_is_not_tried_again() -> None:
+    world = World(epoch(100, 200))
+    world.tasks.accidents = [(10, DENIED)]
+
+    with pytest.raises(TargetDenied):
+        world.run()
+    assert (len(world.tasks.jobs), world.events[-1]) == (1, "Paused 100")
+
+
+def test_who_is_fenced_says_nothing_any_more() -> None:
+    world = World(epoch(100, 200))
+    takeover = [f"UPDATE {META}.{name} SET generation = 2" for name in ("dm_subtask", "dm_frontier")]
+    world.tasks.meanwhile = lambda: [world.database.sqlite.execute(sql) for sql in takeover]
+
+    with pytest.raises(Fenced):
+        world.run()
+    assert world.events[-1] == "plan 100"
+
+
+def test_an_error_ahead_waits_until_what_lies_before_it_is_applied() -> None:
+    world = World(epoch(100, 200), ChecksumMismatch("bin.000001:250", 1, 2), size=BACKLOG)
+
+    with pytest.raises(ChecksumMismatch):
+        world.run()
+    assert (world.events[-1], world.stands()) == ("Paused 200", {200})
+
+
+# Half an epoch
+
+
+def test_a_stretch_that_could_not_be_decoded_is_read_elsewhere_with_the_same_end() -> None:
+    world = World(epoch(100, 200), epoch(100, 200), epoch(200, 300), goal=LO.at(300), at_fault=True)
+    world.tasks.accidents = [(10, ChecksumMismatch("bin.000001:150", 1, 2))]
+
+    assert world.run()
+    assert world.said("fail", "distrust", "apply") == [
+        *("fail 100..200", "distrust 100"),
+        *("apply 100..200", "apply 200..300"),
+    ]
+    assert [(lo.position, limit) for lo, goal, limit in world.log.asked if goal == LO.at(200)] == [(100, None)]
+
+
+def test_what_was_found_ahead_of_it_counts_for_nothing() -> None:
+    """Whatever is wrong behind the stretch: half of it is written, so it comes first."""
+    found = ChecksumMismatch("bin.000001:250", 1, 2)
+    world = World(
+        epoch(100, 200), found, epoch(100, 200), epoch(200, 300), goal=LO.at(300), at_fault=True, size=BACKLOG
+    )
+    world.tasks.accidents = [(10, ChecksumMismatch("bin.000001:150", 1, 2))]
+
+    assert world.run()
+    assert world.said("apply") == ["apply 100..200", "apply 200..300"]
+
+
+def test_a_restart_ends_its_first_epoch_where_buckets_stand_already() -> None:
+    world = World(epoch(100, 200), epoch(200, 300), edge=LO.at(200), goal=LO.at(300))
+
+    assert world.run()
+    assert world.asked() == [(100, 200), (200, 300)]
+    assert world.log.asked[0][2] is None, "it is not cut to a size"
+
+
+def test_it_waits_for_a_log_that_does_not_come_so_far_yet() -> None:
+    world = World(epoch(100, 150), epoch(100, 200), edge=LO.at(200), goal=LO.at(100))
+
+    assert world.run(), "the goal lay before the edge, and counts when that is reached"
+    assert world.said("idle", "apply") == ["idle 100", "apply 100..200"]
+
+
+def test_an_epoch_that_ends_behind_the_edge_is_not_applied() -> None:
+    world = World(epoch(100, 300), edge=LO.at(200))
+
+    with pytest.raises(InvariantBroken, match="where buckets stand already"):
+        world.run()
+    assert world.stands() == {100}
+
+
+# Tables that others feed as well
+
+TAKEN = DuplicateInTarget("shop.plain", "PRIMARY")
+APART = replace(PLAN, merged=frozenset({0}))
+
+
+def with_another_source(world: World) -> World:
+    """Let another source begin to feed the same table, while the first epoch meets a row that is there."""
+    other, ref = [TableSchema(TARGETS[0], TARGETS[0].name)], SubtaskRef(META, "task", "two")
+    world.tasks.accidents = [(10, TAKEN)]
+    world.tasks.meanwhile = lambda: save_table_schemas(world.database.connection(), ref, other)
+    return world
+
+
+def test_a_row_that_is_there_may_be_that_of_a_source_that_has_begun_meanwhile() -> None:
+    """What is left of the epoch is written by the law of merged tables, with the same end."""
+    world = with_another_source(World(epoch(100, 200), epoch(100, 200), goal=LO.at(200), several=True))
+
+    assert world.run()
+    assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART]
+    assert world.asked()[1] == (100, 200)
+
+
+def test_in_a_task_of_one_source_it_is_a_strangers() -> None:
+    world = with_another_source(World(epoch(100, 200)))
+
+    with pytest.raises(DuplicateInTarget):
+        world.run()
+
+
+def test_an_epoch_that_an_older_release_has_begun_is_not_gone_on_with_in_another_way() -> None:
+    world = World(epoch(100, 200), plan=APART, first_plan=PLAN, edge=LO.at(200), several=True)
+
+    with pytest.raises(DuplicateInTarget):
+        with_another_source(world).run()
+
+
+def test_behind_it_the_plan_of_this_release_holds() -> None:
+    script = epoch(100, 200), epoch(200, 300)
+    world = World(*script, plan=APART, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
+
+    assert world.run()
+    assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART]
+
+
+@pytest.mark.parametrize(("waiting", "more"), [(0, 0), (3, 3)])
+def test_rows_that_wait_are_looked_after_behind_each_epoch_and_at_the_goal(
+    waiting: int, more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "NOTE_SECONDS", 1e9)  # no look but those of the loop's own
+    world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
+    world.sharing.waiting = waiting
+
+    assert world.run()
+    assert len(world.sharing.looks) == 2 + more, "one at its beginning, one at its end"
+    assert world.sharing.finished == (waiting > 0)
+    assert world.loop.progress.contested_rows == waiting
+
+
+def test_who_is_asked_to_stop_does_not_wait_for_them() -> None:
+    world = World(epoch(100, 200))
+    world.sharing.waiting, world.tasks.meanwhile = 3, world.stop.set
+    world.run()
+
+    assert world.sharing.finished == 0
+
+
+def test_where_too_many_rows_wait_all_are_looked_into_before_the_next_attempt() -> None:
+    """Records of whose rows are whose stay, as the epoch may be half written by them."""
+    world = World(epoch(100, 200), goal=LO.at(200))
+    world.tasks.accidents = [(10, TooManyContested("one", "shop.a", "shop.plain", 1000))]
+
+    assert world.run()
+    assert (True, False) in world.sharing.looks
+    assert world.said("fail", "apply") == ["fail 100..200", "apply 100..200"]

@@ -1,0 +1,218 @@
+"""Where a sync starts: what the frontier says, which plan the first epoch has, which tables, which goal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, TablePattern
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan, target_part
+from airflow_provider_dm.engine.sync.start import (
+    GoalBehind,
+    PlanChanged,
+    SourceWentBack,
+    TableLeftOut,
+    between,
+    chosen,
+    fed_by_others,
+    goal_at_end,
+    goal_at_place,
+    plan_to_begin_with,
+    waited_for,
+)
+from airflow_provider_dm.engine.target.contested_row import contest
+from airflow_provider_dm.engine.target.frontier import Stand
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.row_key import row_key
+from airflow_provider_dm.engine.target.row_owner import RowOwner
+from airflow_provider_dm.engine.target.subtask import HASH_VERSION, UNIT_SYNC, Subtask
+from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
+from tests.unit.sync.histories import TARGETS
+from tests.unit.sync.sqlite_target import META, Database
+
+LO = Location("bin.000001", 100, gtid_set="0-1-5")
+SUBTASK = Subtask("task", "one", 7, UNIT_SYNC, 2, HASH_VERSION, "", LO.at(4), None, LO)
+PLAIN = TARGETS[0]
+
+
+def stands(*places: int, released: tuple[int, ...] = (), file: str = "bin.000001") -> list[Stand]:
+    """The frontier, bucket by bucket; `released`: where another place than the one it stands at was."""
+    of = Location(file, 4)
+    keys = [of.at(place).sort_key for place in places]
+    gone = [of.at(place).sort_key if place else "" for place in released or (0,) * len(places)]
+    return [Stand(bucket, key, free, 7) for bucket, (key, free) in enumerate(zip(keys, gone, strict=True))]
+
+
+def no_base(_suffix: int) -> None:
+    """Know no file of any sub-directory."""
+
+
+# Where it stands
+
+
+def test_where_all_buckets_stand_at_one_place_nothing_is_half_done() -> None:
+    lo, edge = between(stands(100, 100), SUBTASK, no_base)
+
+    assert (lo, edge) == (LO, None)
+    assert lo.gtid_set == "0-1-5", "it is where the last epoch was noted"
+
+
+def test_reading_begins_behind_the_slowest_bucket_and_ends_first_at_the_fastest() -> None:
+    assert between(stands(300, 200), SUBTASK, no_base) == (LO.at(200), LO.at(300))
+
+
+def test_a_bucket_that_did_its_first_wave_only_makes_an_edge_too() -> None:
+    """What that wave deleted is written again by the very same epoch, or never."""
+    assert between(stands(100, 100, released=(0, 200)), SUBTASK, no_base) == (LO, LO.at(200))
+
+
+def test_a_first_wave_of_an_epoch_that_is_over_makes_none() -> None:
+    assert between(stands(100, 100, released=(50, 100)), SUBTASK, no_base) == (LO, None)
+
+
+def test_the_gtid_set_of_another_place_is_not_taken_for_that_of_this_one() -> None:
+    lo, _ = between(stands(200, 200), SUBTASK, no_base)
+
+    assert (lo.position, lo.gtid_set) == (200, "")
+
+
+def test_files_of_another_sub_directory_are_called_as_they_are_there() -> None:
+    place = Location("new.000004", 50, suffix=2)
+    frontier = [Stand(bucket, place.sort_key, "", 7) for bucket in range(2)]
+
+    assert between(frontier, SUBTASK, {2: "new"}.get) == (place, None)
+
+
+@pytest.mark.parametrize(
+    ("frontier", "subtask"),
+    [
+        (stands(100), SUBTASK),
+        (stands(100, 100, 100), SUBTASK),
+        (stands(100, 100), replace(SUBTASK, hash_version=HASH_VERSION + 1)),
+    ],
+    ids=["too few rows", "too many", "another hash"],
+)
+def test_a_frontier_of_other_buckets_is_not_gone_on_with(frontier: list[Stand], subtask: Subtask) -> None:
+    with pytest.raises(InvariantBroken):
+        between(frontier, subtask, no_base)
+
+
+# By which plan
+
+ALL = BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=False, meta_schema=META)
+
+
+def plan_of(*tables: Table, merged: bool = False) -> SyncPlan:
+    """Return a plan that brings all of these tables into PLAIN."""
+    into = target_part(map_table(tables[0], PLAIN))
+    parts = tuple(SourcePart(one, 0, None) for one in tables)
+    return SyncPlan(parts, (into,), 2, ALL, merged=frozenset({0} if merged else ()))
+
+
+def shard(name: str) -> Table:
+    return replace(PLAIN, name=TableName("shop", name))
+
+
+PLAN, OTHER = plan_of(shard("a"), shard("b")), plan_of(shard("a"))
+APART = replace(PLAN, merged=frozenset({0}))
+EDGE = LO.at(200)
+
+
+@pytest.mark.parametrize("edge", [None, EDGE], ids=["between epochs", "half an epoch"])
+def test_a_plan_that_is_as_it_was_goes_on(edge: Location | None) -> None:
+    assert plan_to_begin_with(PLAN, replace(SUBTASK, plan=PLAN.fingerprint()), LO, edge) is PLAN
+
+
+def test_a_plan_may_change_between_two_epochs() -> None:
+    assert plan_to_begin_with(PLAN, replace(SUBTASK, plan=OTHER.fingerprint()), LO, None) is PLAN
+
+
+def test_half_an_epoch_is_not_completed_by_another_plan() -> None:
+    with pytest.raises(PlanChanged) as changed:
+        plan_to_begin_with(PLAN, replace(SUBTASK, plan=OTHER.fingerprint()), LO, EDGE)
+
+    assert (changed.value.lo, changed.value.edge) == ("bin.000001:100", "bin.000001:200")
+
+
+def test_half_an_epoch_of_an_older_release_is_completed_as_that_would_have() -> None:
+    noted = replace(SUBTASK, plan=PLAN.fingerprint())
+    assert APART.fingerprint() != PLAN.fingerprint()
+
+    assert plan_to_begin_with(APART, noted, LO, EDGE) == PLAN
+    assert plan_to_begin_with(APART, noted, LO, None) is APART
+
+
+# Which tables
+
+A, B = (TableSchema(shard(name), PLAIN.name) for name in "ab")
+WITHOUT_B = BlockAllowRules.from_config(
+    BlockAllowConfig(ignore_tables=(TablePattern(db_name="shop", tbl_name="b"),)),
+    case_sensitive=False,
+    meta_schema=META,
+)
+
+
+def test_tables_that_the_rules_leave_out_are_told_apart() -> None:
+    assert chosen([A, B], [A.table.name, B.table.name], WITHOUT_B) == ([A], [B.table.name])
+
+
+def test_a_table_that_was_left_out_stays_out_quietly() -> None:
+    assert chosen([A], [A.table.name, B.table.name], WITHOUT_B) == ([A], [])
+
+
+def test_a_table_that_was_left_out_cannot_come_back() -> None:
+    with pytest.raises(TableLeftOut) as back:
+        chosen([A], [A.table.name, B.table.name], ALL)
+
+    assert back.value.table == "shop.b"
+
+
+def test_tables_are_shared_with_whoever_else_feeds_them_or_made_our_rows_wait() -> None:
+    database, one, two = Database(lambda: 0.0), SubtaskRef(META, "task", "one"), SubtaskRef(META, "task", "two")
+    connection = database.connection()
+    save_table_schemas(connection, one, [A])
+    assert not fed_by_others(connection, one)
+    assert not waited_for(connection, two)
+
+    save_table_schemas(connection, two, [B])
+    contest(connection, RowOwner(two, B.table.name), TARGETS[1].name, [(row_key([b"1"]), (b"1", b"0"))])
+
+    assert fed_by_others(connection, one) == {PLAIN.name}
+    assert not waited_for(connection, one)
+    assert waited_for(connection, two) == {TARGETS[1].name}
+
+
+# To which goal
+
+
+def test_the_end_of_the_log_is_the_goal_also_for_who_stands_there() -> None:
+    assert goal_at_end(LO.at(300), LO) == LO.at(300)
+    assert goal_at_end(LO, LO) == LO
+
+
+def test_a_log_that_ends_before_where_the_sync_stands_is_another_log() -> None:
+    with pytest.raises(SourceWentBack):
+        goal_at_end(LO.at(99), LO)
+
+
+@pytest.mark.parametrize(("here", "newest", "suffix"), [(1, None, 1), (1, 1, 1), (1, 3, 3), (2, 1, 2)])
+def test_a_place_is_meant_in_the_newest_log_that_is_known(here: int, newest: int | None, suffix: int) -> None:
+    place = Location("bin.000009", 4)
+
+    assert goal_at_place(place, replace(LO, suffix=here), newest) == replace(place, suffix=suffix)
+
+
+def test_a_place_that_lies_behind_us_is_a_goal_that_is_reached() -> None:
+    assert goal_at_place(LO.at(4), LO, 1) == LO.at(4)
+
+
+def test_a_place_in_files_of_another_name_is_none_in_this_log() -> None:
+    with pytest.raises(GoalBehind):
+        goal_at_place(Location("mysql-bin.000001", 200), LO, 1)
