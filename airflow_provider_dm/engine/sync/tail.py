@@ -167,11 +167,18 @@ class Tail:
                     self._move_on(error, place)
             return self._gtid_set_at(place)
 
-    def distrust(self, error: DmError, lo: Location) -> None:
-        """Read elsewhere, as a piece that begins at `lo` could not be decoded. Raises `error` unless the log is at
-        fault, or NeitherServes."""
+    def distrust(self, error: DmError, epoch: Epoch) -> None:
+        """Read elsewhere, as a piece could not be decoded. Raises `error` unless the log is at fault, or NeitherServes.
+
+        What was planned ahead may have left that log already: then nothing is wrong with the one that is read now.
+        """
         with self._lock:
-            self._move_on(error, lo)
+            if self._is_read_now(epoch):
+                self._move_on(error, epoch.lo)
+            elif fault_of(error) is Fault.OTHER:
+                raise error
+            elif isinstance(self.reading, FromUpstream):
+                self._begin_earlier(self.reading, error, epoch.lo)
 
     def idle(self, here: Location, seconds: float) -> None:
         """Look why nothing has come for so long. Raises RelaySilent where nobody pulls and nothing can be done about
@@ -265,6 +272,19 @@ class Tail:
                 self._leave_local(error, at)
             case FromUpstream() as reading:
                 self._leave_upstream(reading, error, at)
+
+    def _is_read_now(self, epoch: Epoch) -> bool:
+        return all(Path(one.path).is_relative_to(self._reader().root) for one in epoch.ranges)
+
+    def _begin_earlier(self, reading: FromUpstream, error: DmError, at: Location) -> None:
+        """Pull from `at` on what is pulled from a later place. Raises NeitherServes."""
+        reading.log.end()
+        try:
+            reading.log.begin(at, self._server_uuid(at))
+        except DmError as refused:
+            raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
+        log.warning("the relay log of %s cannot serve %s either: %s", self.source, at, error)
+        self._go(FromUpstream(reading.log, error, at))
 
     def _is_at_fault(self, error: DmError, at: Location) -> bool:
         match fault_of(error):

@@ -90,10 +90,10 @@ class Log(Tail):
             raise answer
         return answer
 
-    def distrust(self, error: DmError, lo: Location) -> None:
+    def distrust(self, error: DmError, epoch: Epoch) -> None:
         if not self.at_fault:
             raise error
-        self.world.events.append(f"distrust {lo.position}")
+        self.world.events.append(f"distrust {epoch.lo.position}")
 
     def idle(self, here: Location, seconds: float) -> None:
         self.world.events.append(f"idle {here.position}")

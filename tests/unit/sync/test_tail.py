@@ -1,19 +1,23 @@
 """What the tail makes of a log that cannot be read, without servers: is it whole a moment later, or not."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent, StatementDml
-from airflow_provider_dm.engine.binlog.planner import Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.format import BinlogFormat
+from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, read_mark
 from airflow_provider_dm.engine.sync import tail as module
-from airflow_provider_dm.engine.sync.tail import Tail
+from airflow_provider_dm.engine.sync.fallback import NeitherServes
+from airflow_provider_dm.engine.sync.tail import FromUpstream, Tail
 
 LO = Location("bin.000001", 4)
 
@@ -115,3 +119,56 @@ def test_where_it_is_read_is_shown(root: Path, *, private: bool, shown: str) -> 
     tail = tail_of(root, private=private)
     assert tail.progress.to_json()["binlog_type"] == shown
     tail.store.close()
+
+
+@dataclass
+class Pulled:
+    """An upstream that has every place, in a folder of its own, and notes from where it was asked to send."""
+
+    root: Path
+    begun: list[int] = field(default_factory=list)
+    forgotten: bool = False
+
+    @property
+    def reader(self) -> RelayReader:
+        return RelayReader(self.root)
+
+    def begin(self, at: Location, _server_uuid: str) -> None:
+        self.begun.append(at.position)
+
+    def end(self) -> None:
+        """Nothing runs."""
+
+    def forget(self) -> None:
+        self.forgotten = True
+
+
+def read_from(log: Path, lo: int, hi: int) -> Epoch:
+    """Return an epoch that was planned over the file of that log."""
+    path = str(log / "9f2c.000001" / "bin.000001")
+    piece = ByteRange(
+        path, "bin.000001", 1, lo, hi, BinlogFormat(4, "8.0.36", Flavour.MYSQL, checksum=True, post_header_sizes=b"")
+    )
+    return Epoch(LO.at(lo), LO.at(hi), (piece,), transactions=1, bytes=hi - lo, newest_timestamp=0)
+
+
+def test_a_piece_of_a_log_that_was_left_meanwhile_says_nothing_about_the_one_that_is_read_now(root: Path) -> None:
+    """The look-ahead has gone to the upstream, and then the epoch under way fails on the relay log's bytes."""
+    tail, pulled = tail_of(root), Pulled(root.parent / "upstream")
+    tail.upstream = pulled  # type: ignore[assignment]
+    gone = RelayFileGone("bin.000001", str(root))
+    with tail.store:
+        tail.distrust(gone, read_from(root, 80, 100))
+        assert isinstance(tail.reading, FromUpstream)
+
+        tail.distrust(gone, read_from(root, 4, 80))
+
+        assert isinstance(tail.reading, FromUpstream)
+        assert pulled.begun == [80, 4], "the earlier piece is pulled as well"
+        assert not pulled.forgotten
+        assert not tail.reading.looks_back(LO)
+
+        with pytest.raises(StatementDml):
+            tail.distrust(StatementDml("bin.000001:4", "UPDATE t"), read_from(root, 4, 80))
+        with pytest.raises(NeitherServes):
+            tail.distrust(gone, read_from(pulled.root, 4, 80))
