@@ -29,7 +29,7 @@ ROWS_OF_A_STATEMENT: Final = 1_000
 
 
 def paging_order(mapping: TableMapping) -> KeyOrder | None:
-    """Return the order by which a table is copied page by page; None: it needs one snapshot (`whole_table`).
+    """Return the order by which a table is copied page by page; None: it needs one snapshot (`keyless`).
 
     A target without a key cannot take the repeated changes of catch-up either, however good the source's key is.
     """
