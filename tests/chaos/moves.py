@@ -53,8 +53,8 @@ class Round:
         self.mover.fill(ROWS)
         self.shops.relay()
         with self.mover.moving():
-            self._copy(while_copying)
-            self._sync(while_syncing)
+            left = self._copy(while_copying)
+            self._sync([*left, *while_syncing])
         code = self._until_it_ends("incremental_sync")
         assert code == 0
         waiting = self.shops.meta_rows("dm_contested_row")
@@ -75,7 +75,8 @@ class Round:
 
     # Units
 
-    def _copy(self, deeds: Sequence[str]) -> None:
+    def _copy(self, deeds: Sequence[str]) -> list[str]:
+        """Return what was not done, as the copy was over before."""
         run, left = self._start("full_migration"), list(deeds)
         while left:
             if not self._wait_for(run, self._is_copying):
@@ -85,6 +86,7 @@ class Round:
                 break
             run = self._do(left.pop(0), run)
         assert self._until_it_ends("full_migration", run) == 0
+        return left
 
     def _sync(self, deeds: Sequence[str]) -> None:
         """It has no end, so its driver is killed at last."""
