@@ -35,7 +35,7 @@ _LEADING: Final = re.compile(
     rb"\s+|;|--(?:[\x00-\x20\x7f][^\n]*|$)|#[^\n]*|/\*(?!M?!)[\s\S]*?\*/|/\*M?!(?:\d{5,6})?|\*/"  # what says nothing
 )
 _FIRST: Final = re.compile(rb"[0-9A-Za-z_$\x80-\x9f\xa1-\xff]*")
-_TO: Final = re.compile(rb"ROLLBACK\s+(?:WORK\s+)?TO\b", re.IGNORECASE)
+_TO: Final = re.compile(rb"ROLLBACK\s+(?:WORK\s+)?TO(?![0-9A-Za-z_$\x80-\x9f\xa1-\xff])", re.IGNORECASE)
 _CHANGES: Final = frozenset(b"INSERT UPDATE DELETE REPLACE LOAD WITH CALL DO SELECT".split())
 
 
