@@ -53,12 +53,18 @@ _BY_FIRST_WORD: Final = {
 }
 
 
+_USUAL: Final = {b"BEGIN": StatementKind.BEGIN, b"COMMIT": StatementKind.COMMIT}
+"""What servers write around each transaction: one look-up each instead of a cut text."""
+
+
 def kind_of(sql: bytes) -> StatementKind:
     """Tell what a statement is.
 
     >>> kind_of(b"/* app */ insert into t values (1)"), kind_of(b"ROLLBACK TO `s`"), kind_of(b"# Dummy event")
     (<StatementKind.ROW_CHANGE: 'row change'>, <StatementKind.ROLLBACK_TO: 'rollback to savepoint'>, <StatementKind.NOTHING: 'a comment'>)
     """  # noqa: E501
+    if sql in _USUAL:
+        return _USUAL[sql]
     match _words(sql, 3):
         case []:
             return StatementKind.NOTHING
