@@ -37,7 +37,7 @@ class Deferred:
     """One that will not exist."""
 
     def pid(self, source_id: str) -> int:
-        """Of the living relay, as it reports itself; 0: there is none."""
+        """Return the pid of the living relay, as it reports itself; 0: there is none."""
         status = self.store.relay_status(source_id)
         alive = status is not None and status.pid in running(self.airflow, b"airflow_provider_dm.engine.relay")
         return status.pid or 0 if status is not None and alive else 0

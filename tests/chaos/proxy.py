@@ -35,7 +35,7 @@ class Pipe:
 
     @property
     def port(self) -> int:
-        """As the server sees it."""
+        """Return our port as the server sees it."""
         port: int = self.server.getsockname()[1]
         return port
 

@@ -185,7 +185,7 @@ def check_end(directory: RelayDirectory, upstream: Upstream, everything: GtidSet
 
 
 def check_hints(directory: RelayDirectory, servers_by_uuid: dict[str, Upstream]) -> None:
-    """Before anybody has repaired anything: what appears under its name is whole, and relay.meta does not lie."""
+    """Check before any repair that what appears under its name is whole, and that relay.meta does not lie."""
     index = directory.root / INDEX
     assert not index.exists() or parse_index(index.read_text()) is not None, index.read_bytes()
     sub_dirs = directory.sub_dirs()

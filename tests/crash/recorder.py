@@ -29,7 +29,7 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Until the block ends."""
+        """Record until the block ends."""
         for name in CALLS:
             setattr(os, name, getattr(self, f"_{name}"))
         try:

@@ -61,13 +61,13 @@ def recorded(top: Path, flavour: Flavour, *, checksum: bool) -> Story:
 
 
 def need_of(upstream: Upstream, file: LogFile) -> Need:
-    """Behind the first transaction of a file in the second sub-directory."""
+    """Return the place behind the first transaction of a file in the second sub-directory."""
     done = str(upstream.set_of(file.previous + 1))
     return Need("shop", Location(file.name, file.ends[0], done, suffix=2), Stage.STOPPED)
 
 
 def states_of(story: Story, *, each: int) -> Iterator[State]:
-    """Of the relay that gives its log up: every death by a kill, and `each` power cuts at every moment."""
+    """Yield what a relay leaves that gives its log up: every death by a kill, `each` power cuts at every moment."""
     yield from kills(story.operations)[len(kills(story.operations[: story.before])) - 1 :]
     disk, chance = PowerCut(), random.Random(2)
     for count, operation in enumerate(story.operations, 1):

@@ -120,7 +120,7 @@ def made_up(code: int, body: bytes) -> bytes:
 
 
 def _again(format_description: bytes) -> bytes:
-    """As a server sends it in front of a stream that starts behind it."""
+    """Return it as a server sends it in front of a stream that starts behind it."""
     event = bytearray(format_description[:-4])
     event[13:17] = bytes(4)
     return bytes(event) + struct.pack("<I", zlib.crc32(event))

@@ -20,7 +20,7 @@ SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The end of a command."""
 
     code: int
     out: str

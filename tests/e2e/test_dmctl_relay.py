@@ -221,7 +221,7 @@ def stage(desk: Desk) -> str:
 
 
 def masked(document: dict[str, Any]) -> str:
-    """With keys in their order; each value that differs from run to run must at least look as it should."""
+    """Return it with keys in their order; each value that differs from run to run must at least look as it should."""
     relay = document["sources"][0]["sourceStatus"]["relayStatus"]
     looks = {"Binlog": r"\(mysql-bin\.\d{6}, \d+\)", "Gtid": r"[-0-9a-z_:,]+", "SubDir": r"[-0-9a-f]+\.000001"}
     masks = {"Binlog": "LOCATION", "Gtid": "GTIDS", "SubDir": "SUB-DIR"}

@@ -35,7 +35,7 @@ def dmctl(tmp_path: Path) -> Dmctl:
 
 @pytest.fixture
 def schema(mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema) -> str:
-    """On the MySQL source two shards of orders and a table of many types; an empty schema on the MariaDB target."""
+    """Make two shards of orders and a table of many types on the source; an empty schema on the target."""
     name = fresh_schema(mysql_source, mariadb_target)
     mysql_source.sql(
         f"USE `{name}`;"

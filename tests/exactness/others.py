@@ -99,7 +99,7 @@ def uuid(dice: Random) -> str:
 
 
 def inet6(dice: Random) -> str:
-    """With runs of zeros at every place, and IPv4 inside."""
+    """Return an address with runs of zeros at any place, and IPv4 inside."""
     groups = [dice.choice([0, 0, 1, 0xFFFF, dice.randint(0, 0xFFFF)]) for _ in range(8)]
     if dice.random() < 0.2:
         groups[:6] = [0, 0, 0, 0, 0, dice.choice([0, 0xFFFF])]

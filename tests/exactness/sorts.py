@@ -82,5 +82,5 @@ def blob(dice: Random, most: int) -> str:
 
 
 def cut(sorts: Sequence[Sort], size: int) -> list[tuple[Sort, ...]]:
-    """For tables of no more than `size` columns."""
+    """Split them among tables of no more than `size` columns."""
     return [tuple(sorts[start : start + size]) for start in range(0, len(sorts), size)]

@@ -219,7 +219,7 @@ def _name(cursor: _Cursor) -> tuple[bytes, bytes]:
 
 
 def read_map(body: bytes) -> Map:
-    """From the body of a TABLE_MAP. Raises Malformed."""
+    """Read the body of a TABLE_MAP. Raises Malformed."""
     cursor = _Cursor(body, ID_AND_FLAGS)
     name = _name(cursor)
     types = cursor.take(cursor.length())

@@ -26,7 +26,7 @@ from tests.fuzz.writer import Log
 
 
 def by_name(tables: Sequence[Table]) -> Tables:
-    """As logs name them."""
+    """Return tables by the names that logs have for them."""
     return {(table.name.schema.encode(), table.name.table.encode()): table for table in tables}
 
 

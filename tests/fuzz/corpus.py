@@ -323,7 +323,7 @@ def _partial(dice: Random) -> _Maker:
 
 
 def _decrypted(dice: Random) -> _Maker:
-    """As a server sends it that encrypts its files: only the checksums say that it is read as it is."""
+    """Return it as a server sends it that encrypts its files: only the checksums say that it is read as it is."""
     made = _Maker("mariadb", dice)
     made.outside(Event(codes.START_ENCRYPTION, bytes([1, 1, 0, 0, 0, *range(12)])), writer.gtid_list(0))
     for kind in ("insert", "update", "delete"):

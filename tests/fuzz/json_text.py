@@ -125,7 +125,7 @@ def packed_time(year: int, month: int, day: int, hour: int, minute: int, second:
 
 
 def text(document: Document) -> bytes:
-    """As a server prints it, for documents whose doubles Python prints alike (`some` makes no others)."""
+    """Return it as a server prints it, for documents whose doubles Python prints alike (`some` makes no others)."""
     match document:
         case float():
             return _double(document).encode()

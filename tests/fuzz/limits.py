@@ -35,7 +35,7 @@ def _raise(signum: int, frame: FrameType | None) -> None:
 
 
 def bound_memory(size: int = MEMORY) -> None:
-    """From now on this process gets `size` bytes more and not a byte beyond."""
+    """Let this process have `size` bytes more from now on, and not a byte beyond."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + size, resource.RLIM_INFINITY))
 

@@ -411,7 +411,7 @@ def wrong_checksum(dice: Random, data: bytes, spans: Sequence[anatomy.Span]) -> 
 
 
 def truncated(dice: Random, data: bytes, spans: Sequence[anatomy.Span]) -> bytes:
-    """In an event, in a header, or between two events."""
+    """Cut the log off in an event, in a header, or between two events."""
     if not spans:
         return data
     span = dice.choice(spans)

@@ -241,7 +241,7 @@ def _told(code: int, body: bytes, start: int, span: Span, index: int, table: Tab
 
 
 def read_statement(code: int, body: bytes) -> Statement:
-    """From the body of a QUERY event. Raises Malformed."""
+    """Read the body of a QUERY event. Raises Malformed."""
     if len(body) < 13:
         raise Malformed("a QUERY without its fixed part")
     start = 13 + int.from_bytes(body[11:13], "little") + body[8] + 1
@@ -252,7 +252,7 @@ def read_statement(code: int, body: bytes) -> Statement:
 
 
 def first_word(sql: bytes) -> bytes | None:
-    """In capitals; None: nothing but comments."""
+    """Return the first word in capitals; None: nothing but comments."""
     position = 0
     while match := _LEADING.match(sql, position):
         position = match.end()

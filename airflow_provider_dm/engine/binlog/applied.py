@@ -68,7 +68,7 @@ class HistoryDiverged(DmError):
 
 @dataclass(eq=False)
 class NotNumbered(DmError):
-    """Behind a failover only its GTID tells whether a transaction is applied already."""
+    """A transaction without a GTID, which alone tells behind a failover whether it is applied already."""
 
     at: str
 

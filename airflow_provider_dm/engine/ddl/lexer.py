@@ -27,7 +27,7 @@ NO_BACKSLASH_ESCAPES: Final = 1 << 20
 
 
 class TokenKind(Enum):
-    """What a piece of a text is."""
+    """The kind of a piece of a text."""
 
     SPACE = "space"
     COMMENT = "comment"

@@ -80,7 +80,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a foreign key points to. `actions`: ("ON DELETE", "CASCADE") and the like."""
+    """The table and columns that a foreign key points to. `actions`: ("ON DELETE", "CASCADE") and the like."""
 
     table: TableName
     columns: tuple[str, ...] = ()
@@ -146,12 +146,12 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """In front of all columns."""
+    """The place in front of all columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Behind that column."""
+    """The place behind a column."""
 
     column: str
 
@@ -318,7 +318,7 @@ class Repartition:
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What changes neither definition nor rows: ENABLE KEYS, FORCE, ALGORITHM, LOCK, ORDER BY, …"""
+    """A clause that changes neither definition nor rows: ENABLE KEYS, FORCE, ALGORITHM, LOCK, ORDER BY, …"""
 
     what: Code
 

@@ -17,7 +17,7 @@ STRANGE: Final = ("new", "neu é", "a.b", 'q"x', "$", "", " ", "\x01", "0x", "_o
 
 
 def a_path(dice: Random, node: Any) -> str:
-    """To a place in the document, or beside one."""
+    """Return a path to a place in the document, or beside one."""
     path = "$"
     for _ in range(dice.randint(1, 3)):
         if isinstance(node, dict):

@@ -58,7 +58,7 @@ def commits(server: Server, since: Location) -> list[int]:
 
 
 def missed(server: Server, schema: str, ask: Callable[[Endpoint], Location], times: int) -> list[int]:
-    """Of each of `times` watermarks, how many transactions before it were not visible right after."""
+    """Return of each of `times` watermarks how many transactions before it were not visible right after."""
     here = endpoint("one", server)
     since = high_watermark(here)
     found: list[tuple[Location, int]] = []

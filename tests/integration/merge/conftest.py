@@ -180,7 +180,7 @@ class Shops:
                 stop.set()
 
     def begin(self, instances: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None) -> JobSpec:
-        """Of an incremental task: what the app does first."""
+        """Begin all sources of an incremental task, as the app does first."""
         self.task = {"task-mode": "incremental"}
         migration = self.migration(names, instances)
         self.relay()

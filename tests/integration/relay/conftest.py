@@ -145,7 +145,7 @@ def kit_of(tmp_path: Path) -> Iterator[KitOf]:
 
 @pytest.fixture
 def kit(source: Server, kit_of: KitOf) -> RelayKit:
-    """Of a shared server, from its present file on."""
+    """Make relays of a shared server, from its present file on."""
     source.sql("FLUSH BINARY LOGS")
     kit = kit_of(source)
     kit.first_file = kit.upstream().file

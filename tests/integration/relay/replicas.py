@@ -13,7 +13,7 @@ def replicated(source: str, replica: str, flavour: Flavour, options: tuple[str, 
 
 
 def replicate(source: Server, replica: Server) -> None:
-    """From the beginning of the source's log on, by GTID."""
+    """Let the replica follow from the beginning of the source's log on, by GTID."""
     if source.flavour == "mysql":
         replica.sql(
             f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='{source.host}', SOURCE_PORT={source.port}, SOURCE_USER='root', "

@@ -35,7 +35,7 @@ class Session:
     encrypted: bool = False
 
     def send(self, payload: bytes) -> None:
-        """As one packet, or in fragments."""
+        """Send it as one packet, or in fragments."""
         at = 0
         while True:
             piece = payload[at : at + 0xFFFFFF]

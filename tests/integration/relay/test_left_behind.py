@@ -29,7 +29,7 @@ HELD = [(1, f"mysql-bin.{number:06d}") for number in (1, 2, 3)]
 
 @pytest.fixture
 def kit(source: Server, start_own: StartServers, kit_of: KitOf) -> RelayKit:
-    """Of a server of its own, whose log it can purge."""
+    """Make relays of a server of its own, whose log it can purge."""
     (own,) = start_own(ServerSpec("behind", source.flavour))
     own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT)")
     return kit_of(own)

@@ -179,7 +179,7 @@ def test_an_encrypted_binlog_is_pulled_decrypted(start_own: StartServers, kit_of
 
 
 def wait_until_pulled(kit: RelayKit, file: str) -> None:
-    """Until the relay says that it writes this file, or a later one."""
+    """Wait until the relay says that it writes this file, or a later one."""
 
     def has_come() -> bool:
         status = kit.store.relay_status(kit.source_id)

@@ -38,7 +38,7 @@ BEGIN = Location("mysql-bin.000001", 4)
 
 @pytest.fixture
 def kit(source: Server, start_own: StartServers, kit_of: KitOf) -> RelayKit:
-    """Of a server of its own, whose log it can purge, reset and damage."""
+    """Make relays of a server of its own, whose log it can purge, reset and damage."""
     (own,) = start_own(ServerSpec("refill", source.flavour))
     own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT); CREATE TABLE d.long (v LONGBLOB)")
     return kit_of(own)
@@ -66,7 +66,7 @@ def path_of(kit: RelayKit, number: int) -> Path:
 
 
 def take_away(kit: RelayKit, *numbers: int) -> None:
-    """As one does with a damaged file."""
+    """Move a file away, as one does with a damaged one."""
     for number in numbers:
         shutil.move(path_of(kit, number), kit.folder / f"away.{number}")
 

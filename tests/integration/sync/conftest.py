@@ -221,7 +221,7 @@ class SyncKit:
 def kit(
     source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SyncKit]:
-    """For all four pairs of flavours."""
+    """Make syncs for all four pairs of flavours."""
     yield from kit_for(source, target, fresh_schema, tmp_path, monkeypatch)
 
 
@@ -233,7 +233,7 @@ def one_kit(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[SyncKit]:
-    """For what does not depend on the flavour."""
+    """Make syncs for what does not depend on the flavour."""
     yield from kit_for(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
 
 
@@ -245,7 +245,7 @@ def mariadb11_kit(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[SyncKit]:
-    """From a newer MariaDB, to both flavours."""
+    """Make syncs from a newer MariaDB, to both flavours."""
     yield from kit_for(mariadb11_source, target, fresh_schema, tmp_path, monkeypatch)
 
 

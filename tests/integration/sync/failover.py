@@ -139,7 +139,7 @@ class FailoverKit(SyncKit):
         return None if status is None or status.error is None else str(status.error.get("ErrCode"))
 
     def forget_location(self, noted: Location) -> None:
-        """As a death would that comes before the location is noted."""
+        """Forget it, as a death would that comes before the location is noted."""
         self.target.sql(f"UPDATE `{self.meta_schema}`.dm_subtask SET location = %s", [json.dumps(noted.to_json())])
 
     def stands(self) -> list[str]:

@@ -25,7 +25,7 @@ from tests.integration.sync.tail_kit import MIB, TailKit, purged, tail_kits, wai
 def kit(
     source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TailKit]:
-    """From either flavour."""
+    """Make syncs from either flavour."""
     yield from tail_kits(source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
 
 
@@ -37,7 +37,7 @@ def one_kit(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[TailKit]:
-    """For what does not depend on the flavour."""
+    """Make syncs for what does not depend on the flavour."""
     yield from tail_kits(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
 
 

@@ -25,7 +25,7 @@ from tests.integration.sync.tail_kit import TailKit, purged, tail_kits, wait_for
 def kit(
     source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TailKit]:
-    """From either flavour, with a shared relay log and the upstream to fall back to."""
+    """Make syncs from either flavour, with a shared relay log and the upstream to fall back to."""
     monkeypatch.setattr(tail, "LOOK_SECONDS", 0.2)
     for made in tail_kits(source, mariadb_target, fresh_schema, tmp_path, monkeypatch):
         made.shared = True
@@ -43,7 +43,7 @@ def lose_a_file(kit: TailKit, name: str) -> None:
 
 
 def flip_a_bit(kit: TailKit, name: str) -> None:
-    """In the middle of a row."""
+    """Damage the middle of a row."""
     path = kit.relay_file(name)
     data = bytearray(path.read_bytes())
     place = data.index(b"c" * 900) + 450
@@ -61,7 +61,7 @@ def starts_of(data: bytes | bytearray) -> list[int]:
 
 
 def flip_a_bit_of_a_type(kit: TailKit, name: str) -> None:
-    """In the header of the first rows event: it looks like an event that nobody knows."""
+    """Damage the header of the first rows event: it looks like an event that nobody knows."""
     path = kit.relay_file(name)
     data = bytearray(path.read_bytes())
     row = data.index(b"c" * 900)

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+
+import pytest
 
 from airflow_provider_dm.engine.copy import copier, page
 from airflow_provider_dm.engine.copy import migration as migration_module
@@ -39,12 +40,10 @@ class Died(Exception):
 def mid_copy(source: Server, target: Server, folder: Path) -> dict[str, Any]:
     task = world.migration(source, target, folder)
     rounds = iter([False, False])
-    with (
-        world.syncing(task, folder),
-        patch.object(copier, "FIRST_ROWS", 5),
-        patch.object(page, "MOST_ROWS", 5),
-        patch.object(migration_module, "ROUND_SECONDS", 0.0),
-    ):
+    with world.syncing(task, folder), pytest.MonkeyPatch.context() as change:
+        change.setattr(copier, "FIRST_ROWS", 5)
+        change.setattr(page, "MOST_ROWS", 5)
+        change.setattr(migration_module, "ROUND_SECONDS", 0.0)
         start = world.place(source)
         outcome = task.go(stop=lambda: next(rounds, True))
     assert isinstance(outcome, Stopped), outcome
@@ -94,7 +93,9 @@ def _dying_in_the_middle() -> Iterator[None]:
             raise Died
         return real(transactions, step, act, buckets, body)
 
-    with patch.object(apply, "BATCH_ROWS", 0), patch.object(apply, "fenced_transaction", dying):
+    with pytest.MonkeyPatch.context() as change:
+        change.setattr(apply, "BATCH_ROWS", 0)
+        change.setattr(apply, "fenced_transaction", dying)
         yield
 
 

@@ -241,7 +241,7 @@ def payload_body(events: bytes, compression: str = "zstd", *, claimed: int | Non
 
 
 def variable_length(number: int) -> bytes:
-    """As MySQL's serialisation library writes integers: the first byte's trailing ones say how many bytes follow."""
+    """Write an integer as MySQL's library does: the first byte's trailing ones say how many bytes follow."""
     size = next((n for n in range(1, 9) if number < 1 << 7 * n), 9)
     if size == 9:
         return b"\xff" + number.to_bytes(8, "little")

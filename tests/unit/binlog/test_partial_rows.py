@@ -17,7 +17,7 @@ CELLS = [
 
 
 def image(cells: list[Cell], values: list[bytes | None]) -> bytes:
-    """As a server writes it."""
+    """Return it as a server writes it."""
     nulls = sum(1 << index for index, value in enumerate(values) if value is None)
     written = [
         (len(value).to_bytes(cell.prefix, "little") if cell.prefix else b"") + value

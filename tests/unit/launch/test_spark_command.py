@@ -71,7 +71,7 @@ def test_what_the_engine_relies_on_is_set_and_the_users_conf_wins(job: Job, tmp_
 
 
 def java_options(made: Command) -> tuple[str | None, str | None]:
-    """Of the driver's JVM and of the one that only prints its command line."""
+    """Return the options of the driver's JVM and of the one that only prints its command line."""
     return conf(made.argv).get("spark.driver.defaultJavaOptions"), made.environment.get("SPARK_LAUNCHER_OPTS")
 
 

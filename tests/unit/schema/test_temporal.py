@@ -16,7 +16,7 @@ def text_of(moment: datetime, fsp: int) -> bytes:
 
 
 def fraction(microseconds: int, fsp: int) -> bytes:
-    """As stored: 1/100, 1/10000 or 1/1000000 of what `fsp` digits keep."""
+    """Return it as stored: 1/100, 1/10000 or 1/1000000 of what `fsp` digits keep."""
     size = temporal.fraction_size(fsp)
     kept = microseconds // 10 ** (6 - fsp) * 10 ** (6 - fsp)
     return (kept // 10 ** (6 - 2 * size)).to_bytes(size, "big") if size else b""

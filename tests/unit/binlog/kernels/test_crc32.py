@@ -47,7 +47,7 @@ def _by_blocks(data: np.ndarray, start: int, end: int) -> int:
 
 @njit
 def _four_lanes(data: np.ndarray, start: int, end: int, go_on: Callable[..., tuple[object, int]]) -> int:
-    """Of whole lanes, at least four."""
+    """Fold whole lanes, at least four."""
     source = int64(data.ctypes.data)
     first = difference(load_lane(source + start), lane_of(uint64(0xFFFFFFFF), uint64(0)))
     lane, position = go_on(first, source + start + LANE, source + end)

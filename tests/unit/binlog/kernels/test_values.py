@@ -121,7 +121,7 @@ def outcome(make: Callable[[], object]) -> object:
 
 
 def cells(layout: Layout, data: bytes, places: Places, picked: list[int], target: Flavour | None) -> list[object]:
-    """By Python, and by kernels."""
+    """Return what Python makes of it, and what kernels make."""
     return [
         outcome(partial(_rows, layout, data, places, picked, target, compiled=compiled)) for compiled in (False, True)
     ]
@@ -134,7 +134,7 @@ def _rows(
 
 
 def tuples(layout: Layout, data: bytes, places: Places, picked: list[int]) -> list[object]:
-    """By Python, and by kernels."""
+    """Return what Python makes of it, and what kernels make."""
     return [outcome(partial(_tuples, layout, data, places, picked, compiled=compiled)) for compiled in (False, True)]
 
 
