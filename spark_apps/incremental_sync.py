@@ -54,6 +54,7 @@ def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]
     return {
         "changes_applied": sum(one.changes for one in results.values()),
         "transactions": sum(one.transactions for one in results.values()),
+        "ddl_applied": sum(one.ddl_applied for one in results.values()),
         "seconds": round(seconds, 3),
         "sources": {
             source: {
@@ -63,6 +64,7 @@ def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]
                 "transactions": one.transactions,
                 "changes_applied": one.changes,
                 "contested_rows": one.contested_rows,
+                "ddl_applied": one.ddl_applied,
                 "seconds": one.seconds,
             }
             for source, one in results.items()

@@ -42,6 +42,7 @@ from airflow_provider_dm.engine.target.copy_progress import insert_chunks, load_
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
+from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
 log = logging.getLogger(__name__)
@@ -258,6 +259,8 @@ def _begin_source(
     _announce(target, source, start, begun)
     tables = [one.table for one in survey.tables]
     check_unchanged(source, tables)
+    with connected(source.endpoint) as connection:
+        definitions = Definitions.read(connection, [table.name for table in tables])
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
     chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.subtask.mydumper.rows)
     fence = source.fence
@@ -267,6 +270,7 @@ def _begin_source(
         begin_subtask(connection, fence, unit=UNIT_LOAD, start=start)
         schemas = [TableSchema(one.table, one.target) for one in survey.tables]
         numbers = enter_tables(connection, fence.ref, schemas, newcomers[source.id], fellows, loading=True, full=full)
+        begin_definitions(connection, fence.ref, definitions)
         insert_chunks(connection, fence, chunks)
         return numbers
 

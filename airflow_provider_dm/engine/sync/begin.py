@@ -47,6 +47,7 @@ from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_s
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
+from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
@@ -230,10 +231,11 @@ class _Beginning:
             today = in_relay(current_location(connection), connection, self.source.spec)
             binlogs = list_binlogs(connection)
             tables = read_tables(connection, select(list_tables(connection), rules.block_allow))
+            definitions = Definitions.read(connection, tables)
         schemas = tuple(TableSchema(table, rules.router.route(name)) for name, table in tables.items())
         names = {one.target for one in schemas}
         keyed = frozenset() if self.source.config.overwrites else _keyed(self.source.target, names)
-        return _Found(self, today, tuple(binlogs), schemas, keyed)
+        return _Found(self, today, tuple(binlogs), schemas, keyed, definitions)
 
     def withdraw(self) -> None:
         """Say what is needed of the log if this is not begun. Raises Fenced, and what the store raises."""
@@ -252,6 +254,7 @@ class _Found:
     binlogs: tuple[BinlogSize, ...]
     schemas: tuple[TableSchema, ...]
     keyed: frozenset[TableName]
+    definitions: Definitions
 
     def proven(self, stop: threading.Event) -> Location:
         """Return the configured place with its GTID set. Waits until the log has come so far."""
@@ -273,6 +276,7 @@ class _Found:
         def body(connection: Connection) -> None:
             begin_subtask(connection, source.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.today)
             enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
+            begin_definitions(connection, source.fence.ref, self.definitions)
 
         run_transaction(source.target, body)
 

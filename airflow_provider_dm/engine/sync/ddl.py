@@ -1,9 +1,9 @@
 """Whether a DDL statement in the log concerns the task: by what it does (`engine.ddl`), and to which tables.
 
-Tables of the task cannot be altered yet, so a statement that touches one stops the task at its location. Passed over
-are statements of a kind that changes no migrated row or table, those whose tables the rules exclude, and those that
+What concerns it is followed (schema_change.py), or stops the task at its location where it cannot be. Passed over are
+statements of a kind that changes no migrated row or table, those whose tables the rules exclude, and those that
 change nothing where they ran: CREATE TABLE IF NOT EXISTS of a table that is there, DROP TABLE IF EXISTS of one that is
-not. What is there is what the task has: a statement that creates or drops one of its tables would have stopped it.
+not. What is there is what the task has, as it follows what creates and drops its tables.
 
 What cannot be read with certainty is passed over only where it ran with an excluded default schema and cannot name
 another; else it stops, as an unknown head does, an undecodable text, or a name with a character that is not known.
@@ -43,14 +43,15 @@ _ON_TABLES: Final = re.compile(
 )
 
 AFTER_DDL: Final = (
-    f"Leave the table out by block-allow-list, and the task goes on without it; or {MIGRATE_AGAIN}. A table that was "
-    "left out comes back by such a task of its own."
+    "Make the change in the target yourself, as far as it is wanted there, and run `dmctl binlog skip TASK -s SOURCE`, "
+    "or let another statement stand for it by `dmctl binlog replace TASK -s SOURCE \"…\"`. Or leave the table out by "
+    f"block-allow-list, and the task goes on without it. Or {MIGRATE_AGAIN}."
 )
 
 
 @dataclass(eq=False)
 class DdlNotSupported(NotSupportedYet):
-    """DDL on a table of the task, or DDL that could be that."""
+    """DDL on a table of the task that its tables cannot follow, or DDL that could be that."""
 
     code: ClassVar[str] = "DM-6032"
     scope: ClassVar[Scope] = Scope.UPSTREAM
@@ -64,17 +65,17 @@ class PassOver:
 
 
 @dataclass(frozen=True)
-class Stop:
+class Concerns:
     """The verdict that the statement changes something of the task, or might.
 
-    `statement`: None where it is not understood to its end.
+    `statement`: None where it is not understood to its end, which stops the task.
     """
 
     why: str
     statement: Statement | None = None
 
 
-Verdict = PassOver | Stop
+Verdict = PassOver | Concerns
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,11 @@ def judge_ddl(ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableN
     except Unreadable as error:
         if _stays_in_excluded_schema(ddl, rules):
             return PassOver(f"its default schema {ddl.schema} is excluded, and it names no other")
-        return Stop(str(error))
+        return Concerns(str(error))
 
 
 def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:
-    """Return the error for a statement that `judge_ddl` stops at."""
+    """Return the error for a statement that is not followed. `why`: what stands in the way."""
     return DdlNotSupported(
         feature=f"DDL in the log ({first_words(ddl.sql)} …: {why})",
         where=f"at {ddl.at}, default schema {ddl.schema!r}",
@@ -152,14 +153,16 @@ def _judge(statement: Statement, ours: _Ours) -> Verdict:
     match statement:
         case PassedOver(what):
             return PassOver(what)
-        case CreateDatabase() | AlterDatabase():
-            return PassOver("an empty schema, or defaults for tables to come")
+        case CreateDatabase(name) | AlterDatabase(name):
+            if UNSURE not in name and not ours.rules.allows_schema(name):
+                return PassOver("the rules exclude it")
+            return Concerns(f"it says the defaults of the schema {name}", statement)
         case DropDatabase(name):
             if UNSURE not in name and not ours.rules.allows_schema(name):
                 return PassOver("the rules exclude it")
             if ours.lacks_schema(name):
                 return PassOver("none of the task's tables is in it")
-            return Stop(f"it drops the schema {name}", statement)
+            return Concerns(f"it drops the schema {name}", statement)
         case DropTables(tables, if_exists):
             there = [table for table in tables if not (if_exists and ours.certainly_lacks(table))]
             return _of_tables(there, ours, statement)
@@ -190,5 +193,5 @@ def _of_tables(
         return PassOver(f"{tables[0]} exists")
     concerned = [table for table in tables if ours.concerns(table)]
     if concerned:
-        return Stop(f"it concerns {', '.join(str(table) for table in concerned)}", statement)
+        return Concerns(f"it concerns {', '.join(str(table) for table in concerned)}", statement)
     return PassOver(f"the rules exclude {', '.join(str(table) for table in tables)}")

@@ -1,4 +1,4 @@
-"""The loop: plan a piece of the log, apply it, go on; until the goal, a DDL of the task, an error, or a wish.
+"""The loop: plan a piece of the log, apply it, go on; until the goal, an error, or a wish.
 
 A short conductor. What to apply next is the planner's (binlog/planner), how is epoch.py's, whether it counts is the
 frontier's (target/frontier). Here is only what ties them: `applied`, which moves when an epoch is applied everywhere.
@@ -20,6 +20,7 @@ from typing import Final, assert_never
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
+from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.meta.model import Stage, Unit
@@ -29,12 +30,14 @@ from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, judge_ddl, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
+from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
+from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened, open_sync
 from airflow_provider_dm.engine.sync.tail import Tail
@@ -66,6 +69,7 @@ class SyncResult:
     changes: int
     contested_rows: int
     """Rows that wait for others to give their places in merged tables free."""
+    ddl_applied: int
     seconds: float
 
 
@@ -91,6 +95,7 @@ def run_sync(
             opened=opened,
             writes=Target.at(source.target),
             sharing=Sharing.of(source, opened.plan),
+            following=Following(source),
             runner=runner,
             store=store,
             stop=stop,
@@ -106,7 +111,14 @@ def run_sync(
         finished = loop.run()
     seconds = round(time.monotonic() - began, 3)
     return SyncResult(
-        loop.applied, finished, shown.epochs, shown.transactions, shown.changes, loop.sharing.rows, seconds
+        loop.applied,
+        finished,
+        shown.epochs,
+        shown.transactions,
+        shown.changes,
+        loop.sharing.rows,
+        shown.ddl_applied,
+        seconds,
     )
 
 
@@ -120,6 +132,7 @@ class Loop:
     writes: Target
     """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
     sharing: Sharing
+    following: Following
     runner: Runner
     store: MetaStore
     stop: threading.Event
@@ -309,25 +322,40 @@ class Loop:
             self.progress.contested_rows = self.sharing.rows
 
     def _ddl(self, ddl: DdlStatement) -> None:
-        plan = self.opened.plan
+        plan = self.sharing.plan
         match judge_ddl(ddl, plan.rules, (table.name for table in plan.tables())):
             case PassOver(why):
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
-                rows = ddl.rows_epoch()
-                if rows is None:
-                    self._advance(ddl.end)
-                else:
-                    self._epoch(rows)  # the statement is nothing to us, the rows of its transaction may be
-            case Stop(why, statement) if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
-                key = self.source.fence.ref.key  # DDL of merged tables is for all shards to agree on
-                coordinate(ShardDdl(*key, ddl.at, statement, first_words(ddl.sql), why))
-            case Stop(why):
+            case Concerns(why, None):
                 raise stop_error(ddl, why)
+            case Concerns(why, statement) if statement is not None:
+                self._follow(ddl, statement, why)
+        rows = ddl.rows_epoch()
+        if rows is not None:
+            self._epoch(rows)  # whatever the statement is to us, the rows of its transaction are like any others
+        elif compare(self.applied, ddl.end) is not Order.SAME:
+            self._advance(ddl.end)
+
+    def _follow(self, ddl: DdlStatement, statement: Statement, why: str) -> None:
+        try:
+            plan = self.following.follow(ddl, statement, self._step(ddl.end), self.sharing.plan)
+        except NeedsAgreement as error:
+            if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
+                key = self.source.fence.ref.key
+                coordinate(ShardDdl(*key, ddl.at, statement, first_words(ddl.sql), why))
+            raise stop_error(ddl, str(error)) from None
+        except CannotFollow as error:
+            raise stop_error(ddl, f"{why}: {error}") from None
+        self.sharing.adopt(plan)
+        self._follow_plan()
+        self.progress.ddl_applied += 1
+        if ddl.rows is None:
+            self._applied_up_to(ddl.end)
 
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
-        writer = WaveWriter(self.opened.plan, self.writes, self._step(hi), self._catching_up())
-        writer.advance({}, range(self.opened.plan.buckets))
+        writer = WaveWriter(self.sharing.plan, self.writes, self._step(hi), self._catching_up())
+        writer.advance({}, range(self.sharing.plan.buckets))
         self._applied_up_to(hi)
 
     def _applied_up_to(self, hi: Location) -> None:

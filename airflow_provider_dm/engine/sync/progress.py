@@ -21,6 +21,8 @@ class SyncProgress:
     changes: int = 0
     rows: int = 0
     """Rows that the target was asked to write or delete: fewer than changes, as those of one key are folded."""
+    ddl_applied: int = 0
+    """DDL statements that the target's tables have followed."""
     newest_timestamp: int | None = None
     """Commit time, in seconds since 1970, of the newest transaction applied."""
     caught_up: bool = False
@@ -50,6 +52,7 @@ class SyncProgress:
             "transactions": self.transactions,
             "changes_applied": self.changes,
             "rows_written": self.rows,
+            "ddl_applied": self.ddl_applied,
             "lag_seconds": self.lag_seconds(),
             "caught_up": self.caught_up,
             "catch_up_mode": self.catching_up,

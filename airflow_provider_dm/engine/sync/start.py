@@ -234,24 +234,28 @@ def goal_at_place(place: Location, lo: Location, newest: int | None) -> Location
 
 def _plan(connection: Connection, source: SyncSource, buckets: int) -> tuple[SyncPlan, list[TableName]]:
     """Return the plan, and the tables that the rules leave out of what the task began with."""
-    ref, rules, route = source.fence.ref, source.rules, source.rules.router.route
-    chunks = load_chunks(connection, ref)
+    ref, rules = source.fence.ref, source.rules
     known = load_table_schemas(connection, ref)
-    schemas, left_out = chosen(known, [chunk.table for chunk in chunks], rules.block_allow)
+    schemas, left_out = chosen(known, [chunk.table for chunk in load_chunks(connection, ref)], rules.block_allow)
     for schema in schemas:
-        schema.check_route(route(schema.table.name))
-    targets = read_tables(connection, {route(schema.table.name) for schema in schemas})
+        schema.check_route(rules.router.route(schema.table.name))
+    return plan_for(connection, source, schemas, buckets), left_out
+
+
+def plan_for(connection: Connection, source: SyncSource, schemas: Sequence[TableSchema], buckets: int) -> SyncPlan:
+    """Return the plan for these tables, as the target's tables are now. Raises what `make_plan` does."""
+    ref = source.fence.ref
+    targets = read_tables(connection, {schema.target for schema in schemas})
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref)
-    plan = make_plan(
+    return make_plan(
         schemas,
         targets,
-        rules=rules,
+        rules=source.rules,
         buckets=buckets,
         merged=None if source.config.overwrites else shared,
-        adopts=not chunks,  # whoever has filled the target, it was not this task
+        adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
     )
-    return plan, left_out
 
 
 def chosen(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from airflow_provider_dm.engine.copy.creation import KeyDemanded, check_keyless
 from airflow_provider_dm.engine.copy.design import TargetTableGone
 from airflow_provider_dm.engine.copy.preconditions import TableNotCopied
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
@@ -20,6 +19,7 @@ from airflow_provider_dm.engine.schema.catalogue import create_statement
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.ddl import AFTER_DDL
+from airflow_provider_dm.engine.target.keyless import KeyDemanded, check_keyless
 
 
 def check_types(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:

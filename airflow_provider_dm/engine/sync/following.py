@@ -1,0 +1,258 @@
+"""How the sync of one source follows the DDL of its log: the statement's meaning, the target's tables, a new plan.
+
+    schema_change.change_of     what it means                       (pure)
+    ddl_execution.execute_ddl   the target's tables, each once      (journaled)
+    commit                      one fenced transaction: the frontier moves over the statement, the subtask's tables and
+                                the fingerprint of its plan become the new ones, the journal is emptied
+
+A crash in front of the commit leaves the frontier before the statement, and what it executed in the journal. Where the
+statement's transaction has rows as well (CREATE TABLE … SELECT) they move the frontier; then the commit leaves a note
+that says it has been made.
+
+The tables are read from the target when the first DDL comes, as most runs meet none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.joining import OwnerNotReady, read_others
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.pinned import Setting
+from airflow_provider_dm.engine.mysql.sql_modes import mode_text
+from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.schema_change import SchemaChange, SubtaskTables, Surroundings, change_of
+from airflow_provider_dm.engine.sync.start import plan_for
+from airflow_provider_dm.engine.target.copy_progress import forget_chunks
+from airflow_provider_dm.engine.target.ddl_execution import execute_ddl
+from airflow_provider_dm.engine.target.ddl_journal import forget_entries, note_done, note_intent, read_entries
+from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.subtask import note_plan
+from airflow_provider_dm.engine.target.table_definitions import (
+    load_definitions,
+    load_schema_collations,
+    save_definitions,
+    save_schema_collations,
+)
+from airflow_provider_dm.engine.target.table_schema import (
+    forget_table_schemas,
+    load_feeders,
+    load_table_schemas,
+    put_table_schemas,
+    rename_tables,
+)
+
+log = logging.getLogger(__name__)
+
+_COMMITTED: Final = -1
+"""The number of the note that says that everything but the statement's rows is committed."""
+
+
+@dataclass
+class Following:
+    """The tables of one source's sync, for the thread of that sync."""
+
+    source: SyncSource
+    tables: SubtaskTables | None = None
+    collation_names: Mapping[int, str] = field(default_factory=dict)
+
+    def follow(self, ddl: DdlStatement, statement: Statement, step: Step, plan: SyncPlan) -> SyncPlan:
+        """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
+
+        `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
+        Raises CannotFollow and NeedsAgreement (nothing was done), and what executing and planning raise.
+        """
+        position = ddl.end.sort_key
+        connection = target_connection(self.source.target)
+        if ddl.rows is not None and _COMMITTED in read_entries(connection, step.fence.ref, position):
+            return plan
+        tables = self._known(ddl)
+        change = change_of(statement, tables, self._surroundings(ddl, statement))
+        self._check_newcomers(tables, change)
+        for note in change.notes:
+            log.warning("DDL at %s: %s", ddl.at, note)
+        executed = execute_ddl(self.source.target, step.fence, position, change.statements, self._session(ddl))
+        became = plan_for(target_connection(self.source.target), self.source, change.tables.schemas, plan.buckets)
+        self._commit(ddl, change, became, step)
+        self.tables = change.tables
+        log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(change.statements))
+        return became
+
+    def _commit(self, ddl: DdlStatement, change: SchemaChange, plan: SyncPlan, step: Step) -> None:
+        fence, before = step.fence, self.tables
+        assert before is not None
+
+        def write(connection: Connection) -> None:
+            ref = fence.ref
+            forget_table_schemas(connection, ref, change.ended)
+            for name in change.ended:
+                forget_chunks(connection, ref, name)
+            rename_tables(connection, ref, change.renamed)
+            put_table_schemas(connection, ref, set(change.tables.schemas) - set(before.schemas))
+            save_definitions(connection, ref, _changed_definitions(before.tracker, change.tables.tracker))
+            save_schema_collations(connection, ref, change.tables.tracker.collations)
+            note_plan(connection, fence, plan.fingerprint())
+
+        def write_and_forget(connection: Connection, _buckets: object) -> None:
+            write(connection)
+            forget_entries(connection, fence.ref, step.hi)
+
+        def write_and_note(connection: Connection) -> None:
+            note_intent(connection, fence, step.hi, _COMMITTED, "", {})
+            write(connection)
+
+        endpoint = self.source.target
+        if ddl.rows is None:
+            everywhere = range(plan.buckets)
+            fenced_transaction(lambda body: run_transaction(endpoint, body), step, Act.ADVANCE, everywhere, write_and_forget)
+        else:
+            run_transaction(endpoint, write_and_note)
+
+    # What decides
+
+    def _surroundings(self, ddl: DdlStatement, statement: Statement) -> Surroundings:
+        target = server_info(target_connection(self.source.target)).capabilities
+        mine = self.source.fence.ref.source
+        feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
+        elsewhere = frozenset(one.target for one in feeders if one.source != mine)
+        return Surroundings(self.source.rules, target, self._defaults(ddl, statement), ddl.end.sort_key, elsewhere)
+
+    def _defaults(self, ddl: DdlStatement, statement: Statement) -> SessionDefaults:
+        said = ddl.session
+        server = None
+        chosen: list[tuple[str, str]] = []
+        if isinstance(statement, CreateDatabase | AlterDatabase) and said.charsets is not None:
+            server = self._collation(said.charsets[2])
+        for charset, collation in said.default_collations or ():
+            chosen.append((_charset_of(self._collation(charset)), self._collation(collation)))
+        if said.utf8mb4_collation is not None:
+            chosen.append(("utf8mb4", self._collation(said.utf8mb4_collation)))
+        return SessionDefaults(ddl.sql_mode, server, said.explicit_timestamp_defaults, tuple(chosen))
+
+    def _collation(self, number: int) -> str:
+        if not self.collation_names:
+            with connected(self.source.spec.endpoint.resolve()) as connection:
+                self.collation_names = _collation_names(connection)
+        return self.collation_names[number]
+
+    def _session(self, ddl: DdlStatement) -> list[Setting]:
+        """Return the variables of the source's session that decide what the statement makes of rows."""
+        flavour = server_info(target_connection(self.source.target)).flavour
+        said = ddl.session
+        moment = ddl.timestamp + (said.microseconds or 0) / 1_000_000
+        found = [Setting("sql_mode", mode_text(ddl.sql_mode, flavour)), Setting("timestamp", moment)]
+        if said.time_zone is not None:
+            found.append(Setting("time_zone", self._time_zone(said.time_zone.decode("ascii", "replace"))))
+        if said.auto_increment is not None:
+            increment, offset = said.auto_increment
+            found += [Setting("auto_increment_increment", increment), Setting("auto_increment_offset", offset)]
+        return found
+
+    def _time_zone(self, zone: str) -> str:
+        if zone.upper() != "SYSTEM":
+            return zone
+        with connected(self.source.spec.endpoint.resolve()) as connection:
+            ((name,),) = query(connection, "SELECT @@global.system_time_zone")
+        return "+00:00" if text(name) in ("UTC", "GMT", "Etc/UTC") else text(name)
+
+    # What is known
+
+    def _known(self, ddl: DdlStatement) -> SubtaskTables:
+        if self.tables is None:
+            self.tables = self._load()
+        return self.tables
+
+    def _load(self) -> SubtaskTables:
+        """Return the tables as they are where the frontier stands. What the tracker has no equal model of it lacks."""
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        schemas = tuple(
+            one for one in load_table_schemas(connection, ref) if self.source.rules.block_allow.allows(one.table.name)
+        )
+        texts = load_definitions(connection, ref)
+        with connected(self.source.spec.endpoint.resolve()) as upstream:
+            server = _server(upstream)
+            there = set(list_tables(upstream))
+            lacking = [one.table for one in schemas if one.table.name not in texts and one.table.name in there]
+            now = read_tables(upstream, [table.name for table in lacking])
+            texts |= {
+                table.name: create_statement(upstream, table.name) for table in lacking if now[table.name] == table
+            }
+        collations = load_schema_collations(connection, ref)
+        tracker = Tracker.of(server, {}, collations)
+        for schema in schemas:
+            name = schema.table.name
+            if name not in texts:
+                continue
+            try:
+                with_it = tracker.with_table(name, texts[name])
+                differs = with_it.table(name) != schema.table
+            except (CannotTrack, Unreadable, KeyError) as error:
+                log.warning("DDL of %s cannot be followed: %s", name, error)
+                continue
+            if differs:
+                log.warning("DDL of %s cannot be followed: its definition is not what its rows are read by", name)
+                continue
+            tracker = with_it
+        return SubtaskTables(schemas, tracker)
+
+    def _check_newcomers(self, before: SubtaskTables, change: SchemaChange) -> None:
+        """Refuse, for now, a new table that goes where other sources are not exact yet. Raises OwnerNotReady."""
+        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+        fresh = [one for one in change.tables.schemas if one.table.name not in known]
+        if not fresh:
+            return
+        ref = self.source.fence.ref
+        others = read_others(target_connection(self.source.target), ref, full=False)
+        for one in fresh:
+            for other in others:
+                if other.feeder.target == one.target and (other.feeder.owner > 0 or not other.exact):
+                    feeder = other.feeder
+                    raise OwnerNotReady(
+                        ref.source, str(one.table.name), feeder.source, str(feeder.table), str(one.target)
+                    )
+
+
+def _changed_definitions(before: Tracker, after: Tracker) -> dict[TableName, str]:
+    return {
+        name: after.create_sql(name)
+        for name in after.names()
+        if name not in before.names() or before.definition(name) != after.definition(name)
+    }
+
+
+def _server(connection: Connection) -> Server:
+    info = server_info(connection)
+    ((number,),) = query(connection, "SELECT @@global.lower_case_table_names")
+    return Server(info.flavour, info.version_number, int(number))
+
+
+def _collation_names(connection: Connection) -> dict[int, str]:
+    rows = query(connection, "SELECT id, collation_name FROM information_schema.collations WHERE id IS NOT NULL")
+    found = {int(number): text(name) for number, name in rows}
+    try:  # MariaDB's UCA 14 collations have a number for each charset
+        more = query(
+            connection,
+            "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability",
+        )
+    except DmError:
+        raise
+    except Exception:  # noqa: BLE001 (older servers have no such columns)
+        more = []
+    return found | {int(number): text(name) for number, name in more if number is not None}
+
+
+def _charset_of(collation: str) -> str:
+    return collation.partition("_")[0]
