@@ -49,7 +49,7 @@ def key_sql(key: Key) -> str:
 def _option(name: str, value: str) -> str:
     if name == "COMMENT":
         return f"COMMENT {string_sql(value)}"
-    return f"USING {value}" if name == "USING" else f"{name}={value}".rstrip("=")
+    return f"{name} {value}" if name in ("USING", "WITH PARSER") else f"{name}={value}".rstrip("=")
 
 
 def string_sql(text: str) -> str:

@@ -1,0 +1,261 @@
+"""The keys that a server makes of those that a statement names: their names, prefixes and order.
+
+    CREATE TABLE t (a int, b int, KEY (a), UNIQUE (a, b), FOREIGN KEY (b) REFERENCES u (id))
+    ─▶ UNIQUE KEY a_2 (a, b), KEY a (a), KEY b (b)
+
+A name is given in the order of the text, and the order changes only then. A foreign key brings an index of its own,
+which goes as soon as another one begins with the same columns. Which index a server has made for a foreign key it does
+not show; one is taken for that if it has the foreign key's columns and a name that the server would give. Whether rows
+are decoded rightly does not depend on it: only PRIMARY and UNIQUE keys do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.collations import character_bytes
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, OF_CHARACTERS, TEXTS
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
+from airflow_provider_dm.engine.ddl.statements import (
+    ColumnDefinition,
+    ForeignKey,
+    Key,
+    KeyKind,
+    KeyPart,
+    Options,
+    TableDefinition,
+)
+
+PRIMARY: Final = "PRIMARY"
+_OVER_EXPRESSION: Final = "functional_index"
+_LONGEST: Final = {"innodb": 3072, "myisam": 1000, "aria": 2000}
+"""How many bytes a key may have, by engine."""
+_BYTES: Final = {
+    "tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8, "float": 4, "double": 8, "year": 1, "date": 3,
+    "time": 3, "datetime": 5, "timestamp": 4, "uuid": 16, "inet4": 4, "inet6": 16,
+}  # fmt: skip
+_MOST_BYTES: Final = 33
+"""More than a DECIMAL, BIT or a moment with fractions takes."""
+_PASSING_OPTIONS: Final = frozenset({"ALGORITHM", "LOCK", "VISIBLE", "NOT IGNORED", "KEY_BLOCK_SIZE"})
+
+Columns = Mapping[str, ColumnDefinition]
+"""Resolved columns by their names in lower case."""
+
+
+def by_name(columns: Iterable[ColumnDefinition]) -> Columns:
+    """Return the columns by their names in lower case."""
+    return {column.name.lower(): column for column in columns}
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A key on its way. `generated`: for a foreign key."""
+
+    key: Key
+    generated: bool = False
+
+
+def settled_keys(
+    server: Server,
+    columns: Columns,
+    wanted: Sequence[Key | ForeignKey],
+    *,
+    engine: str,
+    foreign_keys: Sequence[ForeignKey] = (),
+) -> tuple[Key, ...]:
+    """Return the keys as the server has them. `wanted`: in the order of the text; a foreign key stands for its index.
+
+    `foreign_keys`: those that the table has already.
+    """
+    made = [
+        _Wanted(_index_of(one), generated=True)
+        if isinstance(one, ForeignKey)
+        else _Wanted(_named_as_columns(columns, one), _is_generated(one, foreign_keys))
+        for one in wanted
+    ]
+    named: list[Key] = []
+    for one in _without_needless(made):
+        key = one.key
+        key = replace(key, name=_name(key, {str(other.name).lower() for other in named}), constraint=None)
+        named.append(_settled(server, columns, key, engine))
+    return tuple(sorted(named, key=lambda key: _rank(server, columns, key, engine)))
+
+
+def is_hashed(server: Server, definition: TableDefinition, key: Key) -> bool:
+    """Tell whether MariaDB keeps a hidden hash for the key: it is UNIQUE and longer than an index can be."""
+    return _is_hashed(server, by_name(definition.columns), key, dict(definition.options).get("ENGINE", ""))
+
+
+def carried(columns: Columns, key: Key, fates: Mapping[str, ColumnDefinition | None]) -> Key | None:
+    """Return the key after its columns have changed; None: none of them is left.
+
+    `columns`: as they were; `fates`: what each has become, by its old name in lower case; None: dropped.
+    """
+    parts = []
+    for part in key.parts:
+        if part.column is None:
+            parts.append(part)
+            continue
+        old = columns[part.column.lower()]
+        new = fates.get(part.column.lower(), old)
+        if new is not None:
+            parts.append(replace(part, column=new.name, prefix=_prefix_left(new, part.prefix)))
+    return replace(key, parts=tuple(parts)) if parts else None
+
+
+def _prefix_left(column: ColumnDefinition, prefix: int | None) -> int | None:
+    """Return the prefix that a part keeps when its column is another one: none that is as long as the column."""
+    kind = column.type
+    if prefix is None or not (kind.name in TEXTS or kind.name in BLOBS or kind.name in _PREFIXED):
+        return None
+    if kind.name in TEXTS or kind.name in BLOBS:
+        return prefix if prefix <= (TEXTS | BLOBS)[kind.name] else None
+    return prefix if prefix <= int(kind.arguments[0]) else None
+
+
+_PREFIXED: Final = frozenset({"char", "varchar", "binary", "varbinary"})
+
+
+def _index_of(foreign_key: ForeignKey) -> Key:
+    parts = tuple(KeyPart(column) for column in foreign_key.columns)
+    return Key(KeyKind.PLAIN, parts, foreign_key.constraint or foreign_key.name)
+
+
+def _named_as_columns(columns: Columns, key: Key) -> Key:
+    """Return the key with its columns' names as the columns have them."""
+    parts = []
+    for part in key.parts:
+        if part.column is not None:
+            if part.column.lower() not in columns:
+                raise CannotTrack(f"the key's column {part.column} is not known")
+            part = replace(part, column=columns[part.column.lower()].name)
+        parts.append(part)
+    return replace(key, parts=tuple(parts))
+
+
+def _is_generated(key: Key, foreign_keys: Iterable[ForeignKey]) -> bool:
+    if key.kind is not KeyKind.PLAIN or key.options:
+        return False
+    for one in foreign_keys:
+        index = _index_of(one)
+        names = {str(index.name).lower(), _name(replace(key, name=None), set()).lower()}
+        if _columns_of(key) == _columns_of(index) and str(key.name).lower() in names:
+            return True
+    return False
+
+
+def _columns_of(key: Key) -> list[tuple[str, int | None]]:
+    return [((part.column or part.expression or "").lower(), part.prefix) for part in key.parts]
+
+
+def _without_needless(wanted: Sequence[_Wanted]) -> list[_Wanted]:
+    """Leave out indexes of foreign keys that another key begins with.
+
+    As the server does it: each is held against those before it, and the first pair decides.
+    """
+    kept: list[_Wanted | None] = []
+    for one in wanted:
+        kept.append(one)
+        for place, other in enumerate(kept[:-1]):
+            if other is None or not _one_is_enough(one, other):
+                continue
+            shorter = one.generated and len(one.key.parts) < len(other.key.parts)
+            if other.generated and not shorter:
+                kept[place] = None
+            else:
+                kept[-1] = None
+            break
+    return [one for one in kept if one is not None]
+
+
+def _one_is_enough(one: _Wanted, other: _Wanted) -> bool:
+    """Tell whether one of the two is generated and the other begins with it."""
+    ours, theirs = _columns_of(one.key), _columns_of(other.key)
+    if one.generated and other.generated:
+        short, long = sorted((ours, theirs), key=len)
+    elif one.generated:
+        short, long = ours, theirs
+    elif other.generated:
+        short, long = theirs, ours
+    else:
+        return False
+    return long[: len(short)] == short
+
+
+def _name(key: Key, taken: set[str]) -> str:
+    if key.kind is KeyKind.PRIMARY:
+        return PRIMARY
+    if (said := key.name or key.constraint) is not None:
+        return said
+    base = key.parts[0].column or _OVER_EXPRESSION
+    if base.lower() not in taken and base.upper() != PRIMARY:
+        return base
+    return next(name for number in range(2, 10_000) if (name := f"{base}_{number}").lower() not in taken)
+
+
+def _settled(server: Server, columns: Columns, key: Key, engine: str) -> Key:
+    """Return a named key with its prefixes and options as the server has them."""
+    hashed = _is_hashed(server, columns, key, engine)
+    longest = _LONGEST.get(engine.lower(), _LONGEST["innodb"])
+    parts = []
+    for part in key.parts:
+        column = None if part.column is None else columns[part.column.lower()]
+        prefix = part.prefix
+        if column is not None and column.type.name in _PREFIXED and column.type.arguments == (str(prefix),):
+            prefix = None
+        if column is not None and key.kind is KeyKind.PLAIN and _part_bytes(column, prefix) > longest:
+            prefix = longest // _character_bytes(column)  # a warning, where the server is not strict
+        parts.append(replace(part, prefix=prefix))
+    return replace(key, parts=tuple(parts), options=_options(server, key.options, hashed=hashed, engine=engine))
+
+
+def _options(server: Server, said: Options, *, hashed: bool, engine: str) -> Options:
+    found: dict[str, str] = {"USING": "HASH"} if hashed else {}
+    for name, value in said:
+        if name in _PASSING_OPTIONS or (name == "COMMENT" and not value):
+            continue
+        if (name, value) == ("USING", "HASH") and not server.mariadb and engine.lower() in _LONGEST:
+            continue  # the engine has none, and MySQL forgets it
+        name = {"IGNORED": "INVISIBLE"}.get(name, name) if not server.mariadb else name
+        found[name] = "HASH" if hashed and name == "USING" else value
+    return tuple(sorted(found.items()))
+
+
+def _is_hashed(server: Server, columns: Columns, key: Key, engine: str) -> bool:
+    if not server.mariadb or key.kind is not KeyKind.UNIQUE or engine.lower() == "memory":
+        return False
+    if dict(key.options).get("USING") == "HASH":
+        return True
+    sizes = [_part_bytes(columns[part.column.lower()], part.prefix) for part in key.parts if part.column is not None]
+    if engine.lower() not in _LONGEST and sum(sizes) > min(_LONGEST.values()):
+        raise CannotTrack(f"how long a unique key of the engine {engine} may be is not known")
+    return sum(sizes) > _LONGEST.get(engine.lower(), 0) if sizes and engine.lower() in _LONGEST else False
+
+
+def _part_bytes(column: ColumnDefinition, prefix: int | None) -> int:
+    kind = column.type
+    if prefix is not None:
+        return prefix * _character_bytes(column)
+    if kind.name in TEXTS or kind.name in BLOBS:
+        return (TEXTS | BLOBS)["longtext"]  # however short: it has no length that an index could have
+    if kind.name in _PREFIXED:
+        return int(kind.arguments[0]) * _character_bytes(column)
+    return _BYTES.get(kind.name, _MOST_BYTES)
+
+
+def _character_bytes(column: ColumnDefinition) -> int:
+    if column.type.name not in OF_CHARACTERS or column.type.collation is None:
+        return 1
+    return character_bytes(column.type.collation)
+
+
+def _rank(server: Server, columns: Columns, key: Key, engine: str) -> tuple[bool, ...]:
+    """Return what servers sort keys by; among equals their order stays."""
+    unique = key.kind in (KeyKind.PRIMARY, KeyKind.UNIQUE)
+    hashed = _is_hashed(server, columns, key, engine)
+    nullable = any(part.column is not None and columns[part.column.lower()].nullable for part in key.parts)
+    prefixed = any(part.prefix is not None for part in key.parts)
+    of_unique = (nullable, key.kind is not KeyKind.PRIMARY, prefixed, hashed) if unique else (False,) * 4
+    return (not unique, *of_unique, key.kind is KeyKind.FULLTEXT)
