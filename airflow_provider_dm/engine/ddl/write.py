@@ -1,4 +1,4 @@
-r"""What tables consist of as SQL again: columns, keys, constraints and options, in the order in which servers show them.
+r"""What tables consist of as SQL again: columns, keys, constraints and options, in the order in which servers show it.
 
 Names stand in back-quotes, which every sql_mode takes for names, and strings in single quotes, which are strings under
 every one. Whether a backslash escapes depends on the mode of the session that runs the text, so it is a parameter; the
@@ -77,6 +77,8 @@ def _setting(name: str, value: str, sql_mode: int) -> str:
     """Return an option and its value, if it takes one, as a word where it can be one."""
     if name in _NAMES:
         return f"{name} {quote(value)}"
+    if name == "STORAGE":
+        return f"{name} {word_sql(value, sql_mode)}"
     if name in _STRINGS:
         return f"{name}={string_sql(value, sql_mode)}"
     if not value:
