@@ -70,6 +70,11 @@ class Capabilities:
     """A JSON column holds typed values, and no text."""
     max_error_count_rises: bool = False
     """A writing session asks it to keep all warnings."""
+    alters_one_change_at_a_time: bool = False
+    """ALTER TABLE takes one change. TiDB takes several from 6.2 on, but never two about one column, as of one that is
+    added and the key over it (ADMIN SHOW DDL JOBS, too, tells of each on its own)."""
+    conditional_alters: bool = False
+    """ALTER TABLE and CREATE INDEX have IF EXISTS and IF NOT EXISTS."""
     writing_session: str | None = None
     """Another statement that a writing session begins with."""
 
@@ -106,6 +111,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             snapshots_are_located=True,
             under_sql_mode=b"SET STATEMENT sql_mode='%(mode)b' FOR %(verb)b %(rest)b",
             json_is_binary=False,
+            conditional_alters=True,
         ),
         Capabilities(
             flavour=Flavour.TIDB,
@@ -113,6 +119,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             oldest=(0,),
             identity=None,
             writes_binlog=False,
+            alters_one_change_at_a_time=True,
             writing_session="SET SESSION tidb_txn_mode = 'pessimistic'",
         ),
     )
