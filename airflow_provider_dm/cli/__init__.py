@@ -7,5 +7,6 @@ inputs.py        files and passwords into values
 run.py           `run`: the whole task in the foreground
 migration.py     the phases of `run`, and when a run counts as verified
 app_phase.py     one Spark app watched to its end
+binlog.py        what shall happen at a DDL statement of the log
 check_task.py, query_status.py, relay.py, meta.py, unsupported_verbs.py
 """

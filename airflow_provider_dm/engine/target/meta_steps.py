@@ -129,7 +129,39 @@ def versions_and_owners(connection: Connection, meta_schema: str) -> None:
     )
 
 
-STEPS: Final[Sequence[Step]] = (first_tables, versions_and_owners)
+def definitions(connection: Connection, meta_schema: str) -> None:
+    """Create the tables of version 3: of the source's tables as SQL, and of DDL that is being executed."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_table_definition",
+        """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        table_schema varchar(64) NOT NULL,
+        table_name varchar(64) NOT NULL COMMENT 'empty: the row is about the schema',
+        create_sql mediumtext NOT NULL COMMENT 'the table where the frontier stands',
+        collation varchar(64) NOT NULL DEFAULT '' COMMENT 'the default of the schema',
+        PRIMARY KEY (task, source, table_schema, table_name)""",
+    )
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_ddl",
+        f"""
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        position {_POSITION} COMMENT 'where the statement ends in the log',
+        number int NOT NULL COMMENT 'of the statements for the target that it becomes',
+        statement mediumtext NOT NULL,
+        looks mediumtext NOT NULL COMMENT 'JSON: the CREATE TABLE of its tables in the target before it',
+        done tinyint NOT NULL,
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source, position, number)""",
+    )
+
+
+STEPS: Final[Sequence[Step]] = (first_tables, versions_and_owners, definitions)
 """Step number n, counted from 1, makes version n of version n - 1."""
 
 
