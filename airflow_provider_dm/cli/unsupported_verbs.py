@@ -20,8 +20,6 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "shard-ddl-lock": "Shard DDL is not coordinated yet: a DDL stops the task.",
     "show-ddl-locks": "Shard DDL is not coordinated yet: a DDL stops the task.",
     "unlock-ddl-lock": "Shard DDL is not coordinated yet: a DDL stops the task.",
-    "binlog-schema": "The schema of a task cannot be changed by hand yet.",
-    "operate-schema": "The schema of a task cannot be changed by hand yet.",
     "validation": "`dmctl run` compares all rows when it ends caught up.",
     "config": "Configuration is in your files.",
     "transfer-source": "Sources are not bound to workers here.",

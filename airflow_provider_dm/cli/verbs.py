@@ -29,10 +29,10 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "query-status": Verb("query_status", "show tasks, subtasks and relays as the metadata DB knows them"),
     "stop-task": Verb("stop_task", "forget a task that has ended: relay files are not kept for it any more"),
-    "binlog": Verb(
-        "binlog", "skip, replace or precede a DDL statement of the log that a task cannot go past"
-    ),
+    "binlog": Verb("binlog", "skip, replace or precede a DDL statement of the log that a task cannot go past"),
     "handle-error": Verb("binlog", "DM's old name of `binlog`, with the action behind the task"),
+    "binlog-schema": Verb("binlog_schema", "show and change the tables by which a task reads the source's log"),
+    "operate-schema": Verb("binlog_schema", "DM's old name of `binlog-schema`"),
     "start-relay": Verb("relay", "pull a source's binlog in the foreground (--source-file), or let its relay go on"),
     "stop-relay": Verb("relay", "ask the relay of a source to end, wherever it runs"),
     "pause-relay": Verb("relay", "let the relays of sources wait, and see that they do"),

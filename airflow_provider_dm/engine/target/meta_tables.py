@@ -7,6 +7,7 @@
     dm_table_schema  a source's tables as they were when the load began: what rows are decoded by
     dm_table_definition  the same tables as SQL, where the frontier stands: what the next DDL is applied to
     dm_ddl           DDL that is being executed: what each of its statements has found, and which are done
+    dm_table_definition  CREATE TABLE of the same tables, as the log has made them up to where the sync stands
     dm_owner         the numbers of source tables whose rows in merged tables are recorded
     dm_row_owner     of tables that are merged: which rows a source table has put there, while its log cannot tell
     dm_contested_row of tables that are merged: rows whose place in the target is held by another one's row
