@@ -29,12 +29,9 @@ from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reported import report
-from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.claim import generation_before_claim
+from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.target.restored import check_not_restored
-from airflow_provider_dm.engine.target.session import target_connection
-from airflow_provider_dm.engine.target.subtask import known_subtasks
 from spark_apps.runner import SparkRunner, spark_session
 
 log = logging.getLogger(__name__)
@@ -99,14 +96,7 @@ class App:
         Raises LeaseHeld, RunOvertaken, Fenced, TargetWentBack, …
         """
         ref = SubtaskRef(self.spec.task.meta_schema, self.spec.task.name, source_id)
-        connection = target_connection(self.target)
-        # Before the target, which is always ahead of it.
-        told = self.store.list_subtasks(task=ref.task, source=source_id)
-        known = known_subtasks(connection, ref.meta_schema, ref.task, [source_id]).get(source_id)
-        for said in told:
-            check_not_restored(connection, ref, known, said)
-        ensure_meta_tables(self.target, ref.meta_schema)  # raises generations when it changes something
-        lease = self._acquire(source_id, current_generation(connection, ref))
+        lease = self._acquire(source_id, generation_before_claim(self.store, self.target, ref))
         self.leases.append(lease)
         fence = Fence(ref, lease.generation)
         claim_generation(self.target, fence)

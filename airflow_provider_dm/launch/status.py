@@ -70,7 +70,7 @@ def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus]
     """Return one word, or DM's sentence about what is wrong."""
     known = list(subtasks)
     stages = {subtask_stage(one, last_run) for one in known}
-    if Stage.PAUSED in stages and last_run is not None and last_run.error:
+    if any(subtask_error(one, last_run) for one in known):
         return "Error - Some error occurred in subtask. Please run `query-status [task-name]` to get more details."
     if any(one.unit is Unit.SYNC for one in known) and stages == {Stage.RUNNING}:
         for relay in relays:
@@ -118,7 +118,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
         "name": subtask.task,
         "stage": stage.value,
         "unit": subtask.unit.value.capitalize(),
-        "result": _result(run.error if run is not None and stage is Stage.PAUSED else None),
+        "result": _result(subtask_error(subtask, run)),
         "unresolvedDDLLockID": "",
     }
     match subtask.unit:
@@ -170,6 +170,13 @@ def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
     """Return the stage that the subtask reports, unless the run that would report more is silent."""
     silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
     return Stage.STOPPED if subtask.stage is Stage.RUNNING and silent else subtask.stage
+
+
+def subtask_error(subtask: SubtaskStatus, run: Run | None) -> Json | None:
+    """Return what has paused the subtask: its own error, or, where it was not the sync that failed, that of the run."""
+    if subtask.stage is not Stage.PAUSED:
+        return None
+    return subtask.error or (run.error if run is not None else None)
 
 
 def binlog(location: Location | None) -> str:

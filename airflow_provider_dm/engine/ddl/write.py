@@ -178,7 +178,7 @@ def _unless(exists: bool) -> list[str]:
 def _key_option(name: str, value: str, sql_mode: int) -> str:
     if name == "COMMENT":
         return f"COMMENT {string_sql(value, sql_mode)}"
-    return f"{name} {value}" if name in ("USING", "WITH PARSER") else _setting(name, value, sql_mode)
+    return f"USING {value}" if name == "USING" else _setting(name, value, sql_mode)
 
 
 def _part(part: KeyPart) -> str:

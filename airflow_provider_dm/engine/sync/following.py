@@ -16,41 +16,36 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement
-from airflow_provider_dm.engine.ddl.lexer import Unreadable
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
-from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.joining import OwnerNotReady, read_others
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
-from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
-from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.schema_change import SchemaChange, SubtaskTables, Surroundings, change_of
 from airflow_provider_dm.engine.sync.start import plan_for
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import execute_ddl
-from airflow_provider_dm.engine.target.ddl_journal import forget_entries, note_done, note_intent, read_entries
-from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
+from airflow_provider_dm.engine.target.ddl_journal import forget_entries, note_intent, read_entries
+from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
 from airflow_provider_dm.engine.target.table_definitions import (
-    load_definitions,
-    load_schema_collations,
     save_definitions,
     save_schema_collations,
 )
 from airflow_provider_dm.engine.target.table_schema import (
     forget_table_schemas,
     load_feeders,
-    load_table_schemas,
     put_table_schemas,
     rename_tables,
 )
@@ -79,7 +74,9 @@ class Following:
         connection = target_connection(self.source.target)
         if ddl.rows is not None and _COMMITTED in read_entries(connection, step.fence.ref, position):
             return plan
-        tables = self._known(ddl)
+        if self.tables is None:
+            self.tables = load_tables(self.source)
+        tables = self.tables
         change = change_of(statement, tables, self._surroundings(ddl, statement))
         self._check_newcomers(tables, change)
         for note in change.notes:
@@ -102,8 +99,8 @@ class Following:
                 forget_chunks(connection, ref, name)
             rename_tables(connection, ref, change.renamed)
             put_table_schemas(connection, ref, set(change.tables.schemas) - set(before.schemas))
-            save_definitions(connection, ref, _changed_definitions(before.tracker, change.tables.tracker))
-            save_schema_collations(connection, ref, change.tables.tracker.collations)
+            save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker))
+            save_schema_collations(connection, ref, change.tables.tracker.collations())
             note_plan(connection, fence, plan.fingerprint())
 
         def write_and_forget(connection: Connection, _buckets: object) -> None:
@@ -117,7 +114,7 @@ class Following:
         endpoint = self.source.target
         if ddl.rows is None:
             everywhere = range(plan.buckets)
-            fenced_transaction(lambda body: run_transaction(endpoint, body), step, Act.ADVANCE, everywhere, write_and_forget)
+            fenced_transaction(partial(run_transaction, endpoint), step, Act.ADVANCE, everywhere, write_and_forget)
         else:
             run_transaction(endpoint, write_and_note)
 
@@ -153,7 +150,11 @@ class Following:
         flavour = server_info(target_connection(self.source.target)).flavour
         said = ddl.session
         moment = ddl.timestamp + (said.microseconds or 0) / 1_000_000
-        found = [Setting("sql_mode", mode_text(ddl.sql_mode, flavour)), Setting("timestamp", moment)]
+        found = [
+            Setting("sql_mode", mode_text(ddl.sql_mode, flavour)),
+            Setting("timestamp", moment),
+            Setting("explicit_defaults_for_timestamp", 1),  # all that this decides is said
+        ]
         if said.time_zone is not None:
             found.append(Setting("time_zone", self._time_zone(said.time_zone.decode("ascii", "replace"))))
         if said.auto_increment is not None:
@@ -167,46 +168,6 @@ class Following:
         with connected(self.source.spec.endpoint.resolve()) as connection:
             ((name,),) = query(connection, "SELECT @@global.system_time_zone")
         return "+00:00" if text(name) in ("UTC", "GMT", "Etc/UTC") else text(name)
-
-    # What is known
-
-    def _known(self, ddl: DdlStatement) -> SubtaskTables:
-        if self.tables is None:
-            self.tables = self._load()
-        return self.tables
-
-    def _load(self) -> SubtaskTables:
-        """Return the tables as they are where the frontier stands. What the tracker has no equal model of it lacks."""
-        connection, ref = target_connection(self.source.target), self.source.fence.ref
-        schemas = tuple(
-            one for one in load_table_schemas(connection, ref) if self.source.rules.block_allow.allows(one.table.name)
-        )
-        texts = load_definitions(connection, ref)
-        with connected(self.source.spec.endpoint.resolve()) as upstream:
-            server = _server(upstream)
-            there = set(list_tables(upstream))
-            lacking = [one.table for one in schemas if one.table.name not in texts and one.table.name in there]
-            now = read_tables(upstream, [table.name for table in lacking])
-            texts |= {
-                table.name: create_statement(upstream, table.name) for table in lacking if now[table.name] == table
-            }
-        collations = load_schema_collations(connection, ref)
-        tracker = Tracker.of(server, {}, collations)
-        for schema in schemas:
-            name = schema.table.name
-            if name not in texts:
-                continue
-            try:
-                with_it = tracker.with_table(name, texts[name])
-                differs = with_it.table(name) != schema.table
-            except (CannotTrack, Unreadable, KeyError) as error:
-                log.warning("DDL of %s cannot be followed: %s", name, error)
-                continue
-            if differs:
-                log.warning("DDL of %s cannot be followed: its definition is not what its rows are read by", name)
-                continue
-            tracker = with_it
-        return SubtaskTables(schemas, tracker)
 
     def _check_newcomers(self, before: SubtaskTables, change: SchemaChange) -> None:
         """Refuse, for now, a new table that goes where other sources are not exact yet. Raises OwnerNotReady."""
@@ -223,20 +184,6 @@ class Following:
                     raise OwnerNotReady(
                         ref.source, str(one.table.name), feeder.source, str(feeder.table), str(one.target)
                     )
-
-
-def _changed_definitions(before: Tracker, after: Tracker) -> dict[TableName, str]:
-    return {
-        name: after.create_sql(name)
-        for name in after.names()
-        if name not in before.names() or before.definition(name) != after.definition(name)
-    }
-
-
-def _server(connection: Connection) -> Server:
-    info = server_info(connection)
-    ((number,),) = query(connection, "SELECT @@global.lower_case_table_names")
-    return Server(info.flavour, info.version_number, int(number))
 
 
 def _collation_names(connection: Connection) -> dict[int, str]:

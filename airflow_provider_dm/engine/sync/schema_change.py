@@ -45,12 +45,13 @@ from airflow_provider_dm.engine.ddl.statements import (
     RenameTo,
     Statement,
     SwapTablespace,
+    TableDefinition,
     TableToPartition,
     TruncateTable,
 )
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.tracker import Tracker
-from airflow_provider_dm.engine.ddl.write import statement_sql
+from airflow_provider_dm.engine.ddl.write_statement import statement_sql
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
@@ -126,6 +127,9 @@ class Surroundings:
     def route(self, table: TableName) -> TableName:
         return self.rules.router.route(table)
 
+    def route_schema(self, schema: str) -> str | None:
+        return self.rules.router.route_schema(schema) if self.rules.block_allow.allows_schema(schema) else None
+
 
 def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
     """Return what the statement means. Raises CannotFollow, NeedsAgreement."""
@@ -193,14 +197,15 @@ class _Change:
         self.tables = self.tables.put(TableSchema(self.tables.tracker.table(name), target))
         self._create_schema(name.schema, target.schema)
         if not self._is_shared(target, name):
-            created = CreateTable(name, self.tables.tracker.definition(name))
-            self._emit(created, keyless=not any(key.primary for key in self.tables.tracker.table(name).unique_keys))
+            tracker = self.tables.tracker
+            created = CreateTable(name, tracker.definition(name))
+            self._emit(created, tracker, keyless=not any(key.primary for key in tracker.table(name).unique_keys))
 
     def _alter(self, statement: AlterTable | CreateIndex | DropIndex) -> None:
         name = statement.table
         if self._is_copied(name):
             return
-        if self._target_of(name, statement.if_exists if isinstance(statement, AlterTable) else False) is None:
+        if self._target_of(name, if_exists=isinstance(statement, AlterTable) and statement.if_exists) is None:
             return
         self._check_alone(name)
         if isinstance(statement, AlterTable):
@@ -209,21 +214,19 @@ class _Change:
                     raise CannotFollow("rows move between a partition and another table")
                 if isinstance(spec, SwapTablespace):
                     raise CannotFollow("rows come or go with a tablespace, without a trace in the log")
-        self._track(statement)
-        renames = [spec.table for spec in statement.specs if isinstance(spec, RenameTo)] if isinstance(
-            statement, AlterTable
-        ) else []
-        new = renames[-1] if renames else name
+        new = _new_name(statement)
         if not self.around.allows(new):
             raise CannotFollow(f"{name} is renamed to {new}, which is none of the task's tables")
-        self._emit(statement)
+        before = self.tables.tracker
+        self._track(statement)
         self._retype(name, new)
+        self._emit(statement, before)
 
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:
         if self._is_copied(name) or self._target_of(name) is None:
             return
         self._check_alone(name)
-        self._emit(statement)
+        self._emit(statement, self.tables.tracker)
 
     def _drop(self, name: TableName) -> None:
         schema = self.tables.schema(name)
@@ -234,7 +237,7 @@ class _Change:
         if self._is_shared(schema.target, name):
             self.notes.append(f"{name} is dropped at its source; its rows in {schema.target} stay")
         else:
-            self._emit(DropTables((name,), if_exists=True))
+            self._emit(DropTables((name,), if_exists=True), self.tables.tracker)
         self.tables = self.tables.without(name)
         self.ended.append(name)
 
@@ -245,7 +248,9 @@ class _Change:
                 raise CannotFollow(f"{old} is renamed, and it was copied as it is later")
             if self.tables.schema(old) is None:
                 if self.around.allows(new):
-                    raise CannotFollow(f"{new} becomes one of the task's tables, and {old} was none: its rows are missing")
+                    raise CannotFollow(
+                        f"{new} becomes one of the task's tables, and {old} was none: its rows are missing"
+                    )
                 continue
             if not self.around.allows(new):
                 raise CannotFollow(f"{old} is renamed to {new}, which is none of the task's tables")
@@ -266,11 +271,11 @@ class _Change:
     def _emit_renames(self, pairs: Sequence[tuple[TableName, TableName]]) -> None:
         moved = [(old, new) for old, new in pairs if self.around.route(old) != self.around.route(new)]
         if moved:
-            self._emit(RenameTables(tuple(moved)))
+            self._emit(RenameTables(tuple(moved)), self.tables.tracker)
 
     # What they are made of
 
-    def _target_of(self, name: TableName, if_exists: bool = False) -> TableName | None:
+    def _target_of(self, name: TableName, *, if_exists: bool = False) -> TableName | None:
         schema = self.tables.schema(name)
         if schema is None and not if_exists:
             raise CannotFollow(f"the definition of {name} at this place is not known")
@@ -304,7 +309,7 @@ class _Change:
             self.renamed.append((old, new))
 
     def _create_schema(self, source: str, target: str) -> None:
-        collation = self.tables.tracker.collations.get(source)
+        collation = self.tables.tracker.collations().get(source)
         if collation is None:
             return
         made = create_schema_like(
@@ -316,25 +321,54 @@ class _Change:
         self.notes += made.notes
         self.statements.append(TargetDdl(made.sql(), ()))
 
-    def _emit(self, statement: Statement, *, keyless: bool = False) -> None:
-        """Add what the target is to execute for it, in terms of the tables as they are behind it."""
-        mode = self.around.session.sql_mode
+    def _emit(self, statement: Statement, before: Tracker, *, keyless: bool = False) -> None:
+        """Add what the target is to execute for it. `before`: the tables in front of it."""
+        around, mode = self.around, self.around.session.sql_mode
+
+        def has_primary_key(name: TableName) -> bool:
+            return any(key.primary for key in before.table(name).unique_keys)
+
         emitted = for_target(
             statement,
-            route=self.around.route,
-            allows=self.around.allows,
+            sql_mode=mode,
+            source=before.server.flavour,
+            target=around.target,
+            route=around.route,
+            route_schema=around.route_schema,
+            allows=around.allows,
             resolve=self._resolve,
-            source=self.tables.tracker.server.flavour,
-            target=self.around.target,
+            collation=self._collation,
+            has_primary_key=has_primary_key,
         )
         self.notes += emitted.notes
         for one in emitted.statements:
-            parts = tuple(statement_sql(part, mode) for part in _parts(one))
-            self.statements.append(TargetDdl(statement_sql(one, mode), one.tables, parts, keyless))
+            flavour = around.target.flavour
+            parts = tuple(statement_sql(part, mode, flavour) for part in _parts(one))
+            self.statements.append(TargetDdl(statement_sql(one, mode, flavour), one.tables, parts, keyless))
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
-        definition = self.tables.tracker.definition(table)
+        """Return a column as the source has it behind the statement; the table by its name in front of it."""
+        definition = self._definition(table)
+        if definition is None:
+            return None
         return next((one for one in definition.columns if one.name.lower() == column.lower()), None)
+
+    def _collation(self, table: TableName) -> str | None:
+        definition = self._definition(table)
+        return None if definition is None else dict(definition.options).get("COLLATE")
+
+    def _definition(self, table: TableName) -> TableDefinition | None:
+        name = dict(self.renamed).get(table, table)
+        try:
+            return self.tables.tracker.definition(name)
+        except KeyError:
+            return None
+
+
+def _new_name(statement: AlterTable | CreateIndex | DropIndex) -> TableName:
+    """Return how the table is called behind the statement."""
+    specs = statement.specs if isinstance(statement, AlterTable) else ()
+    return next((spec.table for spec in reversed(specs) if isinstance(spec, RenameTo)), statement.table)
 
 
 def _parts(statement: Statement) -> tuple[Statement, ...]:

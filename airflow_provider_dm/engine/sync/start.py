@@ -22,6 +22,7 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
+from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
 from airflow_provider_dm.engine.target.contested_row import waiting
@@ -131,6 +132,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
     ref, announcer = source.fence.ref, Announcer(source, store)
     connection = target_connection(source.target)
     begin_incremental([source], store=store, stop=stop)
+    take_definitions_by_hand(source)
     subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
     if subtask is None or subtask.location is None or subtask.unit != UNIT_SYNC:
         raise SubtaskMissing(*ref.key)

@@ -45,9 +45,7 @@ log = logging.getLogger(__name__)
 
 LOCK_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 2
-_ALREADY: Final = frozenset(
-    {1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1507, 1517, 1826, 3822, 3940}
-)
+_ALREADY: Final = frozenset({1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1507, 1517, 1826, 3822, 3940})
 """What is to be made is there, or what is to be dropped is not: schema, table, column, key, partition, constraint."""
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
@@ -66,7 +64,7 @@ class DdlRefused(DmError):
     hint: ClassVar[str] = (
         "See what differs in the target. Cure that and run the task again, or make the change there yourself in a way "
         "that it takes and run `dmctl binlog skip TASK -s SOURCE`, or give another statement for it by `dmctl binlog "
-        "replace TASK -s SOURCE \"…\"`."
+        'replace TASK -s SOURCE "…"`.'
     )
 
 
@@ -194,7 +192,7 @@ def _refused(error: pymysql.err.Error, sql: str) -> DmError:
     return DdlRefused(sql[:500], number, redacted(number, str(error.args[1]) if len(error.args) > 1 else ""))
 
 
-def _number(error: pymysql.err.Error) -> int:
+def _number(error: Exception) -> int:
     return int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
 
 

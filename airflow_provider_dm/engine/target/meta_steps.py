@@ -141,7 +141,8 @@ def definitions(connection: Connection, meta_schema: str) -> None:
         table_schema varchar(64) NOT NULL,
         table_name varchar(64) NOT NULL COMMENT 'empty: the row is about the schema',
         create_sql mediumtext NOT NULL COMMENT 'the table where the frontier stands',
-        collation varchar(64) NOT NULL DEFAULT '' COMMENT 'the default of the schema',
+        collation varchar(64) NOT NULL DEFAULT '' COMMENT 'the default of the schema or table',
+        by_hand tinyint NOT NULL DEFAULT 0 COMMENT 'a person wrote it, and rows are not read by it yet',
         PRIMARY KEY (task, source, table_schema, table_name)""",
     )
     _create_table(

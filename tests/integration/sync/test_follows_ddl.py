@@ -121,7 +121,7 @@ def test_a_statement_that_cannot_be_followed_stops_at_its_place(one_kit: SyncKit
     begin(one_kit)
     one_kit.write("CREATE TABLE s (id int PRIMARY KEY)")
     one_kit.write("INSERT INTO s VALUES (1)")
-    one_kit.write("ALTER TABLE s ADD COLUMN r double DEFAULT (RAND())")
+    one_kit.write("ALTER TABLE s ENGINE=MyISAM")
     with pytest.raises(DdlNotSupported, match="DM-6032"):
         one_kit.sync()
     assert rows_of(one_kit.target, one_kit.schema, "s") == [(1,)]

@@ -81,6 +81,16 @@ def test_a_paused_subtask_shows_its_error() -> None:
     assert {key: said[key] for key in error} == error
 
 
+def test_the_error_of_a_subtask_goes_before_that_of_the_run_which_another_source_has_ended() -> None:
+    own, of_run = ({"ErrCode": code, "ErrScope": "upstream", "Message": "m"} for code in ("DM-6032", "DM-6005"))
+    paused = replace(subtask(stage=Stage.PAUSED), error=own)
+
+    (shown,) = source_status("s", None, [(paused, run(error=of_run))])["subTaskStatus"]
+
+    assert shown["result"]["errors"][0]["ErrCode"] == "DM-6032"
+    assert task_status([paused], [], run()).startswith("Error - Some error occurred in subtask")
+
+
 def test_a_relay_that_an_error_has_ended_stays_paused_and_shows_it_as_dm_does() -> None:
     error = {
         "ErrCode": "DM-4022",

@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan, target_part
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -239,11 +240,13 @@ class World:
         state = Opened(**({"first_plan": given["plan"]} | given))
         contests, records = Contests(FENCE, self.around, 1000), Records(FENCE, self.around)
         self.sharing = Watched(state.plan, contests, records, self.around, several=several, lawful=True)
+        ours = source(sharded=sharded)
         self.loop = Loop(
-            source=source(sharded=sharded),
+            source=ours,
             opened=state,
             writes=self.writes,
             sharing=self.sharing,
+            following=Following(ours),
             runner=self.tasks,
             store=self.notes,
             stop=self.stop,
