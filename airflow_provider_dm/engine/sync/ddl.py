@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     RenameTables,
     Statement,
 )
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 
@@ -55,6 +55,18 @@ class DdlNotSupported(NotSupportedYet):
 
     code: ClassVar[str] = "DM-6032"
     scope: ClassVar[Scope] = Scope.UPSTREAM
+
+
+@dataclass(eq=False)
+class InjectionRefused(DmError):
+    """A statement that a person wants executed in front of rows, and that the task's tables cannot take."""
+
+    where: str
+    why: str
+
+    code: ClassVar[str] = "DM-6036"
+    what: ClassVar[str] = "the statements to be injected at {where} cannot be executed: {why}."
+    hint: ClassVar[str] = "Take them back by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or give others."
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -25,18 +25,29 @@ from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.joining import OwnerNotReady, read_others
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.by_hand import statements_of
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.schema_change import SchemaChange, SubtaskTables, Surroundings, change_of
+from airflow_provider_dm.engine.sync.schema_change import (
+    CannotFollow,
+    SchemaChange,
+    SubtaskTables,
+    Surroundings,
+    change_by_hand,
+    change_of,
+)
 from airflow_provider_dm.engine.sync.start import plan_for
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import forget_entries, note_intent, read_entries
 from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
+from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
 from airflow_provider_dm.engine.target.table_definitions import (
@@ -64,10 +75,13 @@ class Following:
     tables: SubtaskTables | None = None
     collation_names: Mapping[int, str] = field(default_factory=dict)
 
-    def follow(self, ddl: DdlStatement, statement: Statement, step: Step, plan: SyncPlan) -> SyncPlan:
+    def follow(
+        self, ddl: DdlStatement, statement: Statement | None, step: Step, plan: SyncPlan, operator: Operator | None
+    ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
+        `operator`: what a person wants done instead, or before it; without one the statement must be understood.
         Raises CannotFollow and NeedsAgreement (nothing was done), and what executing and planning raise.
         """
         position = ddl.end.sort_key
@@ -77,7 +91,7 @@ class Following:
         if self.tables is None:
             self.tables = load_tables(self.source)
         tables = self.tables
-        change = change_of(statement, tables, self._surroundings(ddl, statement))
+        change = self._change(statement, operator, tables, self._surroundings(ddl, statement))
         self._check_newcomers(tables, change)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
@@ -87,6 +101,26 @@ class Following:
         self.tables = change.tables
         log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(change.statements))
         return became
+
+    def inject(self, operator: Operator, here: Location, fence: Fence) -> None:
+        """Execute a person's statements in front of the rows that begin here. Raises as `follow` does."""
+        if self.tables is None:
+            self.tables = load_tables(self.source)
+        nothing = DdlStatement(here, here, "", "", 0)
+        change = change_by_hand(None, statements_of(operator), self.tables, self._surroundings(nothing, None))
+        execute_ddl(self.source.target, fence, here.sort_key, change.statements, [])
+
+    def _change(
+        self, statement: Statement | None, operator: Operator | None, tables: SubtaskTables, around: Surroundings
+    ) -> SchemaChange:
+        given = () if operator is None else statements_of(operator)
+        if operator is not None and operator.kind is not OperatorKind.INJECT:
+            return change_by_hand(statement, given, tables, around)
+        if statement is None:
+            raise CannotFollow("it is not understood")
+        change = change_of(statement, tables, around)
+        before = change_by_hand(None, given, tables, around).statements
+        return replace(change, statements=(*before, *change.statements))
 
     def _commit(self, ddl: DdlStatement, change: SchemaChange, plan: SyncPlan, step: Step) -> None:
         fence, before = step.fence, self.tables
@@ -120,14 +154,14 @@ class Following:
 
     # What decides
 
-    def _surroundings(self, ddl: DdlStatement, statement: Statement) -> Surroundings:
+    def _surroundings(self, ddl: DdlStatement, statement: Statement | None) -> Surroundings:
         target = server_info(target_connection(self.source.target)).capabilities
         mine = self.source.fence.ref.source
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
         elsewhere = frozenset(one.target for one in feeders if one.source != mine)
         return Surroundings(self.source.rules, target, self._defaults(ddl, statement), ddl.end.sort_key, elsewhere)
 
-    def _defaults(self, ddl: DdlStatement, statement: Statement) -> SessionDefaults:
+    def _defaults(self, ddl: DdlStatement, statement: Statement | None) -> SessionDefaults:
         said = ddl.session
         server = None
         chosen: list[tuple[str, str]] = []

@@ -20,17 +20,18 @@ from typing import Final, assert_never
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
-from airflow_provider_dm.engine.ddl.statements import Statement
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
+from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, describe
 from airflow_provider_dm.engine.merge.writer import TooManyContested
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.model import Operator, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl import Concerns, InjectionRefused, PassOver, judge_ddl, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
@@ -96,6 +97,7 @@ def run_sync(
             writes=Target.at(source.target),
             sharing=Sharing.of(source, opened.plan),
             following=Following(source),
+            by_hand=ByHand(store, *source.fence.ref.key),
             runner=runner,
             store=store,
             stop=stop,
@@ -133,6 +135,7 @@ class Loop:
     """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
     sharing: Sharing
     following: Following
+    by_hand: ByHand
     runner: Runner
     store: MetaStore
     stop: threading.Event
@@ -145,6 +148,8 @@ class Loop:
     applied: Location
     edge: Location | None
     size: EpochSize
+    about: Location | None = None
+    """The place of the DDL statement that is being followed."""
     noted_at: float = 0.0
     said_at: float = 0.0
 
@@ -155,7 +160,14 @@ class Loop:
         except DmError as error:
             if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
                 self.note(Stage.PAUSED, now=True, only_meta=True)
+                self._say_why(error)
             raise
+
+    def _say_why(self, error: DmError) -> None:
+        try:
+            self.store.put_subtask_error(*self.source.fence.ref.key, describe(error), at=self.about)
+        except DmError as unsaid:
+            log.warning("the metadata DB does not know what has stopped the sync: %s", unsaid)
 
     def _run(self) -> bool:
         self.progress.goal = self.opened.goal
@@ -168,7 +180,9 @@ class Loop:
                 planned = self._planned(ahead)
                 ahead = None
                 match planned:
-                    case Epoch(hi=hi, bytes=size):
+                    case Epoch(lo=lo, hi=hi, bytes=size):
+                        if self.edge is None:
+                            self._inject(lo)
                         if self.size.is_backlog(size):  # look ahead while this is applied
                             ahead = planner.submit(self._plan_from, hi)
                         self._epoch(planned)
@@ -220,8 +234,8 @@ class Loop:
         )
 
     def _next_goal(self, lo: Location) -> Location | None:
-        """Return what an epoch must not cross, the goal or the end of catch-up mode; None: neither lies behind `lo`."""
-        ends = (self.opened.goal, self.opened.catch_up_until)
+        """Return what an epoch must not cross: goal, end of catch-up mode, a person's place; None: none is ahead."""
+        ends = (self.opened.goal, self.opened.catch_up_until, self.by_hand.next_place(lo))
         return min((end for end in ends if end and not reached(lo, end)), key=lambda end: end.sort_key, default=None)
 
     def _at_goal(self) -> bool:
@@ -322,23 +336,27 @@ class Loop:
             self.progress.contested_rows = self.sharing.rows
 
     def _ddl(self, ddl: DdlStatement) -> None:
-        plan = self.sharing.plan
+        plan, operator = self.sharing.plan, self.by_hand.at(ddl)
         match judge_ddl(ddl, plan.rules, (table.name for table in plan.tables())):
-            case PassOver(why):
+            case PassOver(why) if operator is None:
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
-            case Concerns(why, None):
-                raise stop_error(ddl, why)
-            case Concerns(why, statement) if statement is not None:
-                self._follow(ddl, statement, why)
+            case PassOver(why):
+                self._follow(ddl, PassedOver(why), why, operator)
+            case Concerns(why, statement):
+                self._follow(ddl, statement, why, operator)
         rows = ddl.rows_epoch()
         if rows is not None:
             self._epoch(rows)  # whatever the statement is to us, the rows of its transaction are like any others
         elif compare(self.applied, ddl.end) is not Order.SAME:
             self._advance(ddl.end)
+        self.by_hand.passed(self.applied)
 
-    def _follow(self, ddl: DdlStatement, statement: Statement, why: str) -> None:
+    def _follow(self, ddl: DdlStatement, statement: Statement | None, why: str, operator: Operator | None) -> None:
+        self.about = ddl.at
+        if statement is None and operator is None:
+            raise stop_error(ddl, why)
         try:
-            plan = self.following.follow(ddl, statement, self._step(ddl.end), self.sharing.plan)
+            plan = self.following.follow(ddl, statement, self._step(ddl.end), self.sharing.plan, operator)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 key = self.source.fence.ref.key
@@ -346,11 +364,23 @@ class Loop:
             raise stop_error(ddl, str(error)) from None
         except CannotFollow as error:
             raise stop_error(ddl, f"{why}: {error}") from None
+        self.about = None
         self.sharing.adopt(plan)
         self._follow_plan()
         self.progress.ddl_applied += 1
         if ddl.rows is None:
             self._applied_up_to(ddl.end)
+
+    def _inject(self, here: Location) -> None:
+        """Execute what a person wants executed in front of the rows that begin here."""
+        operator = self.by_hand.before_rows(here)
+        if operator is None:
+            return
+        try:
+            self.following.inject(operator, here, self.source.fence)
+        except CannotFollow as error:
+            raise InjectionRefused(str(here), str(error)) from None
+        self._follow_plan()
 
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
@@ -395,6 +425,7 @@ class Loop:
         if not only_meta:
             self.writes.transactions(lambda connection: note_location(connection, fence, applied))
             self._look_at_shared(now=False)
+            self.by_hand.passed(applied)
         try:
             self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)
         except DmError as error:

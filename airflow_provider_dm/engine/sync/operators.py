@@ -149,12 +149,6 @@ def _is_at(place: Location, at: Location, end: Location | None) -> bool:
     return order is Order.SAME or (end is not None and order is Order.AFTER and compare(place, end) is Order.BEFORE)
 
 
-def ddl_place(error: BaseException) -> Location | None:
-    """Return the place of the DDL that an error is about, which is its field `at`; None for any other error."""
-    at = getattr(error, "at", None)
-    return at if isinstance(at, Location) else None
-
-
 # What a person asks for
 
 

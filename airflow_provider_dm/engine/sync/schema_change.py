@@ -139,6 +139,28 @@ def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings)
         raise CannotFollow(str(error)) from None
 
 
+def change_by_hand(
+    original: Statement | None, instead: Sequence[Statement], tables: SubtaskTables, around: Surroundings
+) -> SchemaChange:
+    """Return what is to be done where a person has other statements executed (none: nothing) than the source has.
+
+    Rows are as the source's statement has made them. Where it cannot be followed, the tables that it is about have no
+    model any more, and the table maps of the log tell whether rows are still as they were.
+    Raises CannotFollow, NeedsAgreement.
+    """
+    statements: list[TargetDdl] = []
+    for one in instead:
+        statements += change_of(one, tables, replace(around, session=replace(around.session, sql_mode=0))).statements
+    if original is None:
+        return SchemaChange(tables, tuple(statements))
+    try:
+        change = change_of(original, tables, replace(around, fed_elsewhere=frozenset()))
+    except CannotFollow as error:
+        lost = replace(tables, tracker=tables.tracker.without(original.tables))
+        return SchemaChange(lost, tuple(statements), notes=(f"it is not followed: {error}",))
+    return replace(change, statements=tuple(statements))
+
+
 @dataclass
 class _Change:
     """A change while it is made up: `tables` moves on with each part of the statement."""

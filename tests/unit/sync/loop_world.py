@@ -16,18 +16,20 @@ from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobS
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import Access
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.model import Operator, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.loop import Loop
@@ -38,7 +40,7 @@ from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, ApplyRanges, EpochJob
-from airflow_provider_dm.engine.target.frontier import read_all_stands
+from airflow_provider_dm.engine.target.frontier import Step, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_subtask, read_subtask
 from tests.unit.sync.histories import TARGETS
@@ -100,6 +102,24 @@ class Log(Tail):
         self.world.events.append(f"idle {here.position}")
 
 
+@dataclass
+class Follows(Following):
+    """What follows DDL: at once, by the plan as it is, or not at all. `refusal`: why not."""
+
+    world: World | None = None
+    refusal: Exception | None = None
+
+    def follow(
+        self, ddl: DdlStatement, statement: Statement | None, step: Step, plan: SyncPlan, operator: Operator | None
+    ) -> SyncPlan:
+        assert self.world is not None
+        if self.refusal is not None:
+            raise self.refusal
+        WaveWriter(plan, self.world.writes, step, catch_up=False).advance({}, range(BUCKETS))
+        self.world.events.append(f"follow {ddl.at.position} {ddl.end.position}")
+        return plan
+
+
 class NoExchange(Exception):
     """Several tasks were asked for, and there is one process."""
 
@@ -142,6 +162,8 @@ class Notes(MetaStore):
     def __init__(self, world: World) -> None:
         self.world = world
         self.away: DmError | None = None
+        self.wanted: list[Operator] = []
+        self.errors: list[tuple[dict[str, Any], Location | None]] = []
 
     def put_subtask(self, task: str, source: str, *, unit: Unit, stage: Stage, **places: Location | None) -> None:
         applied, needed = places["applied"], places["needed"]
@@ -149,6 +171,12 @@ class Notes(MetaStore):
         self.world.events.append(f"{stage} {applied.position if applied else None}")
         if self.away is not None:
             raise self.away
+
+    def put_subtask_error(self, task: str, source: str, error: dict[str, Any], *, at: Location | None = None) -> None:
+        self.errors.append((error, at))
+
+    def operators(self, task: str, source: str, *, passed: bool = False) -> list[Operator]:
+        return self.wanted
 
 
 class Around(Servers):
@@ -241,12 +269,14 @@ class World:
         contests, records = Contests(FENCE, self.around, 1000), Records(FENCE, self.around)
         self.sharing = Watched(state.plan, contests, records, self.around, several=several, lawful=True)
         ours = source(sharded=sharded)
+        self.follows = Follows(ours, world=self)
         self.loop = Loop(
             source=ours,
             opened=state,
             writes=self.writes,
             sharing=self.sharing,
-            following=Following(ours),
+            following=self.follows,
+            by_hand=ByHand(self.notes, *FENCE.ref.key),
             runner=self.tasks,
             store=self.notes,
             stop=self.stop,

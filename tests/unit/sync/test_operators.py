@@ -1,6 +1,5 @@
 """Which binlog operator is meant, and what a person may ask for."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +21,6 @@ from airflow_provider_dm.engine.sync.operators import (
     OperatorSqlRefused,
     SourceHasNoError,
     SqlPatternInvalid,
-    ddl_place,
     injection_at,
     named_place,
     next_injection,
@@ -104,17 +102,6 @@ def test_an_epoch_ends_where_something_is_injected() -> None:
     assert next_injection(operators, at(900)) is None
     assert injection_at(operators, at(400)) is operators[1]
     assert injection_at(operators, at(401)) is None
-
-
-@dataclass(eq=False)
-class _Located(Exception):
-    at: object
-
-
-def test_only_an_error_about_ddl_has_a_place() -> None:
-    assert ddl_place(_Located(at(400))) == at(400)
-    assert ddl_place(_Located("mysql-bin.000003:400")) is None
-    assert ddl_place(ValueError()) is None
 
 
 # What a person asks for
