@@ -31,6 +31,8 @@ class SyncProgress:
     """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
     contested_rows: int = 0
     """Rows that wait until rows of other source tables give their places in merged tables free."""
+    resuming: str = ""
+    """What has failed, while the sync waits to go on by itself."""
     binlog_type: str = "local"
     """DM's word for where the log is read: "local" (the source's relay log) or "remote" (pulled for this task)."""
 
@@ -57,5 +59,6 @@ class SyncProgress:
             "caught_up": self.caught_up,
             "catch_up_mode": self.catching_up,
             "contested_rows": self.contested_rows,
+            "resuming": self.resuming,
             "binlog_type": self.binlog_type,
         }
