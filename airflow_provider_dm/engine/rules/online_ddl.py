@@ -25,13 +25,13 @@ detour over a third name is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
-from airflow_provider_dm.engine.ddl.parse import NotRead, parse
+from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.statements import (
     AlterSequence,
     AlterTable,
@@ -50,9 +50,11 @@ from airflow_provider_dm.engine.ddl.statements import (
     TruncateTable,
     Upkeep,
 )
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.ghost_changes import Change, about_real, not_repeatable
+from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls, Remembered
 from airflow_provider_dm.engine.rules.same_definition import difference
 from airflow_provider_dm.engine.rules.tool_tables import Ghost, Real, Trash
 from airflow_provider_dm.engine.schema.model import Table
@@ -61,75 +63,10 @@ UNSURE: Final = "\N{REPLACEMENT CHARACTER}"
 """What stands in a logged text for a character that is not known: `binlog.client_charsets.UNSURE`."""
 
 
-# What is remembered
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedText:
-    """A statement as the log has it, and what it takes to read it again."""
-
-    sql: str
-    sql_mode: int
-    schema: str
-
-    def read(self) -> Statement:
-        """Return what it says. Raises Unreadable."""
-        return parse(self.sql, self.sql_mode, self.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """A ghost. `like`: the tables that are as it was when it was made. None left: it has a flaw.
-
-    They may be two, where its name says two and both are alike: only its RENAME tells which of them is meant.
-    """
-
-    like: tuple[TableName, ...] = ()
-    statements: tuple[LoggedText, ...] = ()
-    flaw: str = ""
-    """Why the statements are not what makes the real table the ghost; "" if they are."""
-
-    def flawed(self, why: str) -> Remembered:
-        return self if self.flaw else replace(self, flaw=why)
-
-    def outdated(self, real: TableName, why: str) -> Remembered:
-        """Return it without `real` among what it is like, as that was changed."""
-        rest = replace(self, like=tuple(one for one in self.like if one != real))
-        return rest if rest.like or rest == self else rest.flawed(why)
-
-
-@dataclass(frozen=True)
-class OnlineDdls:
-    """Everything that a subtask remembers of online DDL under way. Immutable; equal to what is loaded after a save."""
-
-    ghosts: Mapping[TableName, Remembered] = field(default_factory=dict)
-    away: Mapping[TableName, TableName] = field(default_factory=dict)
-    """Where a real table lies that nothing has replaced yet: the trash name -> the real table."""
-
-    def known_to(self, rules: BlockAllowRules) -> OnlineDdls:
-        """Return what is left under the rules of today: what they call no ghost is not kept up to date."""
-        ghosts = {name: kept for name, kept in self.ghosts.items() if isinstance(rules.kind_of(name), Ghost)}
-        return replace(self, ghosts=ghosts)
-
-    def with_ghost(self, name: TableName, ghost: Remembered | None) -> OnlineDdls:
-        return replace(self, ghosts=_with(self.ghosts, name, ghost))
-
-    def with_away(self, trash: TableName, real: TableName | None) -> OnlineDdls:
-        return replace(self, away=_with(self.away, trash, real))
-
-    def outdated(self, real: TableName, why: str) -> OnlineDdls:
-        """Return it after a change of a table of the task: its ghosts are copies of what it was."""
-        found = {name: ghost.outdated(real, why) for name, ghost in self.ghosts.items()}
-        return replace(self, ghosts=found)
-
-    def with_flaw(self, ghosts: Iterable[TableName], why: str) -> OnlineDdls:
-        found = {name: self.ghosts[name].flawed(why) for name in ghosts if name in self.ghosts}
-        return replace(self, ghosts={**self.ghosts, **found}) if found else self
-
-
-def _with(mapping: Mapping[TableName, Any], name: TableName, value: object) -> dict[TableName, Any]:
-    rest = {one: kept for one, kept in mapping.items() if one != name}
-    return rest if value is None else {**rest, name: value}
+WAY_OUT: Final = (
+    f"Leave the table out by block-allow-list, and the task goes on without it; or {MIGRATE_AGAIN}, while no online "
+    "DDL is under way. A table that was left out comes back by such a task of its own."
+)
 
 
 # What a statement comes to
@@ -177,6 +114,7 @@ class Stop:
     """The statement may change a table of the task in a way that is not known."""
 
     why: str
+    way_out: str = WAY_OUT
 
 
 Outcome: TypeAlias = PassOver | Remember | Apply | Ordinary | Stop
@@ -324,7 +262,10 @@ def _altered(view: _View, statement: AlterTable) -> _Step:
             return view.memory, Stop(f"it moves rows or names between {table} and {', '.join(map(str, further))}")
         memory = view.memory.with_flaw((table, *further), f"it took part in {_shown(view.text)}")
         return memory, PassOver("it concerns tables of an online DDL tool only")
-    return _one_table(view, statement, table, Act.CHANGE)
+    memory, outcome = _one_table(view, statement, table, Act.CHANGE)
+    for other in further:
+        memory = memory.outdated(other, f"{other} was altered after it")
+    return memory, outcome
 
 
 def _ghost_created(touch: _Touch) -> _Step:

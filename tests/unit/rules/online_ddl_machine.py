@@ -10,7 +10,8 @@ from airflow_provider_dm.engine.ddl.parse import NotRead, parse
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.online_ddl import LoggedText, OnlineDdls, Outcome, Stop, step
+from airflow_provider_dm.engine.rules.online_ddl import Outcome, Stop, step
+from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 DM = OnlineDdlConfig()

@@ -12,8 +12,6 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules import online_ddl
 from airflow_provider_dm.engine.rules.online_ddl import (
     Apply,
-    LoggedText,
-    OnlineDdls,
     Ordinary,
     Outcome,
     PassOver,
@@ -21,6 +19,7 @@ from airflow_provider_dm.engine.rules.online_ddl import (
     Stop,
     step,
 )
+from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
 from tests.unit.rules.online_ddl_machine import SHOP, follow, last, rules, table
 
 LIKE = "CREATE TABLE _t_gho LIKE t"
@@ -167,6 +166,7 @@ REASONS = [
     ([LIKE, "ALTER TABLE _t_gho FROBNICATE", SWAP], "is not understood"),
     ([LIKE, "ALTER TABLE _t_gho COMMENT '\ufffd'", SWAP], "a character that is not known"),
     ([LIKE, ALTER, "ALTER TABLE t ADD COLUMN z int", SWAP], "shop.t was altered after it"),
+    ([LIKE, ALTER, "ALTER TABLE u EXCHANGE PARTITION p WITH TABLE t", SWAP], "shop.t was altered after it"),
     ([LIKE, ALTER, "TRUNCATE TABLE t", SWAP], "shop.t was truncated after it"),
     ([LIKE, ALTER, "ALTER TABLE t FROBNICATE", SWAP], "is not understood after it"),
     ([LIKE, "ALTER TABLE _T_GHO ADD COLUMN b int", SWAP], "in another spelling"),

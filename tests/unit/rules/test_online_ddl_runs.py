@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.ddl.statements import AddColumn, AlterTable, Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.online_ddl import Apply, LoggedText, OnlineDdls, Ordinary, Stop, step
+from airflow_provider_dm.engine.rules.online_ddl import Apply, Ordinary, Stop, step
+from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.schema.model import Column, Table
 from tests.unit.rules.online_ddl_machine import rules, said, table
 
