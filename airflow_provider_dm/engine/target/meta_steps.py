@@ -162,7 +162,24 @@ def definitions(connection: Connection, meta_schema: str) -> None:
     )
 
 
-STEPS: Final[Sequence[Step]] = (first_tables, versions_and_owners, definitions)
+def online_ddl_memory(connection: Connection, meta_schema: str) -> None:
+    """Create the table of version 4: of online DDL under way."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_online_ddl",
+        """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        ghost_schema varchar(64) NOT NULL,
+        ghost_table varchar(64) NOT NULL COMMENT 'or the name under which a table of the task lies for the moment',
+        statements longtext NOT NULL COMMENT 'JSON: target/online_ddl_memory.py',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source, ghost_schema, ghost_table)""",
+    )
+
+
+STEPS: Final[Sequence[Step]] = (first_tables, versions_and_owners, definitions, online_ddl_memory)
 """Step number n, counted from 1, makes version n of version n - 1."""
 
 

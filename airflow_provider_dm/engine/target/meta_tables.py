@@ -10,6 +10,7 @@
     dm_owner         the numbers of source tables whose rows in merged tables are recorded
     dm_row_owner     of tables that are merged: which rows a source table has put there, while its log cannot tell
     dm_contested_row of tables that are merged: rows whose place in the target is held by another one's row
+    dm_online_ddl    one row for each ghost table of an online DDL tool: what was done to it
 
 Names compare byte by byte (utf8mb4_bin): a task called `A` is not the task `a`. Positions are `Location.sort_key`, text
 whose byte order is the order of the log.

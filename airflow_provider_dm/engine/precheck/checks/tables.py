@@ -15,7 +15,8 @@ from airflow_provider_dm.engine.precheck.result import State, named, said
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
 from airflow_provider_dm.engine.rules.mapping import map_table
-from airflow_provider_dm.engine.schema.catalogue import create_statement
+from airflow_provider_dm.engine.rules.tool_tables import Ghost, Trash
+from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.ddl import AFTER_DDL
@@ -55,6 +56,22 @@ def check_foreign_keys(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
         yield State.WARN, f"tables with foreign keys: {named(tables)}", remedy
     else:
         yield State.OK, "no foreign keys", ""
+
+
+def check_online_ddl(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    """Check that no online DDL is under way as the task begins, and tell which tables are taken for a tool's."""
+    kinds = {name: facts.rules.block_allow.kind_of(name) for name in list_tables(facts.connection)}
+    ghosts = [str(name) for name, kind in kinds.items() if isinstance(kind, Ghost)]
+    trash = [str(name) for name, kind in kinds.items() if isinstance(kind, Trash)]
+    if ghosts:
+        state = State.FAIL if facts.follows and facts.known is None else State.WARN
+        what = f"an online DDL is under way, or has left these tables behind: {named(ghosts)}"
+        yield state, what, "Wait for its end, or drop what is left over. Else the sync stops when one takes its place."
+    if trash:
+        remedy = "If they are not, give shadow-table-rules and trash-table-rules, or online-ddl: false."
+        yield State.WARN, f"not migrated, as tables of an online DDL tool: {named(trash)}", remedy
+    if not ghosts and not trash:
+        yield State.OK, "no online DDL is under way", ""
 
 
 def check_source_engines(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
