@@ -148,7 +148,7 @@ def scan(
     `inside`: `start` is a seam instead, and the first boundary the end of that transaction. `part`: look for seams once
     this many bytes have passed since the start or the seam before. `hop`: use the compiled short cut, if it is there;
     the relay scans with `apply=False` and does not load it.
-    Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, XaTransaction, TwoPhaseAlter, EventTooLarge
+    Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, XaTransaction, EventTooLarge
     or ChecksumMismatch at the first event that is the reason, unless complete transactions lie before it.
     """
     state = BEGUN if inside else OUTSIDE

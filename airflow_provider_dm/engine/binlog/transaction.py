@@ -7,6 +7,12 @@
     outside   DDL              -> a transaction of its own
     outside   anything that carries no change   a boundary behind it
 
+MariaDB can log an ALTER in two transactions (binlog_alter_two_phase). It counts with the second:
+
+    START ALTER  … rows of others, by the old definition …  COMMIT ALTER      DDL, where it is committed
+    START ALTER  …                                          ROLLBACK ALTER    nothing
+    START ALTER  … the server dies                                            nothing
+
 Between a GTID and the statement or BEGIN that must follow, a transaction is *opened*; behind BEGIN it is *begun*
 (MariaDB's GTID is both at once). A compressed transaction (TRANSACTION_PAYLOAD) follows its GTID and is walked by a
 machine of its own, which begins *opened*; what that finds, the outer one has found. With `apply=False` the machine also
@@ -28,7 +34,6 @@ from airflow_provider_dm.engine.binlog.errors import (
     MalformedEvent,
     MixedEngineRollback,
     StatementDml,
-    TwoPhaseAlter,
     XaTransaction,
 )
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
@@ -37,8 +42,8 @@ from airflow_provider_dm.engine.binlog.gtid_events import (
     PREPARED_XA,
     Gtid,
     GtidTrail,
+    alters_nothing,
     gtid_list,
-    is_two_phase_alter,
     previous_gtids,
     tagged_gtid,
 )
@@ -113,7 +118,8 @@ class Walk:
     """The state of a scan between two events.
 
     `place`: how errors name a position, but for its number. `pending`: the id of the transaction that is open;
-    `seams`: positions where it may be cut. `inside_payload`: the events are those of a compressed transaction.
+    `void`: the statement behind it counts for nothing; `seams`: positions where it may be cut. `inside_payload`: the
+    events are those of a compressed transaction.
     """
 
     place: str
@@ -124,6 +130,7 @@ class Walk:
     inside_payload: bool = False
     opened_at: int = 0
     rows: bool = False
+    void: bool = False
     pending: Gtid | None = None
     ddl: QueryEvent | None = None
     seams: list[int] = field(default_factory=list)
@@ -227,11 +234,10 @@ def unapplicable(walk: Walk, position: int, behind: int, timestamp: int, code: i
 
 
 def check_unusual(walk: Walk, position: int, flags: int, body: bytes) -> None:
-    """Refuse a MariaDB transaction that is one part of something in two phases, if it is to be applied."""
+    """Look at a MariaDB GTID that opens a single statement, or one part of something in two phases."""
     if walk.apply and flags & (PREPARED_XA | COMPLETED_XA):
         raise XaTransaction(walk.at(position))
-    if walk.apply and is_two_phase_alter(body):
-        raise TwoPhaseAlter(walk.at(position))
+    walk.void = alters_nothing(body)
 
 
 def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
@@ -265,7 +271,7 @@ def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryE
 
 
 def _ddl(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
-    if walk.apply:
+    if walk.apply and not (walk.void and walk.state == OPENED):  # behind a GTID, which has just said it
         if walk.found.transactions:
             walk.found.ended = Ended.DDL
             return

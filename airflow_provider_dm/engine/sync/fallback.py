@@ -18,7 +18,6 @@ from airflow_provider_dm.engine.binlog.errors import (
     EventTooLarge,
     LocationNotInLog,
     MalformedEvent,
-    TwoPhaseAlter,
     UnsupportedFormat,
     XaTransaction,
 )
@@ -113,7 +112,7 @@ _LOG: Final = (
     LocationNotInLog,
     UnsupportedFormat,
 )
-_SUSPECT: Final = (UnknownEvent, EventTooLarge, XaTransaction, TwoPhaseAlter)
+_SUSPECT: Final = (UnknownEvent, EventTooLarge, XaTransaction)
 
 
 def unreadable(path: str, error: OSError) -> DmError:

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import pymysql
 import pytest
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-from airflow_provider_dm.engine.binlog.errors import MixedEngineRollback, StatementDml, TwoPhaseAlter, XaTransaction
+from airflow_provider_dm.engine.binlog.errors import MixedEngineRollback, StatementDml, XaTransaction
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch
 from airflow_provider_dm.engine.binlog.rows import PartialRowImage
@@ -161,14 +162,30 @@ def test_xa_in_one_phase_is_logged_as_xa_by_mysql_only(source: Server, name: Tab
         assert [change.after for change in logged(source, table, lo, hi)] == [(b"1", b"a")]
 
 
-def test_an_alter_in_two_phases_stops(mariadb_source: Server, fresh_schema: FreshSchema) -> None:
+@pytest.mark.parametrize("algorithm", ["COPY", "INPLACE"])
+def test_an_alter_in_two_phases_comes_once_and_a_failed_one_never(
+    mariadb_source: Server, fresh_schema: FreshSchema, algorithm: str
+) -> None:
     name = TableName(fresh_schema(mariadb_source), "t")
     connection = session(mariadb_source)
-    run(connection, name, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (0, 'a')")
+    run(connection, name, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (0, 1), (1, 1)")
     lo = here(connection)
-    run(connection, name, "SET SESSION binlog_alter_two_phase = ON", "ALTER TABLE t ADD z INT, ALGORITHM=COPY")
-    with pytest.raises(TwoPhaseAlter):
-        list(plans(mariadb_source, lo, here(connection)))
+    run(connection, name, "SET SESSION binlog_alter_two_phase = ON", f"ALTER TABLE t ADD z INT, ALGORITHM={algorithm}")
+    with pytest.raises(pymysql.err.IntegrityError):
+        run(connection, name, f"ALTER TABLE t ADD UNIQUE KEY v (v), ALGORITHM={algorithm}")
+    run(connection, name, "INSERT INTO t VALUES (2, 2, 2)", "SET SESSION binlog_alter_two_phase = OFF")
+    hi = here(connection)
+    logged_ones = [one for one in events_between(mariadb_source, lo, hi) if b"ALTER TABLE" in one.body]
+    assert len(logged_ones) == 4  # each of them twice
+    before, alter, after = plans(mariadb_source, lo, hi)
+    assert isinstance(alter, DdlStatement)
+    assert (alter.sql, alter.session.alter_phase and alter.session.alter_phase[0]) == (
+        f"ALTER TABLE t ADD z INT, ALGORITHM={algorithm}",
+        4,
+    )
+    assert isinstance(before, Epoch)
+    assert isinstance(after, Epoch)
+    assert (before.transactions, after.transactions) == (1, 3)
 
 
 def test_a_loaded_file_is_rows(source: Server, name: TableName, tmp_path: Path) -> None:
