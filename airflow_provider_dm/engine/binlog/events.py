@@ -115,7 +115,7 @@ DECLARED: Final = (
     Kind(PREVIOUS_GTIDS, "PREVIOUS_GTIDS", Do.READER),
     Kind(36, "TRANSACTION_CONTEXT", Do.PASS, "what group replication certifies; its rows follow"),
     Kind(37, "VIEW_CHANGE", Do.PASS, "who belongs to the replication group"),
-    Kind(XA_PREPARE, "XA_PREPARE", Do.STOP, "XA transactions are not read yet: commit them without XA at the source"),
+    Kind(XA_PREPARE, "XA_PREPARE", Do.BOUNDARY),
     Kind(PARTIAL_UPDATE_ROWS, "PARTIAL_UPDATE_ROWS", Do.ROWS),
     Kind(TRANSACTION_PAYLOAD, "TRANSACTION_PAYLOAD", Do.PAYLOAD),
     Kind(41, "HEARTBEAT_V2", Do.PASS, "says that the connection lives"),

@@ -3,6 +3,7 @@
     outside   GTID, BEGIN      -> inside        (a standalone GTID: one statement, which is DDL)
     inside    XID, COMMIT      -> outside       a boundary
     inside    ROLLBACK         -> outside       a boundary, if no row came before
+    inside    XA_PREPARE       -> outside       a boundary; the rows count where their commit comes (xa.py)
     inside    DDL              -> the transaction is a DDL transaction (CREATE TABLE … SELECT carries rows, too)
     outside   DDL              -> a transaction of its own
     outside   anything that carries no change   a boundary behind it
@@ -24,7 +25,7 @@ Inside a transaction a range of the log may end at a *seam*: behind a statement,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -34,12 +35,9 @@ from airflow_provider_dm.engine.binlog.errors import (
     MalformedEvent,
     MixedEngineRollback,
     StatementDml,
-    XaTransaction,
 )
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.binlog.gtid_events import (
-    COMPLETED_XA,
-    PREPARED_XA,
     Gtid,
     GtidTrail,
     alters_nothing,
@@ -48,12 +46,13 @@ from airflow_provider_dm.engine.binlog.gtid_events import (
     tagged_gtid,
 )
 from airflow_provider_dm.engine.binlog.query_event import QueryEvent, query_of
+from airflow_provider_dm.engine.binlog.xa import Xid, read_end, read_prepare
 from airflow_provider_dm.engine.ddl.first_words import (
     StatementKind,
-    begins_xa,
     head_of_row_change,
     is_of_temporary_table,
     kind_of,
+    xa_verb,
 )
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
@@ -95,11 +94,33 @@ class FoundDdl:
     seams: tuple[Seam, ...] = ()
 
 
+@dataclass(frozen=True)
+class FoundPrepared:
+    """A prepared XA transaction; `rows`: it has some, which count where it is committed."""
+
+    xid: Xid
+    start: int
+    end: int
+    rows: bool
+    seams: tuple[Seam, ...] = ()
+
+
+@dataclass(frozen=True)
+class FoundEnd:
+    """The end of a prepared XA transaction, `start` to `end`: its commit, or its rollback."""
+
+    xid: Xid
+    start: int
+    end: int
+    committed: bool
+
+
 @dataclass(slots=True)
 class Stretch:
     """Complete transactions from `start` to the boundary `end`; DDL, if found first, lies behind `end`.
 
-    `seams`: where the transactions before `end` may be cut into parts of the size asked for.
+    `seams`: where the transactions before `end` may be cut into parts of the size asked for. `xa`: what of them is
+    about XA, if it was to be noted.
     """
 
     start: int
@@ -109,6 +130,7 @@ class Stretch:
     ended: Ended = Ended.FILE
     ddl: FoundDdl | None = None
     seams: list[Seam] = field(default_factory=list)
+    xa: list[FoundPrepared | FoundEnd] = field(default_factory=list)
     trail: GtidTrail = field(default_factory=GtidTrail)
     ddl_trail: GtidTrail = field(default_factory=GtidTrail)
 
@@ -119,7 +141,7 @@ class Walk:
 
     `place`: how errors name a position, but for its number. `pending`: the id of the transaction that is open;
     `void`: the statement behind it counts for nothing; `seams`: positions where it may be cut. `inside_payload`: the
-    events are those of a compressed transaction.
+    events are those of a compressed transaction. `notes_xa`: XA transactions are noted, also if nothing is applied.
     """
 
     place: str
@@ -128,6 +150,7 @@ class Walk:
     flavour: Flavour
     state: int = OUTSIDE
     inside_payload: bool = False
+    notes_xa: bool = False
     opened_at: int = 0
     rows: bool = False
     void: bool = False
@@ -167,11 +190,26 @@ class Walk:
             self.pending = None
         self.state = OUTSIDE
 
+    def prepare(self, position: int, timestamp: int, xid: Xid) -> None:
+        """End a transaction with being prepared."""
+        if self.notes_xa:
+            seams = tuple(Seam(seam, position) for seam in self.seams)
+            self.found.xa.append(FoundPrepared(xid, self.opened_at, position, self.rows, seams))
+        self.seams.clear()
+        self.close(position, timestamp)
+
+    def end_xa(self, position: int, timestamp: int, xid: Xid, *, committed: bool) -> None:
+        """End a transaction that is nothing but the end of a prepared one."""
+        if self.notes_xa:
+            self.found.xa.append(FoundEnd(xid, self.opened_at, position, committed))
+        self.close(position, timestamp)
+
     def take_in(self, inner: Walk, behind: int) -> None:
         """Take over the transaction that was one payload, whose events `inner` has walked."""
         found = inner.found
         if found.ddl is None:
             self.rows = inner.rows
+            self.found.xa += [replace(one, start=self.opened_at, end=behind) for one in found.xa]
             self.close(behind, found.newest_timestamp)
         elif self.found.transactions:
             self.found.ended = Ended.DDL
@@ -205,6 +243,14 @@ def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int,
             if walk.state != BEGUN:
                 raise MalformedEvent(walk.at(position), "the end of a transaction that did not begin")
             walk.close(behind, timestamp)
+        case codes.XA_PREPARE:
+            xid, one_phase = read_prepare(body, walk.at(position))
+            if walk.state != BEGUN:
+                raise MalformedEvent(walk.at(position), "the end of a transaction that did not begin")
+            if one_phase:
+                walk.close(behind, timestamp)
+            else:
+                walk.prepare(behind, timestamp, xid)
         case codes.ANONYMOUS_GTID:
             walk.open(position, OPENED)
             walk.pending = None
@@ -227,16 +273,14 @@ def unapplicable(walk: Walk, position: int, behind: int, timestamp: int, code: i
     """Raise UnknownEvent for an event whose entry in the table is STOP; with `apply=False` walk over it."""
     if walk.apply:
         raise UnknownEvent.of(walk.at(position), code)
-    if code == codes.XA_PREPARE or walk.state == OPENED:
+    if walk.state == OPENED:
         walk.close(behind, timestamp)
     else:
         walk.pass_over(behind)
 
 
-def check_unusual(walk: Walk, position: int, flags: int, body: bytes) -> None:
+def look_at_unusual(walk: Walk, body: bytes) -> None:
     """Look at a MariaDB GTID that opens a single statement, or one part of something in two phases."""
-    if walk.apply and flags & (PREPARED_XA | COMPLETED_XA):
-        raise XaTransaction(walk.at(position))
     walk.void = alters_nothing(body)
 
 
@@ -256,18 +300,31 @@ def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryE
         case StatementKind.SAVEPOINT | StatementKind.NOTHING:
             walk.alone_or_inside(behind, timestamp)
         case StatementKind.XA:
-            if walk.apply:
-                raise XaTransaction(walk.at(position))
-            if begins_xa(query.sql):
-                walk.open(position, BEGUN)
-            else:
-                walk.alone_or_inside(behind, timestamp)
+            _xa(walk, position, behind, timestamp, query.sql)
         case StatementKind.ROW_CHANGE:
             if walk.apply:
                 raise StatementDml(walk.at(position), head_of_row_change(query.sql))
             walk.alone_or_inside(behind, timestamp)
         case StatementKind.DDL:
             _ddl(walk, position, behind, timestamp, query)
+
+
+def _xa(walk: Walk, position: int, behind: int, timestamp: int, sql: bytes) -> None:
+    ended = read_end(sql)
+    match xa_verb(sql):
+        case "START" | "BEGIN":
+            walk.open(position, BEGUN)
+        case "END" if walk.state == BEGUN:
+            pass  # XA_PREPARE follows
+        case "COMMIT" | "ROLLBACK" if ended is not None and walk.state != BEGUN:
+            if walk.state == OUTSIDE:
+                walk.opened_at = position
+            xid, committed = ended
+            walk.end_xa(behind, timestamp, xid, committed=committed)
+        case verb if walk.apply:
+            raise MalformedEvent(walk.at(position), f"an XA {verb} that no server logs here")
+        case _:
+            walk.alone_or_inside(behind, timestamp)
 
 
 def _ddl(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:

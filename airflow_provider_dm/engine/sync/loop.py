@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
@@ -33,6 +34,7 @@ from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, judge_ddl, stop_
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.sharing import Sharing
@@ -86,10 +88,12 @@ def run_sync(
     shown = progress or SyncProgress()
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
         opened = open_sync(source, store=store, stop=stop)
+        writes = Target.at(source.target)
         loop = Loop(
             source=source,
             opened=opened,
-            writes=Target.at(source.target),
+            writes=writes,
+            prepared=PreparedHere(writes.transactions, source.fence, opened.prepared),
             sharing=Sharing.of(source, opened.plan),
             runner=runner,
             store=store,
@@ -119,6 +123,8 @@ class Loop:
     opened: Opened
     writes: Target
     """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
+    prepared: PreparedHere
+    """The XA transactions that are prepared at `applied`, and `here`."""
     sharing: Sharing
     runner: Runner
     store: MetaStore
@@ -157,7 +163,7 @@ class Loop:
                 match planned:
                     case Epoch(hi=hi, bytes=size):
                         if self.size.is_backlog(size):  # look ahead while this is applied
-                            ahead = planner.submit(self._plan_from, hi)
+                            ahead = planner.submit(self._plan_from, hi, after(self.prepared.now, planned))
                         self._epoch(planned)
                     case DdlStatement():
                         self._ddl(planned)
@@ -182,10 +188,13 @@ class Loop:
         if self.edge is None:
             if ahead is not None and not isinstance(ahead.result(), UpToDate):
                 return ahead.result()  # an UpToDate would be old news by now
-            return self._plan_from(self.here)
+            return self._plan_from(self.here, self.prepared.now)
         if ahead is not None:
             ahead.exception()  # waited for only: before the edge nothing else may be applied, nor end the run
-        planned = self.tail.plan(self.here, goal=self.edge, limit=None, range_bytes=self.size.range_bytes(1))
+        range_bytes = self.size.range_bytes(1)
+        planned = self.tail.plan(
+            self.here, goal=self.edge, limit=None, range_bytes=range_bytes, prepared=self.prepared.now
+        )
         return self._ending_at_edge(planned, self.edge)
 
     def _ending_at_edge(self, planned: Planned, edge: Location) -> Planned:
@@ -200,11 +209,9 @@ class Loop:
                 return planned
         raise InvariantBroken(f"the first epoch ends where buckets stand already ({edge})", f"the log has {planned}")
 
-    def _plan_from(self, lo: Location) -> Planned:
-        limit = self.size.limit
-        return self.tail.plan(
-            lo, goal=self._next_goal(lo), limit=limit, range_bytes=self.size.range_bytes(self.runner.slots)
-        )
+    def _plan_from(self, lo: Location, prepared: tuple[Prepared, ...]) -> Planned:
+        limit, range_bytes = self.size.limit, self.size.range_bytes(self.runner.slots)
+        return self.tail.plan(lo, goal=self._next_goal(lo), limit=limit, range_bytes=range_bytes, prepared=prepared)
 
     def _next_goal(self, lo: Location) -> Location | None:
         """Return what an epoch must not cross, the goal or the end of catch-up mode; None: neither lies behind `lo`."""
@@ -224,6 +231,7 @@ class Loop:
     def _epoch(self, epoch: Epoch) -> None:
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
         began = time.monotonic()
+        self.prepared.note(epoch)
         try:
             applied = self._apply_with_retries(epoch)
         except DmError as error:
@@ -233,6 +241,7 @@ class Loop:
             return
         seconds = time.monotonic() - began
         self._applied_up_to(epoch.hi)
+        self.prepared.applied(epoch)
         self.edge = None
         self._follow_plan()
         if applied.contested or self.sharing.rows:
@@ -367,8 +376,9 @@ class Loop:
         if not only_meta:
             self.writes.transactions(lambda connection: note_location(connection, fence, applied))
             self._look_at_shared(now=False)
+        needed = self.prepared.needed(applied)
         try:
-            self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)
+            self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
         except DmError as error:
             log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
         self.noted_at = time.monotonic()

@@ -6,6 +6,7 @@
     dm_copy_chunk    one row for each chunk of a full load: how far it is copied
     dm_table_schema  a source's tables as they were when the load began: what rows are decoded by
     dm_owner         the numbers of source tables whose rows in merged tables are recorded
+    dm_xa            XA transactions that are prepared at the source: where their rows are in its log
     dm_row_owner     of tables that are merged: which rows a source table has put there, while its log cannot tell
     dm_contested_row of tables that are merged: rows whose place in the target is held by another one's row
 

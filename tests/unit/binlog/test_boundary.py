@@ -11,7 +11,6 @@ from airflow_provider_dm.engine.binlog.errors import (
     MixedEngineRollback,
     StatementDml,
     UnsupportedFormat,
-    XaTransaction,
 )
 from airflow_provider_dm.engine.binlog.transaction import Ended
 from airflow_provider_dm.engine.binlog.window import Window
@@ -114,19 +113,6 @@ def test_a_row_change_as_text_stops_and_only_its_head_is_quoted(statement: str, 
     assert raised.value.at == f"{log.name}:{position}"
     assert raised.value.statement == head
     assert "s3cret" not in str(raised.value)
-
-
-def test_xa_stops(tmp_path: Path) -> None:
-    mysql = Log()
-    start = mysql.gtid()
-    mysql.query("XA START X'78',X'',1")
-    with pytest.raises(XaTransaction):
-        scanned(mysql, tmp_path, start)
-
-    mariadb = Log("mariadb")
-    start = mariadb.add(162, struct.pack("<QIB", 1, 0, 64) + bytes(20))
-    with pytest.raises(XaTransaction):
-        scanned(mariadb, tmp_path, start)
 
 
 START_ALTER, COMMIT_ALTER, ROLLBACK_ALTER = 2, 4, 8
