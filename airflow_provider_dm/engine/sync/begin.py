@@ -135,21 +135,23 @@ class Announcer:
     source: SyncSource
     store: MetaStore
 
-    def say(self, needed: Location | None, *, again: bool = False) -> None:
+    def say(self, applied: Location | None, needed: Location | None = None, *, again: bool = False) -> None:
         """Say that the log is needed from there on; None: maybe all of it, until more is known.
 
-        `again`: it was said before, if maybe to another metadata DB, and one that does not answer stops nobody.
+        `needed`: from this earlier place on. `again`: it was said before, if maybe to another metadata DB, and one that
+        does not answer stops nobody.
         Raises Fenced, and what the store raises.
         """
 
         def write() -> None:
             try:
                 key = self.source.fence.ref.key
-                self.store.put_subtask(*key, unit=Unit.SYNC, stage=Stage.RUNNING, needed=needed, applied=needed)
+                place = needed or applied
+                self.store.put_subtask(*key, unit=Unit.SYNC, stage=Stage.RUNNING, needed=place, applied=applied)
             except DmError as error:
                 if not again:
                     raise
-                log.warning("the metadata DB does not know that %s is needed: %s", needed, error)
+                log.warning("the metadata DB does not know that %s is needed: %s", needed or applied, error)
 
         self._as_holder(write)
 

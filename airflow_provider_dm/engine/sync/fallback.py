@@ -18,11 +18,10 @@ from airflow_provider_dm.engine.binlog.errors import (
     EventTooLarge,
     LocationNotInLog,
     MalformedEvent,
-    TwoPhaseAlter,
     UnsupportedFormat,
-    XaTransaction,
 )
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.xa import XaRowsGone
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope, reaction_of
 from airflow_provider_dm.engine.relay.decide import FileSequenceBroken
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
@@ -112,8 +111,9 @@ _LOG: Final = (
     BrokenFileChain,
     LocationNotInLog,
     UnsupportedFormat,
+    XaRowsGone,
 )
-_SUSPECT: Final = (UnknownEvent, EventTooLarge, XaTransaction, TwoPhaseAlter)
+_SUSPECT: Final = (UnknownEvent, EventTooLarge)
 
 
 def unreadable(path: str, error: OSError) -> DmError:

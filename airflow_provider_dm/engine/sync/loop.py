@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, describe
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.meta.model import Operator, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -36,6 +37,7 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connec
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement
@@ -91,10 +93,12 @@ def run_sync(
     shown = progress or SyncProgress()
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
         opened = open_sync(source, store=store, stop=stop)
+        writes = Target.at(source.target)
         loop = Loop(
             source=source,
             opened=opened,
-            writes=Target.at(source.target),
+            writes=writes,
+            prepared=PreparedHere(writes.transactions, source.fence, opened.prepared),
             sharing=Sharing.of(source, opened.plan),
             following=Following(source),
             by_hand=ByHand(store, *source.fence.ref.key),
@@ -133,6 +137,8 @@ class Loop:
     opened: Opened
     writes: Target
     """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
+    prepared: PreparedHere
+    """The XA transactions that are prepared at `applied`, and `here`."""
     sharing: Sharing
     following: Following
     by_hand: ByHand
@@ -148,8 +154,6 @@ class Loop:
     applied: Location
     edge: Location | None
     size: EpochSize
-    about: Location | None = None
-    """The place of the DDL statement that is being followed."""
     noted_at: float = 0.0
     said_at: float = 0.0
 
@@ -160,17 +164,10 @@ class Loop:
         except DmError as error:
             if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
                 self.note(Stage.PAUSED, now=True, only_meta=True)
-                self._say_why(error)
             raise
 
-    def _say_why(self, error: DmError) -> None:
-        try:
-            self.store.put_subtask_error(*self.source.fence.ref.key, describe(error), at=self.about)
-        except DmError as unsaid:
-            log.warning("the metadata DB does not know what has stopped the sync: %s", unsaid)
-
     def _run(self) -> bool:
-        self.progress.goal = self.opened.goal
+        self.progress.goal, self.progress.ddl_at = self.opened.goal, None
         self.progress.location = self.applied
         self.note(Stage.RUNNING, now=True)
         wait, idle_since = SHORTEST_WAIT, time.monotonic()
@@ -184,7 +181,7 @@ class Loop:
                         if self.edge is None:
                             self._inject(lo)
                         if self.size.is_backlog(size):  # look ahead while this is applied
-                            ahead = planner.submit(self._plan_from, hi)
+                            ahead = planner.submit(self._plan_from, hi, after(self.prepared.now, planned))
                         self._epoch(planned)
                     case DdlStatement():
                         self._ddl(planned)
@@ -209,10 +206,13 @@ class Loop:
         if self.edge is None:
             if ahead is not None and not isinstance(ahead.result(), UpToDate):
                 return ahead.result()  # an UpToDate would be old news by now
-            return self._plan_from(self.here)
+            return self._plan_from(self.here, self.prepared.now)
         if ahead is not None:
             ahead.exception()  # waited for only: before the edge nothing else may be applied, nor end the run
-        planned = self.tail.plan(self.here, goal=self.edge, limit=None, range_bytes=self.size.range_bytes(1))
+        range_bytes = self.size.range_bytes(1)
+        planned = self.tail.plan(
+            self.here, goal=self.edge, limit=None, range_bytes=range_bytes, prepared=self.prepared.now
+        )
         return self._ending_at_edge(planned, self.edge)
 
     def _ending_at_edge(self, planned: Planned, edge: Location) -> Planned:
@@ -227,11 +227,9 @@ class Loop:
                 return planned
         raise InvariantBroken(f"the first epoch ends where buckets stand already ({edge})", f"the log has {planned}")
 
-    def _plan_from(self, lo: Location) -> Planned:
-        limit = self.size.limit
-        return self.tail.plan(
-            lo, goal=self._next_goal(lo), limit=limit, range_bytes=self.size.range_bytes(self.runner.slots)
-        )
+    def _plan_from(self, lo: Location, prepared: tuple[Prepared, ...]) -> Planned:
+        limit, range_bytes = self.size.limit, self.size.range_bytes(self.runner.slots)
+        return self.tail.plan(lo, goal=self._next_goal(lo), limit=limit, range_bytes=range_bytes, prepared=prepared)
 
     def _next_goal(self, lo: Location) -> Location | None:
         """Return what an epoch must not cross: goal, end of catch-up mode, a person's place; None: none is ahead."""
@@ -251,6 +249,7 @@ class Loop:
     def _epoch(self, epoch: Epoch) -> None:
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
         began = time.monotonic()
+        self.prepared.note(epoch)
         try:
             applied = self._apply_with_retries(epoch)
         except DmError as error:
@@ -260,6 +259,7 @@ class Loop:
             return
         seconds = time.monotonic() - began
         self._applied_up_to(epoch.hi)
+        self.prepared.applied(epoch)
         self.edge = None
         self._follow_plan()
         if applied.contested or self.sharing.rows:
@@ -352,7 +352,7 @@ class Loop:
         self.by_hand.passed(self.applied)
 
     def _follow(self, ddl: DdlStatement, statement: Statement | None, why: str, operator: Operator | None) -> None:
-        self.about = ddl.at
+        self.progress.ddl_at = ddl.at
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
@@ -364,7 +364,7 @@ class Loop:
             raise stop_error(ddl, str(error)) from None
         except CannotFollow as error:
             raise stop_error(ddl, f"{why}: {error}") from None
-        self.about = None
+        self.progress.ddl_at = None
         self.sharing.adopt(plan)
         self._follow_plan()
         self.progress.ddl_applied += 1
@@ -426,8 +426,9 @@ class Loop:
             self.writes.transactions(lambda connection: note_location(connection, fence, applied))
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)
+        needed = self.prepared.needed(applied)
         try:
-            self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)
+            self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
         except DmError as error:
             log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
         self.noted_at = time.monotonic()

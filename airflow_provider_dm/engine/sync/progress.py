@@ -23,6 +23,8 @@ class SyncProgress:
     """Rows that the target was asked to write or delete: fewer than changes, as those of one key are folded."""
     ddl_applied: int = 0
     """DDL statements that the target's tables have followed."""
+    ddl_at: Location | None = None
+    """Where the DDL statement begins that is being followed: what an error of now is about."""
     newest_timestamp: int | None = None
     """Commit time, in seconds since 1970, of the newest transaction applied."""
     caught_up: bool = False

@@ -33,7 +33,6 @@ from airflow_provider_dm.engine.relay.backoff import lengthened
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
-from airflow_provider_dm.engine.sync.operators import ddl_place
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.target.errors import TargetUnreachable, translate
@@ -130,11 +129,11 @@ def run_sync_resuming(
         life = Life(now - alive_since, worked=shown.epochs > epochs or shown.caught_up)
         backoff = backoff.failed(life, now=now)
         pause = backoff.pause_seconds(now=now) if passes(error, never) and not stop.is_set() else None
-        _say(store, source, error, pause)
+        _say(store, source, error, pause, shown.ddl_at)
         if pause is None:
             raise error
         if _was_stopped(stop, shown, error, pause):
-            _say(store, source, error, None)
+            _say(store, source, error, None, shown.ddl_at)
             raise error
         backoff = backoff.longer()
 
@@ -180,14 +179,16 @@ def _as_dm_error(raised: DmError | pymysql.err.Error, source: SyncSource) -> DmE
     raise raised
 
 
-def _say(store: MetaStore, source: SyncSource, error: DmError, pause: float | None) -> None:
-    """Tell the metadata DB what has paused the subtask, unless somebody else says how it stands."""
+def _say(
+    store: MetaStore, source: SyncSource, error: DmError, pause: float | None, ddl_at: Location | None
+) -> None:
+    """Tell the metadata DB what has paused the subtask, and at which DDL, unless somebody else says how it stands."""
     if reaction_of(error) is Reaction.FENCED:
         return
     told = describe(error) | ({RESUMES_IN_SECONDS: round(pause, 1)} if pause is not None else {})
     if pause is not None:
         log.warning("the sync of %s goes on in %.1f s, after: %s", source.fence.ref.source, pause, error)
     try:
-        store.put_subtask_error(*source.fence.ref.key, told, at=ddl_place(error))
+        store.put_subtask_error(*source.fence.ref.key, told, at=ddl_at)
     except DmError as lost:
         log.warning("the metadata DB does not know what has paused the sync: %s", lost)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -29,6 +30,7 @@ from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import (
     HASH_VERSION,
@@ -121,6 +123,8 @@ class Opened:
     edge: Location | None
     catch_up_until: Location | None
     goal: Location | None
+    prepared: tuple[Prepared, ...] = ()
+    """The XA transactions that are prepared at `lo`."""
 
 
 def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) -> Opened:
@@ -138,7 +142,8 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         raise SubtaskMissing(*ref.key)
     reader = RelayReader(Path(source.spec.relay_dir))
     lo, edge = between(stands, subtask, reader.base_of)
-    announcer.say(lo, again=True)
+    prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
+    announcer.say(lo, oldest_place(lo, prepared), again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)
@@ -153,6 +158,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         edge=edge,
         catch_up_until=subtask.catch_up_until,
         goal=_goal(source.job.until, source.spec, lo),
+        prepared=prepared,
     )
 
 

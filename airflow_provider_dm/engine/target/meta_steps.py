@@ -179,7 +179,24 @@ def online_ddl_memory(connection: Connection, meta_schema: str) -> None:
     )
 
 
-STEPS: Final[Sequence[Step]] = (first_tables, versions_and_owners, definitions, online_ddl_memory)
+def prepared_xa(connection: Connection, meta_schema: str) -> None:
+    """Create the table of XA transactions that are prepared at the source and not ended."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_xa",
+        f"""
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        prepared_at {_POSITION} COMMENT 'it is prepared for whoever stands here or behind',
+        ended_at {_POSITION} DEFAULT '' COMMENT 'and no longer here; empty: its end has not come',
+        xid varchar(300) CHARACTER SET ascii NOT NULL COMMENT 'as XA COMMIT takes it, for people',
+        log_place mediumtext NOT NULL COMMENT 'JSON of binlog.xa.Prepared: where its rows are',
+        PRIMARY KEY (task, source, prepared_at)""",
+    )
+
+
+STEPS: Final[Sequence[Step]] = (first_tables, versions_and_owners, definitions, online_ddl_memory, prepared_xa)
 """Step number n, counted from 1, makes version n of version n - 1."""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -34,6 +35,7 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan, target_part
+from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.sync.sharing import Sharing
@@ -77,13 +79,23 @@ class Log(Tail):
     def __init__(self, world: World, script: Sequence[Planned | DmError], *, at_fault: bool) -> None:
         self.world, self.script, self.at_fault = world, list(script), at_fault
         self.asked: list[tuple[Location, Location | None, int | None]] = []
+        self.prepared: list[tuple[Prepared, ...]] = []
         self.looked_ahead = threading.Event()
         self.waiting = False
 
-    def plan(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
+    def plan(
+        self,
+        lo: Location,
+        *,
+        goal: Location | None,
+        limit: int | None,
+        range_bytes: int,
+        prepared: Sequence[Prepared] = (),
+    ) -> Planned:
         ahead = threading.current_thread() is not threading.main_thread()
         self.world.events.append(f"{'look ahead' if ahead else 'plan'} {lo.position}")
         self.asked.append((lo, goal, limit))
+        self.prepared.append(tuple(prepared))
         if not self.script:
             self.world.stop.set()
         answer = self.script.pop(0) if self.script else UpToDate(lo)
@@ -163,7 +175,6 @@ class Notes(MetaStore):
         self.world = world
         self.away: DmError | None = None
         self.wanted: list[Operator] = []
-        self.errors: list[tuple[dict[str, Any], Location | None]] = []
 
     def put_subtask(self, task: str, source: str, *, unit: Unit, stage: Stage, **places: Location | None) -> None:
         applied, needed = places["applied"], places["needed"]
@@ -171,9 +182,6 @@ class Notes(MetaStore):
         self.world.events.append(f"{stage} {applied.position if applied else None}")
         if self.away is not None:
             raise self.away
-
-    def put_subtask_error(self, task: str, source: str, error: dict[str, Any], *, at: Location | None = None) -> None:
-        self.errors.append((error, at))
 
     def operators(self, task: str, source: str, *, passed: bool = False) -> list[Operator]:
         return self.wanted
@@ -274,6 +282,7 @@ class World:
             source=ours,
             opened=state,
             writes=self.writes,
+            prepared=PreparedHere(self.around.transactions, FENCE, state.prepared),
             sharing=self.sharing,
             following=self.follows,
             by_hand=ByHand(self.notes, *FENCE.ref.key),

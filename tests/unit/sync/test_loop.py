@@ -180,7 +180,7 @@ def test_ddl_that_cannot_be_followed_stops_in_front(
     with pytest.raises(error, match=r"bin\.000001:200"):
         world.run()
     assert (world.events[-1], world.stands()) == ("Paused 200", {200})
-    assert [(said["ErrCode"], at) for said, at in world.notes.errors] == [(error.code, LO.at(200))]
+    assert world.loop.progress.ddl_at == LO.at(200)
 
 
 # How much, and looking ahead
