@@ -35,11 +35,13 @@ from airflow_provider_dm.engine.reading.chunks import plan_chunks
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, measure, survey_source, survey_target
 from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import insert_chunks, load_chunks
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
 from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
@@ -271,6 +273,7 @@ def _begin_source(
         schemas = [TableSchema(one.table, one.target) for one in survey.tables]
         numbers = enter_tables(connection, fence.ref, schemas, newcomers[source.id], fellows, loading=True, full=full)
         begin_definitions(connection, fence.ref, definitions)
+        save_online_ddls(connection, fence.ref, OnlineDdls())
         insert_chunks(connection, fence, chunks)
         return numbers
 

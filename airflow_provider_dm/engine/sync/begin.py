@@ -37,6 +37,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
+from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.sync.locations import RELAY_LOOK_SECONDS, in_relay
@@ -45,6 +46,7 @@ from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
 from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
@@ -279,6 +281,7 @@ class _Found:
             begin_subtask(connection, source.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.today)
             enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
             begin_definitions(connection, source.fence.ref, self.definitions)
+            save_online_ddls(connection, source.fence.ref, OnlineDdls())
 
         run_transaction(source.target, body)
 

@@ -37,6 +37,7 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.online_ddl import RealChange
 
 _ON_TABLES: Final = re.compile(
     r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|RENAME)\s+(?:OR\s+REPLACE\s+)?TABLES?\s", re.IGNORECASE
@@ -87,6 +88,14 @@ class Concerns:
     statement: Statement | None = None
 
 
+@dataclass(frozen=True)
+class Repeat:
+    """The verdict that a table which an online DDL tool has altered has become one of the task's."""
+
+    real: TableName
+    changes: tuple[RealChange, ...]
+
+
 Verdict = PassOver | Concerns
 
 
@@ -120,19 +129,31 @@ def _folded(table: TableName) -> TableName:
     return TableName(table.schema.casefold(), table.table.casefold())
 
 
-def judge_ddl(ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]) -> Verdict:
-    """Return what to do about a statement of the log. `tables`: those of the task that the source has there."""
-    ours = _Ours(rules, frozenset(tables))
+def read_ddl(ddl: DdlStatement) -> Statement | NotRead | Unreadable:
+    """Return what a statement of the log says, or why it is not read."""
+    if ddl.undecoded is not None:
+        return Unreadable("its text is in a charset that is not readable here")
     try:
-        if ddl.undecoded is not None:
-            raise Unreadable("its text is in a charset that is not readable here")
-        return _judge(parse(ddl.sql, ddl.sql_mode, ddl.schema), ours)
-    except NotRead as error:
-        return _of_tables(error.about.tables, ours, if_not_exists=error.about.if_not_exists)
+        return parse(ddl.sql, ddl.sql_mode, ddl.schema)
     except Unreadable as error:
+        return error
+
+
+def judge_ddl(
+    said: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]
+) -> Verdict:
+    """Return what a statement of the log is to the task. `said`: what it says, or what is left of that.
+
+    `tables`: those of the task that the source has there.
+    """
+    ours = _Ours(rules, frozenset(tables))
+    if isinstance(said, NotRead):
+        return _of_tables(said.about.tables, ours, if_not_exists=said.about.if_not_exists)
+    if isinstance(said, Unreadable):
         if _stays_in_excluded_schema(ddl, rules):
             return PassOver(f"its default schema {ddl.schema} is excluded, and it names no other")
-        return Concerns(str(error))
+        return Concerns(str(said))
+    return _judge(said, ours)
 
 
 def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:

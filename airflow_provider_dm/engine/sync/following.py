@@ -15,12 +15,14 @@ The tables are read from the target when the first DDL comes, as most runs meet 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
 from airflow_provider_dm.engine.errors import DmError
@@ -30,8 +32,12 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected, q
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
+from airflow_provider_dm.engine.rules import online_ddl
+from airflow_provider_dm.engine.rules.online_ddl import step as online_step
+from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import statements_of
+from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, judge_ddl, read_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.schema_change import (
@@ -41,6 +47,7 @@ from airflow_provider_dm.engine.sync.schema_change import (
     Surroundings,
     change_by_hand,
     change_of,
+    repeated,
 )
 from airflow_provider_dm.engine.sync.start import plan_for
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
@@ -48,6 +55,8 @@ from airflow_provider_dm.engine.target.ddl_execution import execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import forget_entries, note_intent, read_entries
 from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
 from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
+from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
 from airflow_provider_dm.engine.target.table_definitions import (
@@ -74,9 +83,58 @@ class Following:
     source: SyncSource
     tables: SubtaskTables | None = None
     collation_names: Mapping[int, str] = field(default_factory=dict)
+    memory: OnlineDdls | None = None
+    becomes: OnlineDdls = field(default_factory=OnlineDdls)
+    """What is remembered of online DDL where the frontier stands, and behind the statement that is looked at."""
+
+    def meaning(self, ddl: DdlStatement, plan: SyncPlan) -> PassOver | Concerns | Repeat:
+        """Return what a statement is to the task, with what is remembered of online DDL. Nothing is changed yet."""
+        said, rules = read_ddl(ddl), self.source.rules.block_allow
+        tables = {table.name: table for table in plan.tables()}
+        if isinstance(said, Unreadable) and not isinstance(said, NotRead):
+            return judge_ddl(said, ddl, rules, tables)
+        self.becomes, outcome = online_step(
+            self._memory(), said, LoggedText(ddl.sql, ddl.sql_mode, ddl.schema), rules=rules, tables=tables
+        )
+        match outcome:
+            case online_ddl.PassOver(why):
+                return PassOver(why)
+            case online_ddl.Remember(ghost):
+                return PassOver(f"it is remembered with {ghost}")
+            case online_ddl.Apply(real, changes):
+                return Repeat(real, changes)
+            case online_ddl.Stop(why):
+                return Concerns(why)
+            case online_ddl.Ordinary(rest):
+                return judge_ddl(rest, ddl, rules, tables)
+            case _:
+                assert_never(outcome)
+
+    def pass_over(self, ddl: DdlStatement, step: Step, buckets: int) -> bool:
+        """Remember what a statement is to online DDL; tell whether the frontier was moved over it. Raises Fenced, …"""
+        if self.becomes == self._memory():
+            return False
+
+        def body(connection: Connection) -> None:
+            save_online_ddls(connection, step.fence.ref, self.becomes)
+
+        self._write(ddl, step, buckets, body)
+        self.memory = self.becomes
+        return ddl.rows is None
+
+    def _memory(self) -> OnlineDdls:
+        if self.memory is None:
+            known = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
+            self.memory = self.becomes = known.known_to(self.source.rules.block_allow)
+        return self.memory
 
     def follow(
-        self, ddl: DdlStatement, statement: Statement | None, step: Step, plan: SyncPlan, operator: Operator | None
+        self,
+        ddl: DdlStatement,
+        statement: Statement | Repeat | None,
+        step: Step,
+        plan: SyncPlan,
+        operator: Operator | None,
     ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
@@ -111,9 +169,17 @@ class Following:
         execute_ddl(self.source.target, fence, here.sort_key, change.statements, [])
 
     def _change(
-        self, statement: Statement | None, operator: Operator | None, tables: SubtaskTables, around: Surroundings
+        self,
+        statement: Statement | Repeat | None,
+        operator: Operator | None,
+        tables: SubtaskTables,
+        around: Surroundings,
     ) -> SchemaChange:
         given = () if operator is None else statements_of(operator)
+        if isinstance(statement, Repeat):
+            if operator is not None and operator.kind is not OperatorKind.INJECT:
+                raise CannotFollow("it stands for what an online DDL tool has done, and cannot be skipped or replaced")
+            return repeated(statement.changes, tables, around)
         if operator is not None and operator.kind is not OperatorKind.INJECT:
             return change_by_hand(statement, given, tables, around)
         if statement is None:
@@ -135,33 +201,39 @@ class Following:
             put_table_schemas(connection, ref, set(change.tables.schemas) - set(before.schemas))
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
+            save_online_ddls(connection, ref, self.becomes)
             note_plan(connection, fence, plan.fingerprint())
 
-        def write_and_forget(connection: Connection, _buckets: object) -> None:
-            write(connection)
-            forget_entries(connection, fence.ref, step.hi)
+        self._write(ddl, step, plan.buckets, write)
+        self.memory = self.becomes
 
-        def write_and_note(connection: Connection) -> None:
-            note_intent(connection, fence, step.hi, _COMMITTED, "", {})
-            write(connection)
+    def _write(self, ddl: DdlStatement, step: Step, buckets: int, body: Callable[[Connection], None]) -> None:
+        """Run `body` in the transaction that moves the frontier over the statement, or in front of its rows."""
 
-        endpoint = self.source.target
+        def behind(connection: Connection, _buckets: object) -> None:
+            body(connection)
+            forget_entries(connection, step.fence.ref, step.hi)
+
+        def in_front(connection: Connection) -> None:
+            note_intent(connection, step.fence, step.hi, _COMMITTED, "", {})
+            body(connection)
+
         if ddl.rows is None:
-            everywhere = range(plan.buckets)
-            fenced_transaction(partial(run_transaction, endpoint), step, Act.ADVANCE, everywhere, write_and_forget)
+            everywhere = partial(run_transaction, self.source.target)
+            fenced_transaction(everywhere, step, Act.ADVANCE, range(buckets), behind)
         else:
-            run_transaction(endpoint, write_and_note)
+            run_transaction(self.source.target, in_front)
 
     # What decides
 
-    def _surroundings(self, ddl: DdlStatement, statement: Statement | None) -> Surroundings:
+    def _surroundings(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> Surroundings:
         target = server_info(target_connection(self.source.target)).capabilities
         mine = self.source.fence.ref.source
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
         elsewhere = frozenset(one.target for one in feeders if one.source != mine)
         return Surroundings(self.source.rules, target, self._defaults(ddl, statement), ddl.end.sort_key, elsewhere)
 
-    def _defaults(self, ddl: DdlStatement, statement: Statement | None) -> SessionDefaults:
+    def _defaults(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> SessionDefaults:
         said = ddl.session
         server = None
         chosen: list[tuple[str, str]] = []

@@ -32,7 +32,7 @@ from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
-from airflow_provider_dm.engine.sync.ddl import Concerns, InjectionRefused, PassOver, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.ddl import Concerns, InjectionRefused, PassOver, Repeat, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
@@ -336,14 +336,18 @@ class Loop:
             self.progress.contested_rows = self.sharing.rows
 
     def _ddl(self, ddl: DdlStatement) -> None:
-        plan, operator = self.sharing.plan, self.by_hand.at(ddl)
-        match judge_ddl(ddl, plan.rules, (table.name for table in plan.tables())):
+        operator = self.by_hand.at(ddl)
+        match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
+                if self.following.pass_over(ddl, self._step(ddl.end), self.sharing.plan.buckets):
+                    self._applied_up_to(ddl.end)
             case PassOver(why):
                 self._follow(ddl, PassedOver(why), why, operator)
             case Concerns(why, statement):
                 self._follow(ddl, statement, why, operator)
+            case Repeat(real) as repeat:
+                self._follow(ddl, repeat, f"it ends an online DDL on {real}", operator)
         rows = ddl.rows_epoch()
         if rows is not None:
             self._epoch(rows)  # whatever the statement is to us, the rows of its transaction are like any others
@@ -351,7 +355,9 @@ class Loop:
             self._advance(ddl.end)
         self.by_hand.passed(self.applied)
 
-    def _follow(self, ddl: DdlStatement, statement: Statement | None, why: str, operator: Operator | None) -> None:
+    def _follow(
+        self, ddl: DdlStatement, statement: Statement | Repeat | None, why: str, operator: Operator | None
+    ) -> None:
         self.progress.ddl_at = ddl.at
         if statement is None and operator is None:
             raise stop_error(ddl, why)
@@ -360,7 +366,8 @@ class Loop:
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 key = self.source.fence.ref.key
-                coordinate(ShardDdl(*key, ddl.at, statement, first_words(ddl.sql), why))
+                agreed = None if isinstance(statement, Repeat) else statement
+                coordinate(ShardDdl(*key, ddl.at, agreed, first_words(ddl.sql), why))
             raise stop_error(ddl, str(error)) from None
         except CannotFollow as error:
             raise stop_error(ddl, f"{why}: {error}") from None

@@ -179,9 +179,7 @@ def _as_dm_error(raised: DmError | pymysql.err.Error, source: SyncSource) -> DmE
     raise raised
 
 
-def _say(
-    store: MetaStore, source: SyncSource, error: DmError, pause: float | None, ddl_at: Location | None
-) -> None:
+def _say(store: MetaStore, source: SyncSource, error: DmError, pause: float | None, ddl_at: Location | None) -> None:
     """Tell the metadata DB what has paused the subtask, and at which DDL, unless somebody else says how it stands."""
     if reaction_of(error) is Reaction.FENCED:
         return

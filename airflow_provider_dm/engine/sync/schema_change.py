@@ -54,6 +54,7 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_statement import statement_sql
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.online_ddl import RealChange
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema
@@ -137,6 +138,22 @@ def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings)
         return _Change(tables, around).of(statement)
     except (CannotTrack, NotCopyable) as error:
         raise CannotFollow(str(error)) from None
+
+
+def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surroundings) -> SchemaChange:
+    """Return what several changes of one table mean, that an online DDL tool has made to a copy of it, in this order.
+
+    Raises as `change_of`.
+    """
+    statements: list[TargetDdl] = []
+    notes: list[str] = []
+    for one in changes:
+        session = replace(around.session, sql_mode=one.text.sql_mode)
+        change = change_of(one.statement, tables, replace(around, session=session))
+        tables = change.tables
+        statements += change.statements
+        notes += change.notes
+    return SchemaChange(tables, tuple(statements), notes=tuple(notes))
 
 
 def change_by_hand(

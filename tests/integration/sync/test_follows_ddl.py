@@ -72,6 +72,28 @@ LIVES: dict[str, Sequence[str]] = {
         "CREATE TABLE e (id int PRIMARY KEY, s varchar(9)) SELECT 5 AS id, 'x' AS s",
         "INSERT INTO e VALUES (6, 'six')",
     ),
+    "online": (
+        "CREATE TABLE a (id int PRIMARY KEY, v varchar(20))",
+        "INSERT INTO a VALUES (1, 'one'), (2, 'two')",
+        "CREATE TABLE _a_gho LIKE a",
+        "ALTER TABLE _a_gho ADD COLUMN w int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
+        "CREATE TABLE _a_ghc (id bigint AUTO_INCREMENT PRIMARY KEY, hint varchar(64))",
+        "INSERT INTO _a_ghc (hint) VALUES ('state')",
+        "INSERT INTO _a_gho (id, v) SELECT id, v FROM a",
+        "UPDATE a SET v = 'ONE' WHERE id = 1",
+        "REPLACE INTO _a_gho (id, v) VALUES (1, 'ONE')",
+        "CREATE TABLE _a_del (id int PRIMARY KEY) COMMENT='ghost-cut-over-sentry'",
+        "DROP TABLE _a_del",
+        "RENAME TABLE a TO _a_del, _a_gho TO a",
+        "DROP TABLE _a_del, _a_ghc",
+        "INSERT INTO a VALUES (5, 'five', 5)",
+        "CREATE TABLE _a_new LIKE a",
+        "ALTER TABLE _a_new ADD INDEX v (v)",
+        "INSERT INTO _a_new SELECT * FROM a",
+        "RENAME TABLE a TO _a_old, _a_new TO a",
+        "DROP TABLE IF EXISTS _a_old",
+        "INSERT INTO a VALUES (6, 'six', 6)",
+    ),
     "charsets": (
         "CREATE TABLE a (id int PRIMARY KEY, v varchar(20), w text) CHARSET latin1",
         "INSERT INTO a VALUES (1, 'é', 'ü')",
@@ -113,7 +135,7 @@ def test_rows_and_definitions_arrive(kit: SyncKit, life: str) -> None:
     for statement in LIVES[life]:
         kit.write(statement)
     result = kit.sync()
-    assert result.ddl_applied > 3
+    assert result.ddl_applied > 2
     check_equal(kit)
 
 

@@ -28,9 +28,11 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl import Repeat
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.loop import Loop
@@ -122,7 +124,12 @@ class Follows(Following):
     refusal: Exception | None = None
 
     def follow(
-        self, ddl: DdlStatement, statement: Statement | None, step: Step, plan: SyncPlan, operator: Operator | None
+        self,
+        ddl: DdlStatement,
+        statement: Statement | Repeat | None,
+        step: Step,
+        plan: SyncPlan,
+        operator: Operator | None,
     ) -> SyncPlan:
         assert self.world is not None
         if self.refusal is not None:
@@ -277,7 +284,7 @@ class World:
         contests, records = Contests(FENCE, self.around, 1000), Records(FENCE, self.around)
         self.sharing = Watched(state.plan, contests, records, self.around, several=several, lawful=True)
         ours = source(sharded=sharded)
-        self.follows = Follows(ours, world=self)
+        self.follows = Follows(ours, memory=OnlineDdls(), world=self)
         self.loop = Loop(
             source=ours,
             opened=state,

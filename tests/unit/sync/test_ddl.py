@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
@@ -12,7 +14,7 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Verdict, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Verdict, judge_ddl, read_ddl, stop_error
 
 RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema="dm_meta")
 TABLES = (TableName("shop", "t"), TableName("shop", "Orders"))
@@ -23,8 +25,12 @@ def ddl(sql: str, schema: str = "shop", sql_mode: int = 0) -> DdlStatement:
     return DdlStatement(HERE, HERE, schema, sql, 0, sql_mode=sql_mode)
 
 
+def _judge(statement: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]) -> Verdict:
+    return judge_ddl(read_ddl(statement), statement, rules, tables)
+
+
 def judged(sql: str, schema: str = "shop", sql_mode: int = 0, rules: BlockAllowRules = RULES) -> Verdict:
-    return judge_ddl(ddl(sql, schema, sql_mode), rules, TABLES)
+    return _judge(ddl(sql, schema, sql_mode), rules, TABLES)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +186,7 @@ def test_what_is_not_understood_passes_where_it_can_only_be_about_an_excluded_sc
 def test_so_does_a_text_that_is_not_decoded() -> None:
     def undecoded(sql: bytes, schema: str) -> Verdict:
         text = sql.decode("utf-8", "backslashreplace")
-        return judge_ddl(DdlStatement(HERE, HERE, schema, text, 0, undecoded=sql), RULES, TABLES)
+        return _judge(DdlStatement(HERE, HERE, schema, text, 0, undecoded=sql), RULES, TABLES)
 
     assert isinstance(undecoded(b"CREATE TABLE `\xff` (a int)", "other"), PassOver)
     assert isinstance(undecoded(b"CREATE TABLE `\xff` (a int)", "shop"), Concerns)
