@@ -233,7 +233,9 @@ class Carrier:
         known = self.way.resolve(self.table, column.name)
         if known is not None:
             kind = column.type if column.type.name == "json" else known.type
-            column = replace(column, type=kind, nullable=known.nullable if column.nullable is None else column.nullable)
+            column = replace(column, type=kind)
+            if column.nullable is None and column.generated is None:  # MariaDB lets no one say it of a generated column
+                column = replace(column, nullable=known.nullable)
             if kind.name == "timestamp" and column.default is None and column.on_update is None:
                 column = replace(column, default=known.default, on_update=known.on_update)
         if column.type.name == "timestamp" and column.nullable is None and column.generated is None:
