@@ -9,6 +9,7 @@ first column's name.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from airflow_provider_dm.engine.ddl.keys import PRIMARY
 from airflow_provider_dm.engine.ddl.statements import (
@@ -24,6 +25,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     ForeignKey,
     Key,
     KeyKind,
+    KeyPart,
     RenameColumn,
     RenameKey,
     SetDefault,
@@ -36,9 +38,19 @@ def without_needless(table: TableDefinition, specs: Sequence[Spec]) -> tuple[Spe
     """Return the parts that do something."""
     kept: list[Spec] = []
     for spec in specs:
-        if not _is_needless(table, spec, kept):
-            kept.append(spec)
+        kept += [one for one in _apart(spec) if not _is_needless(table, one, kept)]
     return tuple(kept)
+
+
+def _apart(spec: Spec) -> tuple[Spec, ...]:
+    """Return a key that is said with a new column as a part of its own: it may be new where the column is not."""
+    if not isinstance(spec, AddColumn) or not spec.if_not_exists or spec.column.key is None:
+        return (spec,)
+    column = replace(spec.column, key=None)
+    if spec.column.key is KeyKind.PRIMARY:
+        column = replace(column, nullable=False)
+    key = Key(spec.column.key, (KeyPart(column.name),))
+    return (replace(spec, column=column), AddConstraint(key, if_not_exists=True))
 
 
 def _is_needless(table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> bool:
