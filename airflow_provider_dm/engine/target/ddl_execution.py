@@ -45,7 +45,9 @@ log = logging.getLogger(__name__)
 
 LOCK_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 2
-_ALREADY: Final = frozenset({1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1507, 1517, 1826, 3821, 3822, 3940})
+_ALREADY: Final = frozenset(
+    {1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1507, 1517, 1826, 3821, 3822, 3940}
+)
 """What is to be made is there, or what is to be dropped is not: schema, table, column, key, partition, constraint."""
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
