@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from airflow_provider_dm.engine.ddl.keys import PRIMARY
 from airflow_provider_dm.engine.ddl.statements import (
@@ -60,7 +61,8 @@ def _is_needless(table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> 
             added = {one.column.name.lower() for one in before if isinstance(one, AddColumn | ChangeColumn)}
             return column.name.lower() in columns | added
         case DropColumn(name, True):
-            return name.lower() not in columns or DropColumn(name, True) in before
+            dropped = {one.name.lower() for one in before if isinstance(one, DropColumn)}
+            return name.lower() not in columns or name.lower() in dropped
         case ChangeColumn(name, _, _, True) | RenameColumn(name, _, True) | SetDefault(name, _, True):
             return name.lower() not in columns
         case AddConstraint(constraint, True):
@@ -71,8 +73,12 @@ def _is_needless(table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> 
         case DropForeignKey(name, True):
             return name.lower() not in _names(table, ForeignKey)
         case DropConstraint(name, True):
-            return name.lower() not in _names(table, Key, ForeignKey, Check)
+            plain = {_name(one) for one in table.constraints if isinstance(one, Key) and one.kind not in _CONSTRAINTS}
+            return name.lower() not in _names(table, Key, ForeignKey, Check) - plain
     return False
+
+
+_CONSTRAINTS: Final = (KeyKind.PRIMARY, KeyKind.UNIQUE)
 
 
 def _names(table: TableDefinition, *kinds: type[Constraint]) -> set[str]:

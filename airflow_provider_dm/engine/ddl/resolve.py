@@ -128,7 +128,9 @@ def _column(
         constraints.append(Key(column.key, (KeyPart(column.name),)))
     if column.references is not None and (server.mariadb or server.version >= _INLINE_REFERENCES):
         constraints.append(ForeignKey((column.name,), column.references))
-    if not server.mariadb:
+    if server.mariadb:
+        checks = tuple(Check(one.expression) for one in checks)
+    else:
         constraints += checks
         checks = ()
     kind = resolved_type(server, column.type, collation, _chosen(context))

@@ -63,6 +63,9 @@ class RandomDdl:
     def statement(self, tracker: Tracker) -> str:
         """Another statement for these tables."""
         self.tracker = tracker
+        self.kinds = {
+            column.name: column.type.name for name in tracker.names() for column in tracker.definition(name).columns
+        }
         tables = sorted(name for name in tracker.names() if name.schema == self.schema)
         if len(tables) < 2:
             return self.create()
@@ -99,7 +102,9 @@ class RandomDdl:
         return quote(self.random.choice(sorted(self.tracker.names())).table)
 
     def new_table(self) -> str:
-        return quote(self.any(*TABLES))
+        there = {name.table for name in self.tracker.names()}
+        free = [name for name in TABLES if name not in there or self.random.random() < 0.1]
+        return quote(self.any(*(free or TABLES)))
 
     def create(self) -> str:
         names = self.random.sample(COLUMNS, self.random.randint(1, 6))
@@ -125,7 +130,7 @@ class RandomDdl:
             f"DEFAULT CHARSET = {charset}",
             f"COLLATE {collation}",
             f"CHARSET {collation.split('_')[0]} COLLATE {collation}",
-            "DEFAULT CHARACTER SET DEFAULT",
+            *(["DEFAULT CHARACTER SET DEFAULT"] if self.upstream.mariadb and self.random.random() < 0.1 else []),
         )
 
     # Columns
@@ -143,6 +148,7 @@ class RandomDdl:
             (0.6, lambda: self.any(*OTHERS)),
             (0.6, lambda: self.any(*(OF_MARIADB if self.upstream.mariadb else OF_MYSQL))),
         )
+        self.kinds[name] = kind
         words = [quote(name), kind]
         if self.random.random() < 0.06 and others:
             how = self.any("VIRTUAL", "STORED", "")
@@ -184,6 +190,10 @@ class RandomDdl:
             return self.any("DEFAULT 'a'", "DEFAULT NULL")
         if "date" in kind:
             return "DEFAULT '2020-01-02'"
+        if not self.upstream.mariadb and any(
+            word in kind for word in ("text", "blob", "json", "geom", "point", "long")
+        ):
+            return self.any("DEFAULT NULL", "DEFAULT ('y')", self.perhaps("DEFAULT ''", 0.1))
         return self.any("DEFAULT ''", "DEFAULT 'x'", "DEFAULT NULL", "DEFAULT ('y')")
 
     # Keys and constraints
@@ -191,7 +201,11 @@ class RandomDdl:
     def parts(self, names: list[str]) -> str:
         found = []
         for name in self.some(names, 3):
-            prefix = f"({self.random.choice((3, 5, 7, 10, 100, 191, 255))})" if self.random.random() < 0.35 else ""
+            kind = self.kinds.get(name, "")
+            chance = 0.9 if "text" in kind or "blob" in kind else 0.35 if "char" in kind or "binary" in kind else 0.02
+            prefix = (
+                f"({self.random.choice((3, 5, 7, 10, 63, 100, 191, 255))})" if self.random.random() < chance else ""
+            )
             spelled = name.upper() if self.random.random() < 0.1 else name
             found.append(f"{quote(spelled)}{prefix}{self.perhaps(' DESC', 0.05)}")
         return ", ".join(found)
@@ -306,7 +320,9 @@ class RandomDdl:
         )  # fmt: skip
 
     def new_column(self) -> str:
-        return self.column(self.any(*COLUMNS), self.names)
+        there = {name.lower() for name in self.names}
+        free = [name for name in COLUMNS if name.lower() not in there or self.random.random() < 0.1]
+        return self.column(self.any(*(free or COLUMNS)), self.names)
 
     def modify(self) -> str:
         name = self.any(*self.names)
