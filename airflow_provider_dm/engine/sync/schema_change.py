@@ -78,6 +78,8 @@ class SubtaskTables:
 
     schemas: tuple[TableSchema, ...]
     tracker: Tracker
+    cascades_are_logged: bool = False
+    """The source's log has the rows that its foreign keys change."""
 
     def schema(self, name: TableName) -> TableSchema | None:
         """Return the table of this name; None if it is none of the subtask's."""
@@ -378,6 +380,7 @@ class _Change:
             resolve=self._resolve,
             collation=self._collation,
             has_primary_key=has_primary_key,
+            cascades_are_logged=self.tables.cascades_are_logged,
         )
         self.notes += emitted.notes
         for one in emitted.statements:
