@@ -15,7 +15,7 @@ from typing import Any, Final
 from airflow_provider_dm.cli.interrupts import Interrupted, Interrupts
 from airflow_provider_dm.cli.output import Output
 from airflow_provider_dm.engine.config.job import HolderSpec
-from airflow_provider_dm.engine.errors import DmError, Reaction, reaction_of
+from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.launch.inputs import Inputs
@@ -66,7 +66,7 @@ def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
         try:
             return _attempt(context, app, until)
         except DmError as error:
-            if reaction_of(error) is not Reaction.RETRY:
+            if error.reacts() is not Reaction.RETRY:
                 raise
             if context.interrupts.requested():
                 raise Interrupted(f"task {context.inputs.task.name}") from error

@@ -209,7 +209,7 @@ def _compare(context: RunContext, summary: Summary, until: str) -> Mapping[str, 
         return _run(context, summary, Phase.VERIFY, until)
     except SparkAppFailed as failed:
         run = context.store.get_run(failed.run_id)
-        if failed.reported["ErrCode"] != DataDiffers.code or run is None or run.result is None:
+        if failed.reported.code != DataDiffers.code or run is None or run.result is None:
             raise
         return run.result
 

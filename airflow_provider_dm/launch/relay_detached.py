@@ -180,9 +180,9 @@ class DetachedRelay:
         assert self.process is not None
         reported = self.process.error() if code == EXIT_ERROR else None
         self.process = None
-        if reported is not None and reported.get("ErrCode") != RelayLocked.code:
+        if reported is not None and reported.code != RelayLocked.code:
             raise RelayFailed(self.source_id, reported)
-        return None if reported is None else str(reported.get("Message"))
+        return None if reported is None else reported.message
 
     def _is_settled(self, status: RelayStatus) -> bool:
         """Tell whether its first report suffices to go on. One that ends at a goal is given the time for it: what is

@@ -25,12 +25,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, ReportedError
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -63,15 +63,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class RelayFailed(DmError):
-    """The relay of a source ended with a typed error. `reported` is that error as `errors.describe` writes it."""
+    """The relay of a source ended with a typed error."""
 
     source: str
-    reported: dict[str, Any]
+    reported: ReportedError
 
     code: ClassVar[str] = "DM-9030"
-    what: ClassVar[str] = (
-        "the relay of source {source} stopped: [{reported[ErrCode]} {reported[ErrScope]}] {reported[Message]}"
-    )
+    what: ClassVar[str] = "the relay of source {source} stopped: {reported}"
 
 
 @dataclass(eq=False)
@@ -230,7 +228,7 @@ def after_end(
     source: str,
     *,
     exit_code: int,
-    reported: Mapping[str, Any] | None,
+    reported: ReportedError | None,
     deaths: int,
     log_path: Path,
     tail: str,
@@ -246,14 +244,14 @@ def after_end(
 
 
 def _after_end(
-    source: str, *, exit_code: int, reported: Mapping[str, Any] | None, deaths: int, log_path: Path, tail: str
+    source: str, *, exit_code: int, reported: ReportedError | None, deaths: int, log_path: Path, tail: str
 ) -> Restart | StandBack | GiveUp:
     if exit_code == 0:
         return GiveUp(RelayStopped(source))
     if exit_code == _TYPED_ERROR and reported is not None:
-        if reported.get("ErrCode") == RelayLocked.code:
+        if reported.code == RelayLocked.code:
             return StandBack(STAND_BY_SECONDS)
-        return GiveUp(RelayFailed(source, dict(reported)))
+        return GiveUp(RelayFailed(source, reported))
     if deaths > DEATHS_ALLOWED:
         return GiveUp(RelayKeepsDying(source, deaths, exit_code, str(log_path), tail))
     return Restart(min(FIRST_PAUSE_SECONDS * 2 ** (deaths - 1), LONGEST_PAUSE_SECONDS))

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Protocol
 
-from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.reported import reported_by
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.reported import reported_in
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -41,14 +41,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class SparkAppFailed(DmError):
-    """The app ended with a typed error. `reported` is that error as `errors.describe` writes it."""
+    """The app ended with a typed error."""
 
     app: str
     run_id: str
-    reported: dict[str, Any]
+    reported: ReportedError
 
     code: ClassVar[str] = "DM-9020"
-    what: ClassVar[str] = "{app} stopped: [{reported[ErrCode]} {reported[ErrScope]}] {reported[Message]}"
+    what: ClassVar[str] = "{app} stopped: {reported}"
 
 
 @dataclass(eq=False)
@@ -230,13 +230,13 @@ class SparkApp:
         run = runs.get_run(self.job.spec.run_id)
         return dict(run.result) if run is not None and run.result else {}
 
-    def _reported(self, runs: Runs) -> dict[str, Any] | None:
+    def _reported(self, runs: Runs) -> ReportedError | None:
         """Return the app's own error. The metadata DB may be what failed; then stderr has it."""
         try:
             run = runs.get_run(self.job.spec.run_id)
         except DmError:
             run = None
-        return dict(run.error) if run is not None and run.error else self._pump.reported
+        return ReportedError.read(run.error) if run is not None and run.error else self._pump.reported
 
 
 class _LogPump(threading.Thread):
@@ -247,7 +247,7 @@ class _LogPump(threading.Thread):
     ) -> None:
         super().__init__(name=f"log of {path.parent.name}", daemon=True)
         self.path = path
-        self.reported: dict[str, Any] | None = None
+        self.reported: ReportedError | None = None
         self._stream = stream
         self._masked = masked
         self._on_line = on_line
@@ -267,7 +267,7 @@ class _LogPump(threading.Thread):
         return "\n".join(self._tail)
 
     def _notice(self, line: str) -> None:
-        self.reported = reported_by(line) or self.reported
+        self.reported = reported_in(line) or self.reported
         if self._on_line is not None:
             try:
                 self._on_line(line)

@@ -113,6 +113,7 @@ class DmRelayOperator(BaseOperator):
         """Handle what the trigger saw: the end, or a relay to start again. Anything that is not known to be good
         fails.
         """
+        from airflow_provider_dm.engine.errors import ReportedError
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import Goal
         from airflow_provider_dm.launch.relays import RelayFailed
@@ -123,7 +124,7 @@ class DmRelayOperator(BaseOperator):
                 case "stopped" | "caught-up":
                     return summary(source_id, store.relay_status(source_id))
                 case "failed":
-                    raise RelayFailed(source_id, dict(event["error"]))
+                    raise RelayFailed(source_id, ReportedError.read(event["error"]))
                 case "gone":
                     self.log.warning("the relay of %s is gone: %s; starting it again", source_id, event["message"])
                     upstream = self._upstream()
@@ -214,7 +215,7 @@ class DmRelayOperator(BaseOperator):
             error = process.error() if code == 2 else None
             if error is None:
                 raise AirflowException(f"the relay of {upstream.source_id} died with exit code {code}; see {log_path}")
-            if error.get("ErrCode") != RelayLocked.code:
+            if error.code != RelayLocked.code:
                 raise RelayFailed(upstream.source_id, error)
 
     def _watch(self, process: RelayProcess, source_id: str, store: MetaStore) -> None:

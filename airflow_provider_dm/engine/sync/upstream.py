@@ -13,12 +13,12 @@ import shutil
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pymysql
 
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope, describe
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import list_binlogs
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -102,7 +102,7 @@ class UpstreamLog:
         if code is None:
             return
         said, self._process = self._process.error(), None
-        if said is not None and said.get("ErrCode") == RelayLocked.code:
+        if said is not None and said.code == RelayLocked.code:
             self._start_at = time.monotonic() + PAUSE_SECONDS
             return
         self._deaths += 1
@@ -133,7 +133,7 @@ class UpstreamLog:
         if holder is not None:  # the child of a driver that was killed a moment ago, or that hangs
             self._locked_since = self._locked_since or now
             if now - self._locked_since > LOCKED_SECONDS:
-                raise PrivateRelayEnded(describe(RelayLocked(str(self.root), holder)))
+                raise PrivateRelayEnded(ReportedError.of(RelayLocked(str(self.root), holder)))
             self._start_at = now + PAUSE_SECONDS
             return
         self._locked_since = None
@@ -161,11 +161,12 @@ class UpstreamLog:
             raise StreamLost(str(error)) from error
 
 
-def _died(code: int) -> dict[str, Any]:
-    return {
-        "ErrCode": DmError.code,
-        "ErrScope": Scope.INTERNAL.value,
-        "Message": f"the process that pulls for this task died again and again, last with exit code {code}.",
-        "Workaround": "Look at its log, beside the folder `upstream` of the task's work directory.",
-        "Reaction": Reaction.RETRY.value,
-    }
+def _died(code: int) -> ReportedError:
+    return ReportedError(
+        code=DmError.code,
+        kind="",
+        scope=Scope.INTERNAL.value,
+        message=f"the process that pulls for this task died again and again, last with exit code {code}.",
+        workaround="Look at its log, beside the folder `upstream` of the task's work directory.",
+        reaction=Reaction.RETRY,
+    )

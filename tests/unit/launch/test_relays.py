@@ -7,6 +7,7 @@ import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
@@ -29,12 +30,12 @@ from airflow_provider_dm.launch.relays import (
 )
 from airflow_provider_dm.launch.workdir import TaskDir
 
-GONE = {"ErrCode": "DM-4001", "ErrScope": "upstream", "Message": "mysql-bin.000001 was purged."}
-LOCKED = {"ErrCode": "DM-4005", "ErrScope": "internal", "Message": "another relay writes."}
+GONE = ReportedError.read({"ErrCode": "DM-4001", "ErrScope": "upstream", "Message": "mysql-bin.000001 was purged."})
+LOCKED = ReportedError.read({"ErrCode": "DM-4005", "ErrScope": "internal", "Message": "another relay writes."})
 
 
 def decide(
-    exit_code: int, *, reported: dict[str, str] | None = None, deaths: int = 1, replaceable: bool = False
+    exit_code: int, *, reported: ReportedError | None = None, deaths: int = 1, replaceable: bool = False
 ) -> Restart | StandBack | GiveUp | DoWithout:
     return after_end(
         "one",
@@ -129,7 +130,7 @@ def test_a_named_relay_dir_is_used_as_it_is(tmp_path: Path) -> None:
     ("exit_code", "reported", "deaths"), [(2, GONE, 1), (0, None, 1), (1, None, DEATHS_ALLOWED + 1)]
 )
 def test_what_readers_can_do_without_is_tried_again_later(
-    exit_code: int, reported: dict[str, str] | None, deaths: int
+    exit_code: int, reported: ReportedError | None, deaths: int
 ) -> None:
     needed = decide(exit_code, reported=reported, deaths=deaths)
     assert isinstance(needed, GiveUp)

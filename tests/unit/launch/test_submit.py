@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import JavaMissing
 from airflow_provider_dm.launch.processes import python_drivers, session_members
@@ -185,7 +186,7 @@ def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
     failed = launch("import sys; sys.exit(2)")
     with pytest.raises(SparkAppFailed, match=r"\[DM-5002 upstream\] columns differ\.") as raised:
         failed.outcome(OneRun(Row(error=reported)))
-    assert raised.value.reported == reported
+    assert raised.value.reported == ReportedError.read(reported)
 
     fenced = launch("import sys; sys.exit(3)")
     with pytest.raises(TaskTakenOver):
