@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.precheck.result import PrecheckFailed
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import checked_until, local_holder
 from airflow_provider_dm.launch.preflight import preflight
-from airflow_provider_dm.launch.relays import Relays, forget_private, want_running
+from airflow_provider_dm.launch.relays import Relays, forget_private
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.workdir import TaskDir
 
@@ -91,7 +91,6 @@ def _run(
         upstreams = inputs.upstreams(directory, arguments.until)
         summary.seconds["precheck"] = time.monotonic() - began
         directory.forget_old_runs()
-        want_running(store, upstreams)
         with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
             context = RunContext(
                 inputs=inputs,

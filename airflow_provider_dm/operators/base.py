@@ -192,11 +192,10 @@ class DmSparkAppOperator(DmTaskOperator):
 
     def _run_beside_relays(self, job: Job, upstreams: Sequence[Upstream], run_dir: Path, store: MetaStore) -> Outcome:
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.relays import Relays, want_running
+        from airflow_provider_dm.launch.relays import Relays
 
         if not self.needs_relays:
             return self._run_app(job, run_dir, store, None)
-        want_running(store, upstreams)
         meta_url = DmMetadataHook(self.dm_meta_conn_id).url()
         with Relays(upstreams, meta_url=meta_url, log_dir=run_dir) as relays:
             return self._run_app(job, run_dir, store, relays)

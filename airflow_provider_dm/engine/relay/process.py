@@ -93,7 +93,11 @@ class RelayProcess:
 
     def error(self) -> ReportedError | None:
         """Return the typed error in its log, if it ended with one."""
-        return reported_in(end_of_log(self.log_path, self.log_from))
+        return reported_in(self.tail())
+
+    def tail(self) -> str:
+        """Return the end of what it has written into the log."""
+        return end_of_log(self.log_path, self.log_from)
 
 
 def end_of_log(path: Path, start: int = 0) -> str:
