@@ -1,4 +1,10 @@
-"""How a process tells its launcher what ended it: one line on stderr, the mark and a ReportedError as JSON.
+"""How a process tells its launcher what ended it: an exit code, and one line on stderr if that was an error.
+
+0     finished
+2     an error: the line is the mark and a ReportedError as JSON
+3     an error as well: somebody newer has taken over
+143   ended by SIGTERM, or by another wish for its end
+else  died without a word
 
 DM-ERROR {"ErrCode": "DM-4022", "ErrScope": "upstream", "Message": "…", "Reaction": "stop", …}
 """
@@ -11,6 +17,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.errors import ReportedError, describe
 
+EXIT_FINISHED, EXIT_ERROR, EXIT_FENCED, EXIT_STOPPED = 0, 2, 3, 143
 MARK: Final = "DM-ERROR "
 
 

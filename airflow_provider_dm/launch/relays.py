@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Final, Self, assert_never
+from typing import ClassVar, Final, Literal, Self, assert_never
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -254,15 +254,18 @@ class Relays:
             self.error = self.error or error
 
 
+def relay_spec(
+    upstream: Upstream, meta_url: Secret, *, until: Literal["stopped", "caught-up"], launcher_pid: int | None
+) -> tuple[RelaySpec, SecretEnvironment]:
+    """Return what a relay of this source is to do, and the secrets that this names."""
+    secrets = SecretEnvironment()
+    source, url = source_spec(upstream, secrets), secrets.reference("META", "meta", meta_url)
+    spec = RelaySpec(source=source, meta_url=url, spool=upstream.spool, launcher_pid=launcher_pid, until=until)
+    return spec, secrets
+
+
 def _kept(upstream: Upstream, meta_url: Secret, log_dir: Path) -> tuple[KeptRelay, Callable[[str], str]]:
     """Return the keeper of a source's relay, and what takes its secrets out of a text."""
-    secrets = SecretEnvironment()
-    spec = RelaySpec(
-        source=source_spec(upstream, secrets),
-        meta_url=secrets.reference("META", "meta", meta_url),
-        spool=upstream.spool,
-        launcher_pid=os.getpid(),
-        until="stopped",
-    )
+    spec, secrets = relay_spec(upstream, meta_url, until="stopped", launcher_pid=os.getpid())
     log_path = log_dir / f"relay-{quoted(upstream.source_id)}.log"
     return KeptRelay(spec, {**os.environ, **secrets.variables}, log_path), secrets.masked

@@ -1,12 +1,7 @@
 """One Spark app as a child process: started, listened to, stopped, and its end read.
 
-What the app did is in its run row in the metadata DB; what it is, is its process. The exit code says where to look:
-
-    0     finished: the run row has the result
-    2     stopped by a typed error: the run row has it, and stderr has a line `DM-ERROR {json}`
-    3     fenced: somebody newer has taken the task over
-    143   ended on request (SIGTERM), progress saved
-    else  died: the end of its log is all there is
+What the app did is in its run row in the metadata DB; what it is, is its process. The exit code says where to look
+(engine/reported.py): the run row has the result, or the error, and of an app that died the end of its log is all.
 """
 
 from __future__ import annotations
@@ -22,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Protocol
 
+from airflow_provider_dm.engine import reported
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
-from airflow_provider_dm.engine.reported import reported_in
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -33,7 +28,7 @@ STOP_SECONDS: Final = 3.0
 """From SIGTERM to SIGKILL. Airflow's supervisor gives a task five seconds in all."""
 TAIL_LINES: Final = 40
 
-_ON_REQUEST: Final = frozenset({143, -15, 130, -2})
+_ON_REQUEST: Final = frozenset({reported.EXIT_STOPPED, -15, 130, -2})
 _FOR_EVER_SECONDS: Final = 1e9
 
 log = logging.getLogger(__name__)
@@ -215,12 +210,12 @@ class SparkApp:
         """
         spec, code = self.job.spec, self.wait()
         match code:
-            case 0:  # finished
+            case reported.EXIT_FINISHED:
                 return Finished(self._result(runs))
-            case 3:  # fenced
+            case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)
-            case 2 if (reported := self._reported(runs)) is not None:
-                raise SparkAppFailed(spec.app, spec.run_id, reported)
+            case reported.EXIT_ERROR if (error := self._reported(runs)) is not None:
+                raise SparkAppFailed(spec.app, spec.run_id, error)
             case int() if code in _ON_REQUEST:
                 return Stopped(self._result(runs))
             case _:
@@ -267,7 +262,7 @@ class _LogPump(threading.Thread):
         return "\n".join(self._tail)
 
     def _notice(self, line: str) -> None:
-        self.reported = reported_in(line) or self.reported
+        self.reported = reported.reported_in(line) or self.reported
         if self._on_line is not None:
             try:
                 self._on_line(line)

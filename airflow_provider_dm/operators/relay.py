@@ -249,18 +249,11 @@ class DmRelayOperator(BaseOperator):
     # Both
 
     def _spec(self, upstream: Upstream, *, launcher_pid: int | None) -> tuple[RelaySpec, SecretEnvironment]:
-        from airflow_provider_dm.engine.relay.spec import RelaySpec
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.job import source_spec
-        from airflow_provider_dm.launch.secrets import SecretEnvironment
+        from airflow_provider_dm.launch.relays import relay_spec
 
-        secrets = SecretEnvironment()
-        spec = RelaySpec(
-            source=source_spec(upstream, secrets),
-            meta_url=secrets.reference("META", "meta", DmMetadataHook(self.dm_meta_conn_id).url()),
-            launcher_pid=launcher_pid,
-            until=self.until,
-        )
+        meta_url = DmMetadataHook(self.dm_meta_conn_id).url()
+        spec, secrets = relay_spec(upstream, meta_url, until=self.until, launcher_pid=launcher_pid)
         mask(*secrets.variables.values())
         return spec, secrets
 

@@ -24,8 +24,9 @@ from typing import Final
 from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.relay.health import Life, deaths_after
 from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
-from airflow_provider_dm.engine.relay.process import EXIT_ERROR, EXIT_FINISHED, RelayProcess
+from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 LONGEST_PAUSE_SECONDS: Final = 30.0

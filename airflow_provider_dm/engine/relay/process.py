@@ -20,7 +20,6 @@ from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import reported_in
 
-EXIT_FINISHED, EXIT_ERROR, EXIT_TERMINATED = 0, 2, 143
 _TAIL_BYTES: Final = 16384
 
 
