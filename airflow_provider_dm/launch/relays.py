@@ -28,7 +28,7 @@ from typing import ClassVar, Final, Literal, Self, assert_never
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.errors import DmError, ReportedError
+from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -181,7 +181,8 @@ def error_of(
         case Failed(error):
             return RelayFailed(source, error)
         case Died(code, tail):
-            return RelayKeepsDying(source, deaths, code, str(log_path), masked(tail))
+            # Of what is longer a message has the beginning.
+            return RelayKeepsDying(source, deaths, code, str(log_path), masked(tail)[-LONGEST_FIELD:])
         case _:
             assert_never(end)
 

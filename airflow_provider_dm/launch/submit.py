@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Protocol
 
 from airflow_provider_dm.engine import reported
-from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, ReportedError
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -259,7 +259,7 @@ class _LogPump(threading.Thread):
                 self._notice(line)
 
     def tail(self) -> str:
-        return "\n".join(self._tail)
+        return "\n".join(self._tail)[-LONGEST_FIELD:]  # of what is longer a message has the beginning
 
     def _notice(self, line: str) -> None:
         self.reported = reported.reported_in(line) or self.reported

@@ -35,9 +35,13 @@ def upstream(
 
 
 def test_of_a_relay_that_always_dies_the_end_of_its_log_is_told_without_secrets() -> None:
-    error = error_of("one", Died(1, "boom pass"), deaths=9, log_path=Path("r.log"), masked=lambda text: text[:-4] + "*")
+    tail = "before " * 1000 + "pass boom"
+    error = error_of(
+        "one", Died(1, tail), deaths=9, log_path=Path("r.log"), masked=lambda text: text.replace("pass", "*")
+    )
     assert isinstance(error, RelayKeepsDying)
-    assert "died 9 times in a row, last with exit code 1. The end of its log (r.log):\nboom *" in str(error)
+    assert "died 9 times in a row, last with exit code 1. The end of its log (r.log):\n" in str(error)
+    assert "before * boom\n" in str(error)
 
 
 def test_a_relays_own_error_is_passed_on() -> None:

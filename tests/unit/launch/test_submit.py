@@ -181,6 +181,13 @@ def test_a_killed_driver_is_reported_with_the_end_of_its_log(launch: Launch, lin
         app.outcome(NoRuns())
 
 
+def test_of_a_long_log_the_error_has_the_end(launch: Launch) -> None:
+    app = launch("import sys\nfor n in range(40): print('before ' * 20)\nsys.exit('the reason')")
+
+    with pytest.raises(SparkAppDied, match="the reason"):
+        app.outcome(NoRuns())
+
+
 def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
     reported = {"ErrCode": "DM-5002", "ErrScope": "upstream", "Message": "columns differ."}
     failed = launch("import sys; sys.exit(2)")
