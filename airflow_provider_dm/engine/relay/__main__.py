@@ -1,7 +1,7 @@
 """`python -m airflow_provider_dm.engine.relay SPEC.json`: one relay in this process.
 
-Exit codes: 0 caught up or stopped by the desired stage, 2 a typed error (one `DM-ERROR {json}` line on stderr), 143
-stopped by SIGTERM or by the death of its launcher. Light imports only: a relay has to stay a small process.
+It tells its end as engine/reported.py says: 0 caught up or stopped by the desired stage, 143 stopped by SIGTERM or by
+the death of its launcher. Light imports only: a relay has to stay a small process.
 """
 
 from __future__ import annotations
@@ -18,15 +18,10 @@ from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.process import (
-    EXIT_ERROR,
-    EXIT_FINISHED,
-    EXIT_TERMINATED,
-    process_exists,
-)
+from airflow_provider_dm.engine.relay.process import process_exists
 from airflow_provider_dm.engine.relay.service import run_relay
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.reported import report
+from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_STOPPED, report
 
 log = logging.getLogger("airflow_provider_dm.engine.relay")
 
@@ -53,7 +48,7 @@ def main(arguments: list[str]) -> int:
         report(error)
         return EXIT_ERROR
     log.info("the relay ends (%s) at %s", result.stage, result.location)
-    return EXIT_TERMINATED if stop.is_set() else EXIT_FINISHED
+    return EXIT_STOPPED if stop.is_set() else EXIT_FINISHED
 
 
 def _die_with(launcher_pid: int, stop: threading.Event) -> None:
@@ -62,7 +57,7 @@ def _die_with(launcher_pid: int, stop: threading.Event) -> None:
     log.warning("the launcher %d is gone", launcher_pid)
     stop.set()
     time.sleep(_LAST_WORDS_SECONDS)
-    os._exit(EXIT_TERMINATED)
+    os._exit(EXIT_STOPPED)
 
 
 def _wait_for_end_of(pid: int) -> None:

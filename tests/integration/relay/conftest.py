@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -74,7 +75,7 @@ class RelayKit:
         process = self.start("caught-up", endpoint, **config)
         assert process.wait(FINISH_SECONDS) == 0, self.log()
 
-    def fails_with(self, endpoint: EndpointSpec | None = None, **config: object) -> dict[str, str]:
+    def fails_with(self, endpoint: EndpointSpec | None = None, **config: object) -> ReportedError:
         """The typed error of a relay that cannot work."""
         process = self.start("caught-up", endpoint, **config)
         assert process.wait(FINISH_SECONDS) == 2, self.log()

@@ -96,9 +96,9 @@ def test_the_log_stays_while_anybody_may_need_it_and_begins_anew_when_nobody_doe
 
     def stays(why: str) -> None:
         error = kit.fails_with()
-        assert error["ErrCode"] == "DM-4022"
-        assert available in error["Message"]
-        assert why in error["Message"]
+        assert error.code == "DM-4022"
+        assert available in error.message
+        assert why in error.message
         assert contents(kit) == before
 
     stays("no task needs anything")

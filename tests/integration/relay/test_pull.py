@@ -148,8 +148,8 @@ def test_a_file_that_lost_committed_transactions(kit_of: KitOf, start_own: Start
     log = own.datadir / kit.first_file
     log.write_bytes(log.read_bytes()[: held + 30])
     error = kit.fails_with()
-    assert error["ErrCode"] == "DM-4028"
-    assert f"0-{own.server_id}-4" in error["Message"]
+    assert error.code == "DM-4028"
+    assert f"0-{own.server_id}-4" in error.message
 
 
 def test_an_encrypted_binlog_is_pulled_decrypted(start_own: StartServers, kit_of: KitOf, tmp_path: Path) -> None:

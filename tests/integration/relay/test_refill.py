@@ -277,7 +277,7 @@ def test_another_log_with_the_same_names(kit: RelayKit) -> None:
     for number in range(FILES):
         rows(kit.server, "d", number, number, number, number)
         kit.server.sql("FLUSH BINARY LOGS")
-    assert kit.fails_with()["ErrCode"] == "DM-4023"
+    assert kit.fails_with().code == "DM-4023"
     assert held_files(kit) == [one for one in HELD if one not in HELD[1:3]]
     assert hidden(kit) == []
 
