@@ -1,7 +1,7 @@
 """A relay as a process of its own: started, watched and ended by a launcher, and never surviving it.
 
 The child leads its own session, so a signal to the launcher's terminal or group does not reach it. It dies with its
-launcher because it watches it (see `__main__`): the kernel's parent-death signal alone would strike when the launching
+launcher because it watches it (see `child`): the kernel's parent-death signal alone would strike when the launching
 *thread* ends, and a task runner may well start a relay from a worker thread.
 """
 

@@ -13,9 +13,8 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.service import run_relay
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, load_on
+from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, load_on, wait_for
 from tests.integration.relay.replicas import has_all_of, promote, replicate, replicated
-from tests.integration.relay.test_control import wait_for
 
 GTID: dict[str, Any] = {"enable_gtid": True, "relay_binlog_name": ""}
 

@@ -18,8 +18,7 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.spool import TaskFellBehind
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
-from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit
-from tests.integration.relay.test_control import wait_for
+from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, wait_for
 from tests.integration.relay.test_gtid import held_files, rows
 
 BY_GTID: dict[str, Any] = {"enable_gtid": True}

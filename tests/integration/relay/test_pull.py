@@ -16,8 +16,7 @@ from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import KitOf, RelayKit, load_on
-from tests.integration.relay.test_control import wait_for
+from tests.integration.relay.conftest import KitOf, RelayKit, load_on, wait_for
 
 ROUNDS = int(os.environ.get("DM_RELAY_ROUNDS", "4"))
 
