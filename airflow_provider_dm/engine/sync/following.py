@@ -74,6 +74,8 @@ log = logging.getLogger(__name__)
 
 _COMMITTED: Final = -1
 """The number of the note that says that everything but the statement's rows is committed."""
+_INJECTED: Final = 1_000_000
+"""The number of the first note of what is injected in front of rows: a DDL statement may end at that place."""
 
 
 @dataclass
@@ -166,7 +168,7 @@ class Following:
             self.tables = load_tables(self.source)
         nothing = DdlStatement(here, here, "", "", 0)
         change = change_by_hand(None, statements_of(operator), self.tables, self._surroundings(nothing, None))
-        execute_ddl(self.source.target, fence, here.sort_key, change.statements, [])
+        execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=_INJECTED)
 
     def _change(
         self,
