@@ -160,13 +160,13 @@ def _fates(
                 fates[name.lower()] = said[number][0]
             case RenameColumn(name, to):
                 fates[name.lower()] = replace(current(name), name=to)
+            case SetColumnVisibility(name, invisible):
+                fates[name.lower()] = replace(current(name), invisible=invisible)
             case SetDefault(name, default):
                 mode = context.session.sql_mode
                 plain = None if default is None or default.upper() == "NULL" else without_mode(default, mode)
                 counted = current(name).auto_increment
                 fates[name.lower()] = replace(current(name), default=None if counted else plain)
-            case SetColumnVisibility(name, invisible):
-                fates[name.lower()] = replace(current(name), invisible=invisible)
     return fates
 
 
