@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from airflow_provider_dm.engine.ddl.collations import BINARY, Collation, collation_named
-from airflow_provider_dm.engine.ddl.column_types import MEMBERS, TEXTS, with_collation
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS, with_collation
 from airflow_provider_dm.engine.ddl.expressions import mentions, with_names, without_mode
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.keys import Successors, by_name, carried, without_hash
@@ -124,7 +124,8 @@ def _said(context: Context, specs: Sequence[Spec], collation: Collation, convert
     if converted is not None:  # it is done to new columns too, whatever charset they name
         of_characters = [one.type.charset not in (None, BINARY) for one, _ in resolved]
         for column, is_text in zip(columns, of_characters, strict=True):
-            if is_text and (column.type.binary or column.type.name in MEMBERS or column.type.name in TEXTS):
+            odd = column.type.binary or column.type.name in MEMBERS or column.type.name in TEXTS
+            if (is_text and odd) or column.type.name in BLOBS:  # MySQL makes a TINYTEXT of a TEXT, and so on
                 raise CannotTrack(f"CONVERT TO CHARACTER SET and {column.type.name} for {column.name} in one statement")
         columns = [
             replace(column, type=replace(column.type, charset=None, collation=None)) if is_text else column
@@ -160,13 +161,14 @@ def _fates(
                 fates[name.lower()] = said[number][0]
             case RenameColumn(name, to):
                 fates[name.lower()] = replace(current(name), name=to)
-            case SetDefault(name, default):
-                mode = context.session.sql_mode
-                plain = None if default is None or default.upper() == "NULL" else without_mode(default, mode)
-                counted = current(name).auto_increment
-                fates[name.lower()] = replace(current(name), default=None if counted else plain)
             case SetColumnVisibility(name, invisible):
                 fates[name.lower()] = replace(current(name), invisible=invisible)
+    for spec in specs:
+        if isinstance(spec, SetDefault):  # wherever it stands, it is about what the column becomes
+            mode = context.session.sql_mode
+            plain = None if spec.default is None or spec.default.upper() == "NULL" else spec.default
+            default = None if plain is None or current(spec.name).auto_increment else without_mode(plain, mode)
+            fates[spec.name.lower()] = replace(current(spec.name), default=default)
     return fates
 
 
@@ -176,7 +178,9 @@ def _ordered(table: TableDefinition, specs: Sequence[Spec], said: Said, fates: F
     for number, spec in enumerate(specs):
         if not isinstance(spec, AddColumn | ChangeColumn) or (isinstance(spec, ChangeColumn) and spec.place is None):
             continue
-        column = said[number][0]
+        column = fates[spec.name.lower()] if isinstance(spec, ChangeColumn) else said[number][0]
+        if column is None:
+            raise CannotTrack(f"a column is changed and dropped in one statement: {spec}")
         columns = [one for one in columns if one is not column]
         match spec.place:
             case First():

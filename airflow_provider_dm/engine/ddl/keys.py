@@ -105,11 +105,18 @@ def carried(columns: Columns, key: Key, successors: Successors) -> Key | None:
         if new is not None:
             prefix = part.prefix
             if another and prefix is None:  # as much of it as there was of the old one
-                old = columns[part.column.lower()].type
-                prefix = int(old.arguments[0]) if old.name in _PREFIXED else None
+                prefix = _prefix_of_another(key, columns[part.column.lower()], new)
             prefix = prefix if another else _prefix_left(new, prefix)
             parts.append(replace(part, column=new.name, prefix=prefix))
     return replace(key, parts=tuple(parts)) if parts else None
+
+
+def _prefix_of_another(key: Key, old: ColumnDefinition, new: ColumnDefinition) -> int | None:
+    if old.type.name in _PREFIXED:
+        return int(old.type.arguments[0])
+    if new.type.name in _PREFIXED and key.kind is not KeyKind.PLAIN:
+        raise CannotTrack(f"how much of the new {new.name} is in the key {key.name}")
+    return None
 
 
 def without_hash(server: Server, key: Key) -> Key:
@@ -302,7 +309,8 @@ def _rank(server: Server, columns: Columns, key: Key, engine: str) -> tuple[bool
     nullable = any(part.column is not None and columns[part.column.lower()].nullable for part in key.parts)
     prefixed = any(part.prefix is not None for part in key.parts)
     computed = any(part.column is None or _is_virtual(columns[part.column.lower()]) for part in key.parts)
-    of_unique = (nullable, key.kind is not KeyKind.PRIMARY, prefixed, computed, hashed) if unique else (False,) * 5
+    of_unique = (nullable or hashed, key.kind is not KeyKind.PRIMARY, hashed, prefixed, computed)
+    of_unique = of_unique if unique else (False,) * 5
     return (not unique, *of_unique, key.kind is KeyKind.FULLTEXT)
 
 

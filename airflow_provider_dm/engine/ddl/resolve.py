@@ -162,8 +162,6 @@ def _fits(kind: ColumnType, member: str) -> bool:
 def _default(server: Server, column: ColumnDefinition, sql_mode: int) -> Code | None:
     """Return the default that the server keeps; None also for NULL."""
     code = column.default
-    if code is None and column.type.name == "timestamp" and column.nullable is False and column.on_update is not None:
-        return _NO_MOMENT
     if code is None or code.upper() == "NULL":
         return None
     literal = not code.startswith("(")
