@@ -93,10 +93,11 @@ class Following:
         """Return what a statement is to the task, with what is remembered of online DDL. Nothing is changed yet."""
         said, rules = read_ddl(ddl), self.source.rules.block_allow
         tables = {table.name: table for table in plan.tables()}
+        self.becomes = self._memory()
         if isinstance(said, Unreadable) and not isinstance(said, NotRead):
             return judge_ddl(said, ddl, rules, tables)
         self.becomes, outcome = online_step(
-            self._memory(), said, LoggedText(ddl.sql, ddl.sql_mode, ddl.schema), rules=rules, tables=tables
+            self.becomes, said, LoggedText(ddl.sql, ddl.sql_mode, ddl.schema), rules=rules, tables=tables
         )
         match outcome:
             case online_ddl.PassOver(why):
@@ -127,7 +128,7 @@ class Following:
     def _memory(self) -> OnlineDdls:
         if self.memory is None:
             known = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
-            self.memory = self.becomes = known.known_to(self.source.rules.block_allow)
+            self.memory = known.known_to(self.source.rules.block_allow)
         return self.memory
 
     def follow(
