@@ -68,7 +68,7 @@ _HIDDEN = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
 
 def altered(context: Context, table: TableDefinition, specs: Sequence[Spec]) -> TableDefinition:
     """Return the table after the parts of one ALTER TABLE, under its old name. Raises CannotTrack."""
-    specs = without_needless(table, specs)
+    specs = without_needless(context.server, table, specs)
     collation, converted = _collations(context, table, specs)
     said = _said(context, specs, collation, converted)
     fates = _fates(context, table, specs, said, converted)

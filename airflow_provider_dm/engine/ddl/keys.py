@@ -17,6 +17,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl.collations import character_bytes
 from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, OF_CHARACTERS, TEXTS
+from airflow_provider_dm.engine.ddl.packed import packed_bytes
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
 from airflow_provider_dm.engine.ddl.statements import (
     ColumnDefinition,
@@ -32,12 +33,6 @@ PRIMARY: Final = "PRIMARY"
 _OVER_EXPRESSION: Final = "functional_index"
 _LONGEST: Final = {"innodb": 3072, "myisam": 1000, "aria": 2000}
 """How many bytes a key may have, by engine."""
-_BYTES: Final = {
-    "tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8, "float": 4, "double": 8, "year": 1, "date": 3,
-    "time": 3, "datetime": 5, "timestamp": 4, "uuid": 16, "inet4": 4, "inet6": 16,
-}  # fmt: skip
-_MOST_BYTES: Final = 33
-"""More than a DECIMAL, BIT or a moment with fractions takes."""
 _POINT_BYTES: Final = 25
 """What MariaDB takes of a POINT."""
 _PASSING_OPTIONS: Final = frozenset({"ALGORITHM", "LOCK", "VISIBLE", "NOT IGNORED", "KEY_BLOCK_SIZE"})
@@ -293,7 +288,7 @@ def _part_bytes(column: ColumnDefinition, prefix: int | None) -> int:
         return TEXTS["longtext"]  # however short: it has no length that an index could have
     if kind.name in _PREFIXED:
         return int(kind.arguments[0]) * _character_bytes(column)
-    return _BYTES.get(kind.name, _MOST_BYTES)
+    return packed_bytes(kind)
 
 
 def _character_bytes(column: ColumnDefinition) -> int:
