@@ -43,14 +43,14 @@ def without_needless(server: Server, table: TableDefinition, specs: Sequence[Spe
 
 
 def _apart(spec: Spec) -> tuple[Spec, ...]:
-    """Return a key that is said with a new column as a part of its own: it may be new where the column is not."""
-    if not isinstance(spec, AddColumn) or not spec.if_not_exists or spec.column.key is None:
-        return (spec,)
-    column = replace(spec.column, key=None)
-    if spec.column.key is KeyKind.PRIMARY:
-        column = replace(column, nullable=False)
-    key = Key(spec.column.key, (KeyPart(column.name),))
-    return (replace(spec, column=column), AddConstraint(key, if_not_exists=True))
+    """Return a key that is said with a column as a part of its own: IF [NOT] EXISTS asks for the two one by one."""
+    match spec:
+        case AddColumn(column, _, True) | ChangeColumn(_, column, _, True) if column.key is not None:
+            key = Key(column.key, (KeyPart(column.name),))
+            nullable = False if column.key is KeyKind.PRIMARY else column.nullable
+            plain = replace(spec, column=replace(column, key=None, nullable=nullable))
+            return (plain, AddConstraint(key, if_not_exists=True))
+    return (spec,)
 
 
 def _is_needless(server: Server, table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> bool:
@@ -81,7 +81,9 @@ def _is_constraint(server: Server, table: TableDefinition, constraint: Constrain
     """Tell whether DROP CONSTRAINT IF EXISTS finds it: no plain key, and none that MariaDB keeps a hash for."""
     if not isinstance(constraint, Key):
         return True
-    return constraint.kind in (KeyKind.PRIMARY, KeyKind.UNIQUE) and not is_hashed(server, table, constraint)
+    return constraint.kind in (KeyKind.PRIMARY, KeyKind.UNIQUE) and not is_hashed(
+        server, dict(table.options)["ENGINE"], constraint
+    )
 
 
 def _names(table: TableDefinition, *kinds: type[Constraint]) -> set[str]:

@@ -6,7 +6,7 @@ from types import ModuleType
 import pytest
 
 from airflow_provider_dm.engine.binlog import cells, client_charsets
-from airflow_provider_dm.engine.ddl import create_like, first_words, lexer, write
+from airflow_provider_dm.engine.ddl import collations, create_like, expressions, first_words, lexer, packed, write
 from airflow_provider_dm.engine.mysql import tls
 from airflow_provider_dm.engine.schema import (
     addresses,
@@ -28,9 +28,12 @@ MODULES = [
     temporal,
     cells,
     client_charsets,
+    collations,
     create_like,
+    expressions,
     first_words,
     lexer,
+    packed,
     write,
     tls,
 ]
