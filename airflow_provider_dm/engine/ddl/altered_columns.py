@@ -88,10 +88,11 @@ def fates_of(
                 fates[name.lower()] = replace(current(name), invisible=invisible)
     for spec in specs:
         if isinstance(spec, SetDefault):  # wherever it stands, it is about what the column becomes
-            mode = context.session.sql_mode
-            plain = None if spec.default is None or spec.default.upper() == "NULL" else spec.default
-            default = None if plain is None or current(spec.name).auto_increment else without_mode(plain, mode)
-            fates[spec.name.lower()] = replace(current(spec.name), default=default)
+            column, default = current(spec.name), spec.default
+            if column.auto_increment or column.generated is not None or (default or "NULL").upper() == "NULL":
+                default = None
+            plain = None if default is None else without_mode(default, context.session.sql_mode)
+            fates[spec.name.lower()] = replace(column, default=plain)
     return fates
 
 
