@@ -110,7 +110,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
         Capabilities(
             flavour=Flavour.TIDB,
             title="TiDB",
-            oldest=(0,),
+            oldest=(6, 2),  # GET_LOCK and SAVEPOINT; none was tried
             identity=None,
             writes_binlog=False,
             writing_session="SET SESSION tidb_txn_mode = 'pessimistic'",
