@@ -116,7 +116,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
         Capabilities(
             flavour=Flavour.TIDB,
             title="TiDB",
-            oldest=(0,),
+            oldest=(6, 2),  # GET_LOCK and SAVEPOINT; none was tried
             identity=None,
             writes_binlog=False,
             alters_one_change_at_a_time=True,
