@@ -1,8 +1,8 @@
 """What a server says of the tables of a schema, so that two servers can be compared; nothing of the engine is used.
 
 Servers of one flavour are compared by SHOW CREATE TABLE; which collation a column has says the catalogue, as MySQL
-shows it in another way where a statement has named what is the default anyway. Two flavours say the same in other words,
-so of them it is the catalogue that is compared, in words of our own: types without display widths, defaults as MariaDB
+shows it in another way where a statement has named what is the default anyway. Two flavours say the same in other
+words, so of them it is the catalogue that is compared, in words of our own: types without display widths, defaults as MariaDB
 shows them, and where a flavour has another name for the nearest thing, that of MariaDB. Left out are what a target of
 the other flavour does not get: CHECKs, foreign keys, and the keys that only these have made.
 """
