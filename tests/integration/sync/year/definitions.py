@@ -2,9 +2,9 @@
 
 Servers of one flavour are compared by SHOW CREATE TABLE; which collation a column has says the catalogue, as MySQL
 shows it in another way where a statement has named what is the default anyway. Two flavours say the same in other
-words, so of them it is the catalogue that is compared, in words of our own: types without display widths, defaults as MariaDB
-shows them, and where a flavour has another name for the nearest thing, that of MariaDB. Left out are what a target of
-the other flavour does not get: CHECKs, foreign keys, and the keys that only these have made.
+words, so of them it is the catalogue that is compared, in words of our own: types without display widths, defaults as
+MariaDB shows them, and where a flavour has another name for the nearest thing, that of MariaDB. Left out are what a
+target of the other flavour does not get: CHECKs, foreign keys, and the keys that only these have made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from testbed import Server
 _NUMBERS: Final = re.compile(r" AUTO_INCREMENT=\d+")
 _COLLATED: Final = re.compile(r"(?: CHARACTER SET \w+)?(?: COLLATE \w+)?")
 _WIDTH: Final = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
-_QUOTED: Final = frozenset({"char", "varchar", "enum", "set", "date", "datetime", "timestamp", "time", "varbinary"})
+_QUOTED: Final = frozenset(
+    {"char", "varchar", "enum", "set", "date", "datetime", "timestamp", "time", "binary", "varbinary"}
+)
 _NEAREST: Final = {"utf8mb4_0900_ai_ci": "utf8mb4_unicode_520_nopad_ci"}
 """MySQL's collations that MariaDB calls otherwise."""
 
@@ -101,6 +103,8 @@ def _default_in_mariadb(default: str | None, kind: str, extra: str, nullable: st
         return "NULL" if nullable == "YES" else None
     if default.upper().startswith("CURRENT_TIMESTAMP"):
         return default.lower() if "(" in default else "current_timestamp()"
+    if kind in ("binary", "varbinary") and default.startswith("0x"):
+        default = bytes.fromhex(default[2:]).rstrip(b"\0").decode("latin1")
     if kind in _QUOTED and "DEFAULT_GENERATED" not in extra:
         return "'" + default.replace("\\", "\\\\").replace("'", "''") + "'"
     return default
