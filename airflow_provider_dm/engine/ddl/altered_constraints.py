@@ -57,7 +57,7 @@ def constraints_left(
                     part if part.expression is None else replace(part, expression=renamed(part.expression, names))
                     for part in one.parts
                 )
-                left = carried(old, replace(one, parts=parts), successors)
+                left = carried(context.server, old, replace(one, parts=parts), successors)
                 if left is not None:
                     left = left if is_rename else without_hash(context.server, left)
                     yield _key_as_said(context, left, specs)
@@ -114,14 +114,16 @@ def _is_named(constraint: Constraint, name: str) -> bool:
 
 
 def _key_as_said(context: Context, key: Key, specs: Sequence[Spec]) -> Key:
+    found = key
     for spec in specs:
         match spec:
             case RenameKey(name, to) if _is_named(key, name):
-                return replace(key, name=to)
+                found = replace(found, name=to)
             case SetKeyVisibility(name, invisible) if _is_named(key, name):
                 hidden = _HIDDEN[context.server.mariadb]
-                key = replace(key, options=(*(one for one in key.options if one != hidden), *[hidden] * invisible))
-    return key
+                options = tuple(one for one in found.options if one != hidden)
+                found = replace(found, options=(*options, *[hidden] * invisible))
+    return found
 
 
 def _check_as_said(check: Check, specs: Sequence[Spec]) -> Check:

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, TEXTS
 from airflow_provider_dm.engine.ddl.keys import PREFIXED, Columns
-from airflow_provider_dm.engine.ddl.server import CannotTrack
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Key, KeyKind
 
 Successors = dict[str, tuple[ColumnDefinition, bool]]
 """By the name of a key's column in lower case: which column it is about now, and whether that is another one."""
 
 
-def carried(columns: Columns, key: Key, successors: Successors) -> Key | None:
+def carried(server: Server, columns: Columns, key: Key, successors: Successors) -> Key | None:
     """Return the key after its columns have changed; None: none of them is left. `columns`: as they were."""
     parts = []
     for part in key.parts:
@@ -25,10 +25,11 @@ def carried(columns: Columns, key: Key, successors: Successors) -> Key | None:
             continue
         new, another = successors.get(part.column.lower(), (None, False))
         if new is not None:
-            prefix = part.prefix
-            if another and prefix is None:  # as much of it as there was of the old one
-                prefix = _prefix_of_another(key, columns[part.column.lower()], new)
-            prefix = prefix if another else _prefix_left(new, prefix)
+            old = columns[part.column.lower()]
+            if another:
+                prefix = _prefix_of_another(key, old, new) if part.prefix is None else part.prefix
+            else:
+                prefix = _prefix_left(server, old, new, part.prefix)
             parts.append(replace(part, column=new.name, prefix=prefix))
     return replace(key, parts=tuple(parts)) if parts else None
 
@@ -41,13 +42,15 @@ def _prefix_of_another(key: Key, old: ColumnDefinition, new: ColumnDefinition) -
     return None
 
 
-def _prefix_left(column: ColumnDefinition, prefix: int | None) -> int | None:
+def _prefix_left(server: Server, old: ColumnDefinition, new: ColumnDefinition, prefix: int | None) -> int | None:
     """Return the prefix that a part keeps when its column is another one: none that is as long as the column."""
-    kind = column.type
+    kind = new.type
     if kind.name in GEOMETRIES:
         return prefix
-    if prefix is None or not (kind.name in TEXTS or kind.name in BLOBS or kind.name in PREFIXED):
-        return None
     if kind.name in TEXTS or kind.name in BLOBS:
-        return prefix if prefix <= (TEXTS | BLOBS)[kind.name] else None
+        if prefix is None and old.type.name in PREFIXED and not server.mariadb:
+            return int(old.type.arguments[0])  # as much as there was
+        return prefix if prefix is None or prefix <= (TEXTS | BLOBS)[kind.name] else None
+    if prefix is None or kind.name not in PREFIXED:
+        return None
     return prefix if prefix <= int(kind.arguments[0]) else None

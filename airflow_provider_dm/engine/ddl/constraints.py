@@ -8,12 +8,12 @@ Names that the server gave go along when the table is renamed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
 from airflow_provider_dm.engine.ddl.server import Server
-from airflow_provider_dm.engine.ddl.statements import Check, ForeignKey, Key, TableDefinition
+from airflow_provider_dm.engine.ddl.statements import Check, ForeignKey, Key, Reference, TableDefinition
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _FOREIGN_KEY: Final = "_ibfk_"
@@ -70,6 +70,29 @@ def with_table_name(server: Server, definition: TableDefinition, old: TableName,
     ]
     constraints = (*keys, *_in_order(foreign_keys), *(checks if server.mariadb else _in_order(checks)))
     return replace(definition, constraints=constraints)
+
+
+def with_references(
+    definition: TableDefinition, table: TableName, renamed: TableName, columns: Mapping[str, str]
+) -> TableDefinition:
+    """Return the definition whose foreign keys point to another table under its new name, and to its new columns.
+
+    `columns`: new names by the old ones in lower case.
+    """
+    return replace(
+        definition,
+        constraints=tuple(
+            replace(one, references=_pointed(one.references, renamed, columns))
+            if isinstance(one, ForeignKey) and one.references.table == table
+            else one
+            for one in definition.constraints
+        ),
+    )
+
+
+def _pointed(reference: Reference, table: TableName, columns: Mapping[str, str]) -> Reference:
+    names = tuple(columns.get(name.lower(), name) for name in reference.columns)
+    return replace(reference, table=table, columns=names)
 
 
 def _in_order(constraints: Iterable[_Named]) -> tuple[_Named, ...]:

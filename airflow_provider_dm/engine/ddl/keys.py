@@ -80,7 +80,7 @@ def settled_keys(
     for one in _without_needless(made):
         key = one.key
         key = replace(key, name=_name(key, {str(other.name).lower() for other in named}), constraint=None)
-        hashed = is_hashed(server, engine, key) or (not shown and _is_too_long(server, columns, key, engine))
+        hashed = (not shown and _is_too_long(server, columns, key, engine)) or is_hashed(server, engine, key)
         named.append(_settled(server, columns, key, engine, hashed=hashed))
     return tuple(sorted(named, key=lambda key: _rank(columns, key, hashed=is_hashed(server, engine, key))))
 

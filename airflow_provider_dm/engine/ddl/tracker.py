@@ -12,13 +12,13 @@ without case.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from airflow_provider_dm.engine.ddl.apply_alter import altered
 from airflow_provider_dm.engine.ddl.collations import Collation, collation_named
-from airflow_provider_dm.engine.ddl.constraints import with_table_name
+from airflow_provider_dm.engine.ddl.constraints import with_references, with_table_name
 from airflow_provider_dm.engine.ddl.create_sql import create_table_sql
 from airflow_provider_dm.engine.ddl.keys import without_hash
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
@@ -30,6 +30,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
     AlterTable,
+    ChangeColumn,
     Check,
     CreateDatabase,
     CreateIndex,
@@ -44,6 +45,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     Key,
     PartitionToTable,
     PassedOver,
+    RenameColumn,
     RenameTables,
     RenameTo,
     Spec,
@@ -60,6 +62,18 @@ _Tables: TypeAlias = dict[TableName, tuple[TableName, TableDefinition]]
 """Name and definition of each table, by the name as it is compared."""
 _AS_SHOWN = SessionDefaults(sql_mode=STRICT_ALL_TABLES, explicit_timestamp_defaults=True)
 """The session of a server's own text, which says all that a session could decide."""
+
+
+def _new_names(specs: Iterable[Spec]) -> dict[str, str]:
+    """Return the columns that get other names, by their old ones in lower case."""
+    found: dict[str, str] = {}
+    for spec in specs:
+        match spec:
+            case RenameColumn(old, new):
+                found[old.lower()] = new
+            case ChangeColumn(old, column):
+                found[old.lower()] = column.name
+    return {old: new for old, new in found.items() if old != new.lower()}
 
 
 @dataclass(frozen=True)
@@ -190,7 +204,7 @@ class Tracker:
             return self
         name, old = self._known(table)
         definition = altered(self._context(name, session), old, specs)
-        found = self._with(name, definition)
+        found = self._with(name, definition)._pointing(name, name, _new_names(specs))
         for spec in specs:
             match spec:
                 case PartitionToTable(_, new):
@@ -238,7 +252,18 @@ class Tracker:
         name, definition = self._known(old)
         if self._has(new) and self._key(new) != self._key(old):
             raise CannotTrack(f"{old} is renamed to {new}, which is known already")
-        return self.without([old])._with(new, with_table_name(self.server, definition, name, new))
+        moved = self.without([old])._with(new, with_table_name(self.server, definition, name, new))
+        return moved._pointing(name, self._stored(new), {})
+
+    def _pointing(self, table: TableName, renamed: TableName, columns: Mapping[str, str]) -> Tracker:
+        """Return the tables whose foreign keys point to another one of them under its new names."""
+        if table == renamed and not columns:
+            return self
+        pointing = {
+            key: (name, with_references(definition, table, renamed, columns))
+            for key, (name, definition) in self._tables.items()
+        }
+        return replace(self, _tables=pointing)
 
     # Names
 

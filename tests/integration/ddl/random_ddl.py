@@ -274,6 +274,8 @@ class RandomDdl:
         self.name = self.random.choice(sorted(self.tracker.names()))
         self.names = self.names_of(self.name)
         specs = [self.spec() for _ in range(self.random.choice((1, 1, 1, 2, 2, 3, 4)))]
+        if any("CONVERT" in spec for spec in specs):  # MySQL 9.7 dies of CONVERT TO with a new BINARY column
+            specs = [spec for spec in specs if " BINARY" not in spec]
         condition = self.perhaps("IF EXISTS", 0.05) if self.upstream.mariadb else ""
         return f"ALTER TABLE {condition} {quote(self.name.table)} {', '.join(specs)}"
 

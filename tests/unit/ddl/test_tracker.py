@@ -277,6 +277,12 @@ def test_a_prefix_that_is_the_whole_column_is_none() -> None:
     assert prefixes == [(10, 5), (None, 5), (None, 5), (None, 5)]
 
 
+def test_a_text_is_in_its_keys_as_far_as_the_varchar_was() -> None:
+    create = "CREATE TABLE t (a varchar(20), UNIQUE (a))"
+    assert after(create, "ALTER TABLE t MODIFY a text").table(T).unique_keys[0].prefixes == (20,)
+    assert after(create, "ALTER TABLE t MODIFY a text", server=MARIADB).table(T).hidden == 1
+
+
 def test_keys_are_named_in_the_order_of_the_text() -> None:
     named = "UNIQUE x (b), CONSTRAINT y UNIQUE (b)"
     create = f"CREATE TABLE t (a int, b int UNIQUE, KEY (a), UNIQUE (a), UNIQUE (a, b), {named})"
@@ -300,6 +306,17 @@ def test_a_foreign_key_brings_an_index_until_there_is_another() -> None:
     ]  # fmt: skip
     tracker = tracker.after(parse("ALTER TABLE w DROP FOREIGN KEY f, DROP CONSTRAINT w_ibfk_1", 0, "shop"), SESSION)
     assert not tracker.table(name).has_foreign_keys
+
+
+def test_a_foreign_key_follows_the_names_it_points_to() -> None:
+    tracker = after(
+        "CREATE TABLE u (id int PRIMARY KEY)",
+        "CREATE TABLE t (a int, FOREIGN KEY (a) REFERENCES u (id) ON DELETE RESTRICT ON UPDATE CASCADE)",
+        "ALTER TABLE u CHANGE id number bigint, RENAME TO v",
+    )
+    assert lines(tracker, "REFERENCES") == [
+        "CONSTRAINT t_ibfk_1 FOREIGN KEY (a) REFERENCES shop.v (number) ON UPDATE CASCADE"
+    ]
 
 
 def test_an_engine_without_foreign_keys_keeps_the_index() -> None:
