@@ -35,7 +35,8 @@ def test_a_sync_follows_a_year_of_migrations(kit: SyncKit) -> None:
         except Exception as error:
             error.add_note(f"{kit.source.flavour} -> {kit.target.flavour}, in {', '.join(map(str, migrations))}")
             raise
-    assert differences(kit.source, kit.target, kit.schema) == []
+    found = differences(kit.source, kit.target, kit.schema)
+    assert not found, "\n".join(found)
     names = tables_of(kit.source, kit.schema)
     report = compare([Comparison((_place(kit, name),), _place(kit, name, there=True)) for name in names])
     assert report.equal, report

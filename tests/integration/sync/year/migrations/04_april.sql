@@ -103,4 +103,5 @@ insert into `comments` (`commentable_type`, `commentable_id`, `body`) values ('A
 delete from `shifts` where `since` = 1999;
 drop table if exists `shifts`;
 drop table if exists `never_was`;
+alter table `posts` drop index `posts_user_id_foreign`;
 insert into `migrations` (`migration`, `batch`) values ('2024_04_30_000000_drop_shifts', 3);

@@ -64,6 +64,7 @@ ALTER TABLE `hidden` ADD `more` int NOT NULL DEFAULT 0 INVISIBLE AFTER `id`;
 UPDATE `hidden` SET `more` = 5 WHERE `id` = 2;
 
 -- 177 by hand: it becomes visible, another is hidden
+-- only within a family: MariaDB has no statement for that alone
 INSERT INTO `hidden` (`id`, `more`) VALUES (4, 4);
 -- on mysql
 ALTER TABLE `hidden` ALTER COLUMN `secret` SET VISIBLE, ALTER COLUMN `n` SET INVISIBLE;
