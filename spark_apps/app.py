@@ -1,7 +1,7 @@
 """The life that all Spark apps share: argv to exit code.
 
     argv      [path of a JobSpec]
-    exit      0 finished · 2 error (in the run row, and one line `DM-ERROR {json}` on stderr) · 3 fenced · 143 stopped
+    exit      as engine/reported.py says; an error is in the run row as well
 
 A beat every two seconds says in the metadata DB how far the work is, renews the leases and asks whether somebody wants
 it to stop. A metadata DB that does not answer stops nobody: the fence is in the target. SIGTERM and a stop request are
@@ -28,18 +28,13 @@ from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.reported import report
+from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FENCED, EXIT_FINISHED, EXIT_STOPPED, report
 from airflow_provider_dm.engine.target.claim import generation_before_claim
 from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from spark_apps.runner import SparkRunner, spark_session
 
 log = logging.getLogger(__name__)
-
-EXIT_FINISHED: Final = 0
-EXIT_ERROR: Final = 2
-EXIT_FENCED: Final = 3
-EXIT_STOPPED: Final = 143
 
 LEASE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = 2.0

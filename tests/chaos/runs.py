@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
+from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.reported import reported_in
@@ -28,7 +29,6 @@ from tests.integration.sync.app_process import AppProcess
 ATTEMPTS: Final = 8
 """Of one unit, as a scheduler would retry it."""
 WAIT_SECONDS: Final = 180
-RETRIED: Final = "retry"
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Runs:
 
     def _may_pass(self, run: AppProcess) -> bool:
         told = reported_in(run.text())
-        return told is not None and told["Reaction"] == RETRIED
+        return told is not None and told.reaction is Reaction.RETRY
 
     def wait_for(self, run: AppProcess, condition: Callable[[], bool]) -> bool:
         """Tell whether it came true before the run ended."""

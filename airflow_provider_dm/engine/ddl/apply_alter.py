@@ -14,15 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from airflow_provider_dm.engine.ddl.collations import Collation, collation_named
-from airflow_provider_dm.engine.ddl.column_types import OF_CHARACTERS, with_collation
+from airflow_provider_dm.engine.ddl.collations import BINARY, Collation, collation_named
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS, with_collation
 from airflow_provider_dm.engine.ddl.expressions import mentions, with_names, without_mode
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
-from airflow_provider_dm.engine.ddl.keys import by_name, carried
+from airflow_provider_dm.engine.ddl.keys import Successors, by_name, carried, without_hash
 from airflow_provider_dm.engine.ddl.resolve import (
     Context,
     columns_as_said,
     constraint_as_said,
+    keeps_foreign_keys,
     kept_options,
     settled,
     table_collation,
@@ -46,8 +47,11 @@ from airflow_provider_dm.engine.ddl.statements import (
     First,
     ForeignKey,
     Key,
+    KeyKind,
+    Options,
     RenameColumn,
     RenameKey,
+    RenameTo,
     Repartition,
     SetColumnVisibility,
     SetDefault,
@@ -55,6 +59,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     SetOptions,
     Spec,
     TableDefinition,
+    Upkeep,
 )
 
 _HIDDEN = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
@@ -64,25 +69,17 @@ _HIDDEN = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
 def altered(context: Context, table: TableDefinition, specs: Sequence[Spec]) -> TableDefinition:
     """Return the table after the parts of one ALTER TABLE, under its old name. Raises CannotTrack."""
     specs = without_needless(table, specs)
-    options = tuple(option for spec in specs if isinstance(spec, SetOptions) for option in spec.options)
-    converted = _conversion(context, specs)
-    current = collation_named(context.server, dict(table.options)["COLLATE"])
-    collation = converted or table_collation(context, options, current)
-
-    said = _said(context, specs, collation)
-    fates = _fates(context, table, specs, said)
+    collation, converted = _collations(context, table, specs)
+    said = _said(context, specs, collation, converted)
+    fates = _fates(context, table, specs, said, converted)
     columns = _ordered(table, specs, said, fates)
-    if converted is not None:
-        new = {id(column) for column, _ in said.values()}
-        columns = [_converted(context, column, converted, new=id(column) in new) for column in columns]
     names = {name: column.name for name, column in fates.items() if column is not None}
-    columns = [_with_names(column, names) for column in columns]
 
     changed = replace(
         table,
-        columns=tuple(columns),
-        constraints=tuple(_kept(context, table, specs, fates)),
-        options=kept_options((*table.options, *options), collation),
+        columns=tuple(_with_names(column, names) for column in columns),
+        constraints=tuple(_kept(context, table, specs, fates, columns)),
+        options=kept_options((*table.options, *_options(specs)), collation),
         partitioning=_partitioning(table, specs),
     )
     return settled(context, changed, list(_added(context, specs, said)))
@@ -91,22 +88,25 @@ def altered(context: Context, table: TableDefinition, specs: Sequence[Spec]) -> 
 # Charsets
 
 
-def _conversion(context: Context, specs: Sequence[Spec]) -> Collation | None:
-    """Return what CONVERT TO CHARACTER SET says, the last of them; None: it is not there."""
-    found: Collation | None = None
-    for spec in specs:
-        if isinstance(spec, ConvertCharset):
-            charset = (("CHARSET", spec.charset or "default"),)
-            collate = () if spec.collation is None else (("COLLATE", spec.collation),)
-            found = table_collation(context, charset + collate, None)
-    return found
+def _collations(context: Context, table: TableDefinition, specs: Sequence[Spec]) -> tuple[Collation, Collation | None]:
+    """Return the table's new default, and what its columns are converted to; None: they are not."""
+    current = collation_named(context.server, dict(table.options)["COLLATE"])
+    options = _options(specs)
+    conversions = [spec for spec in specs if isinstance(spec, ConvertCharset)]
+    if not conversions:
+        return table_collation(context, options, current), None
+    if len(conversions) > 1 or any(name in ("CHARSET", "COLLATE") for name, _ in options):
+        raise CannotTrack(
+            "CONVERT TO CHARACTER SET and another default in one statement"
+        )  # each flavour has its own way
+    (spec,) = conversions
+    collate = () if spec.collation is None else (("COLLATE", spec.collation),)
+    to = table_collation(context, (("CHARSET", spec.charset or "default"), *collate), None)
+    return to, to
 
 
-def _converted(context: Context, column: ColumnDefinition, to: Collation, *, new: bool) -> ColumnDefinition:
-    kind = column.type
-    if new and kind.name in OF_CHARACTERS and kind.charset != "binary":
-        return replace(column, type=replace(kind, charset=to.charset, collation=to.name))
-    return replace(column, type=with_collation(context.server, kind, to))
+def _options(specs: Sequence[Spec]) -> Options:
+    return tuple(option for spec in specs if isinstance(spec, SetOptions) for option in spec.options)
 
 
 # Columns
@@ -117,14 +117,33 @@ Fates = dict[str, ColumnDefinition | None]
 """What the table's columns become, by their old names in lower case; None: dropped."""
 
 
-def _said(context: Context, specs: Sequence[Spec], collation: Collation) -> Said:
+def _said(context: Context, specs: Sequence[Spec], collation: Collation, converted: Collation | None) -> Said:
     numbered = [(number, spec) for number, spec in enumerate(specs) if isinstance(spec, AddColumn | ChangeColumn)]
-    resolved = columns_as_said(context, [spec.column for _, spec in numbered], collation)
+    columns = [spec.column for _, spec in numbered]
+    resolved = columns_as_said(context, columns, collation)
+    if converted is not None:  # it is done to new columns too, whatever charset they name
+        of_characters = [one.type.charset not in (None, BINARY) for one, _ in resolved]
+        for column, is_text in zip(columns, of_characters, strict=True):
+            odd = column.type.binary or column.type.name in MEMBERS or column.type.name in TEXTS
+            if (is_text and odd) or column.type.name in BLOBS:  # MySQL makes a TINYTEXT of a TEXT, and so on
+                raise CannotTrack(f"CONVERT TO CHARACTER SET and {column.type.name} for {column.name} in one statement")
+        columns = [
+            replace(column, type=replace(column.type, charset=None, collation=None)) if is_text else column
+            for column, is_text in zip(columns, of_characters, strict=True)
+        ]
+        resolved = columns_as_said(context, columns, collation)
     return {number: one for (number, _), one in zip(numbered, resolved, strict=True)}
 
 
-def _fates(context: Context, table: TableDefinition, specs: Sequence[Spec], said: Said) -> Fates:
-    fates: Fates = {column.name.lower(): column for column in table.columns}
+def _fates(
+    context: Context, table: TableDefinition, specs: Sequence[Spec], said: Said, converted: Collation | None
+) -> Fates:
+    said_anew = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn | ChangeColumn)}
+    fates: Fates = {}
+    for column in table.columns:
+        if converted is not None and column.name.lower() not in said_anew:
+            column = replace(column, type=with_collation(context.server, column.type, converted))
+        fates[column.name.lower()] = column
 
     def current(name: str) -> ColumnDefinition:
         column = fates.get(name.lower())
@@ -142,12 +161,14 @@ def _fates(context: Context, table: TableDefinition, specs: Sequence[Spec], said
                 fates[name.lower()] = said[number][0]
             case RenameColumn(name, to):
                 fates[name.lower()] = replace(current(name), name=to)
-            case SetDefault(name, default):
-                mode = context.session.sql_mode
-                plain = None if default is None or default.upper() == "NULL" else without_mode(default, mode)
-                fates[name.lower()] = replace(current(name), default=plain)
             case SetColumnVisibility(name, invisible):
                 fates[name.lower()] = replace(current(name), invisible=invisible)
+    for spec in specs:
+        if isinstance(spec, SetDefault):  # wherever it stands, it is about what the column becomes
+            mode = context.session.sql_mode
+            plain = None if spec.default is None or spec.default.upper() == "NULL" else spec.default
+            default = None if plain is None or current(spec.name).auto_increment else without_mode(plain, mode)
+            fates[spec.name.lower()] = replace(current(spec.name), default=default)
     return fates
 
 
@@ -157,7 +178,9 @@ def _ordered(table: TableDefinition, specs: Sequence[Spec], said: Said, fates: F
     for number, spec in enumerate(specs):
         if not isinstance(spec, AddColumn | ChangeColumn) or (isinstance(spec, ChangeColumn) and spec.place is None):
             continue
-        column = said[number][0]
+        column = fates[spec.name.lower()] if isinstance(spec, ChangeColumn) else said[number][0]
+        if column is None:
+            raise CannotTrack(f"a column is changed and dropped in one statement: {spec}")
         columns = [one for one in columns if one is not column]
         match spec.place:
             case First():
@@ -189,11 +212,15 @@ def _renamed(code: Code, names: dict[str, str]) -> Code:
 # Constraints
 
 
-def _kept(context: Context, table: TableDefinition, specs: Sequence[Spec], fates: Fates) -> Iterator[Constraint]:
-    """Yield what is left of the table's constraints. Raises CannotTrack where one is dropped that is not there."""
-    columns = by_name(table.columns)
+def _kept(
+    context: Context, table: TableDefinition, specs: Sequence[Spec], fates: Fates, columns: Sequence[ColumnDefinition]
+) -> Iterator[Constraint]:
+    """Yield what is left of the table's constraints. `columns`: the new ones. Raises CannotTrack."""
+    successors = _successors(fates, columns)
+    old = by_name(table.columns)
     names = {name: column.name for name, column in fates.items() if column is not None}
     dropped = set(_dropped(table, specs))
+    is_rename = all(isinstance(spec, RenameTo | Upkeep) for spec in specs)
     for one in table.constraints:
         if one in dropped:
             continue
@@ -203,8 +230,9 @@ def _kept(context: Context, table: TableDefinition, specs: Sequence[Spec], fates
                     part if part.expression is None else replace(part, expression=_renamed(part.expression, names))
                     for part in one.parts
                 )
-                left = carried(columns, replace(one, parts=parts), fates)
+                left = carried(old, replace(one, parts=parts), successors)
                 if left is not None:
+                    left = left if is_rename else without_hash(context.server, left)
                     yield _key_as_said(context, left, specs)
             case ForeignKey():
                 yield replace(one, columns=tuple(names.get(name.lower(), name) for name in one.columns))
@@ -214,23 +242,43 @@ def _kept(context: Context, table: TableDefinition, specs: Sequence[Spec], fates
                     yield replace(_check_as_said(one, specs), expression=_renamed(one.expression, names))
 
 
+def _successors(fates: Fates, columns: Sequence[ColumnDefinition]) -> Successors:
+    """Return which column each name in a key stands for now.
+
+    In DROP a, ADD a int a key over `a` goes over to the new column, as servers look for it by its name.
+    """
+    old_names = {id(column): name for name, column in fates.items() if column is not None}
+    found: Successors = {}
+    for column in columns:
+        name = old_names.get(id(column), column.name.lower())
+        found.setdefault(name, (column, id(column) not in old_names))
+    return found
+
+
 def _dropped(table: TableDefinition, specs: Sequence[Spec]) -> Iterator[Constraint]:
     for spec in specs:
-        match spec:
-            case DropKey(name):
-                kinds: tuple[type[Constraint], ...] = (Key,)
-            case DropForeignKey(name):
-                kinds = (ForeignKey,)
-            case DropConstraint(name):
-                kinds = (Key, ForeignKey, Check)
-            case _:
-                continue
-        found = [one for one in table.constraints if isinstance(one, kinds) and _is_named(one, name)]
-        # The index of a foreign key may have gone before, without our knowing.
-        doubtful = kinds == (Key,) and any(isinstance(one, ForeignKey) for one in table.constraints)
-        if not found and not doubtful:
-            raise CannotTrack(f"the key or constraint {name} is not known")
-        yield from found
+        if isinstance(spec, DropKey | DropForeignKey | DropConstraint):
+            found = [one for one in table.constraints if _is_meant(spec, one)]
+            if not found and not _may_be_missing(table, spec):
+                raise CannotTrack(f"the key or constraint {spec.name} is not known")
+            yield from found
+
+
+def _is_meant(spec: DropKey | DropForeignKey | DropConstraint, constraint: Constraint) -> bool:
+    match spec, constraint:
+        case (DropKey(), Key()) | (DropForeignKey(), ForeignKey()) | (DropConstraint(), ForeignKey() | Check()):
+            return _is_named(constraint, spec.name)
+        case DropConstraint(), Key(kind):
+            return kind in (KeyKind.PRIMARY, KeyKind.UNIQUE) and _is_named(constraint, spec.name)
+    return False
+
+
+def _may_be_missing(table: TableDefinition, spec: Spec) -> bool:
+    """Tell whether a key or constraint may be dropped that is not known: no row's form depends on it."""
+    if isinstance(spec, DropForeignKey):
+        return not keeps_foreign_keys(table)  # the server passes it over
+    # The index of a foreign key may have gone before, without our knowing.
+    return isinstance(spec, DropKey) and any(isinstance(one, ForeignKey) for one in table.constraints)
 
 
 def _is_named(constraint: Constraint, name: str) -> bool:

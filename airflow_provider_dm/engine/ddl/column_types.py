@@ -22,8 +22,9 @@ from airflow_provider_dm.engine.ddl.collations import (
     collation_named,
     default_collation,
 )
-from airflow_provider_dm.engine.ddl.server import Server
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
 from airflow_provider_dm.engine.ddl.statements import ColumnType
+from airflow_provider_dm.engine.schema.strings import ASCII_CHARSETS, UTF8_CHARSETS
 
 TEXTS: Final = {"tinytext": 0xFF, "text": 0xFFFF, "mediumtext": 0xFFFFFF, "longtext": 0xFFFFFFFF}
 BLOBS: Final = {"tinyblob": 0xFF, "blob": 0xFFFF, "mediumblob": 0xFFFFFF, "longblob": 0xFFFFFFFF}
@@ -31,8 +32,13 @@ BLOBS: Final = {"tinyblob": 0xFF, "blob": 0xFFFF, "mediumblob": 0xFFFFFF, "longb
 OF_CHARACTERS: Final = frozenset({"char", "varchar", "enum", "set", *TEXTS})
 """Types that have a collation."""
 MEMBERS: Final = frozenset({"enum", "set"})
+GEOMETRIES: Final = frozenset(
+    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"}
+    | {"geometrycollection"}
+)
 _BYTES: Final = dict(zip(TEXTS, BLOBS, strict=True)) | {"char": "binary", "varchar": "varbinary"}
 """What a type of characters is under the charset `binary`."""
+_WITH_ASCII: Final = ASCII_CHARSETS | UTF8_CHARSETS | {BINARY}
 _MOST_VARYING: Final = 0xFFFF
 
 _WIDTHS: Final = {
@@ -59,24 +65,35 @@ def resolved_type(server: Server, kind: ColumnType, table: Collation, chosen: Ma
 
 
 def with_collation(server: Server, kind: ColumnType, collation: Collation) -> ColumnType:
-    """Return a resolved type after CONVERT TO: it holds as many characters as before.
+    """Return a resolved type after CONVERT TO: it holds as many characters as before. Raises CannotTrack.
 
     A TEXT in latin1 holds 65,535 characters; in utf8mb4 it takes a MEDIUMTEXT to do so.
     """
     if kind.name not in OF_CHARACTERS or kind.charset in (None, BINARY):
         return kind
+    if kind.name in MEMBERS and not _are_same(kind, collation.charset):
+        # Both flavours take the bytes of the members for text in the new charset: 'a','bcd' in ucs2 are '','扣'.
+        raise CannotTrack(f"what the members of {kind.name} {kind.arguments} become in {collation.charset}")
     if kind.name in TEXTS:
         characters = TEXTS[kind.name] // character_bytes(str(kind.collation))
         kind = replace(kind, name=_smallest(TEXTS, characters * collation.character_bytes))
     return _of_characters(server, kind, collation)
 
 
+def _are_same(kind: ColumnType, charset: str) -> bool:
+    """Tell whether the members' bytes mean the same in another charset."""
+    if {str(kind.charset), charset} <= UTF8_CHARSETS | {BINARY}:
+        return True
+    ascii_only = all(member.isascii() for member in kind.arguments)
+    return kind.charset == charset or (ascii_only and {str(kind.charset), charset} <= _WITH_ASCII)
+
+
 def _collation(server: Server, kind: ColumnType, table: Collation, chosen: Mapping[str, str]) -> Collation:
     """Return the collation of a type of characters: what it says, else the table's."""
     found = table
-    if kind.charset is not None and kind.charset != "default":
+    if kind.charset is not None:
         found = default_collation(server, kind.charset, chosen)
-    if kind.collation is not None and kind.collation != "default":
+    if kind.collation is not None:
         found = collation_named(server, kind.collation, found.charset)
     return binary_collation(found.charset) if kind.binary else found
 

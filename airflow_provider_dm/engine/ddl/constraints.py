@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from airflow_provider_dm.engine.ddl.server import Server
-from airflow_provider_dm.engine.ddl.statements import Check, ForeignKey, TableDefinition
+from airflow_provider_dm.engine.ddl.statements import Check, ForeignKey, Key, TableDefinition
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _FOREIGN_KEY: Final = "_ibfk_"
 _CHECK: Final = "_chk_"
+_Named = TypeVar("_Named", ForeignKey, Check)
 _NO_ACTIONS: Final = frozenset({"RESTRICT", "NO ACTION"})
 _MARIADB_CHECK: Final = "CONSTRAINT_"
 
@@ -34,7 +35,7 @@ def named_foreign_keys(
         taken.append(name)
         actions = tuple(action for action in one.references.actions if _is_kept(server, *action))
         found.append(replace(one, constraint=name, name=None, references=replace(one.references, actions=actions)))
-    return tuple(sorted(found, key=lambda one: str(one.constraint)))
+    return _in_order(found)
 
 
 def _is_kept(server: Server, when: str, what: str) -> bool:
@@ -47,19 +48,32 @@ def named_checks(server: Server, table: TableName, old: Iterable[Check], new: Se
     found = list(old)
     taken = [str(one.constraint) for one in (*found, *new) if one.constraint is not None]
     for one in new:
-        name = one.constraint or _free(_MARIADB_CHECK if server.mariadb else f"{table.table}{_CHECK}", taken)
+        free = _free(_MARIADB_CHECK, taken) if server.mariadb else _next(f"{table.table}{_CHECK}", taken)
+        name = one.constraint or free
         taken.append(name)
         found.append(replace(one, constraint=name))
-    return tuple(found if server.mariadb else sorted(found, key=lambda one: str(one.constraint)))
+    return tuple(found) if server.mariadb else _in_order(found)
 
 
-def with_table_name(definition: TableDefinition, old: TableName, new: TableName) -> TableDefinition:
+def with_table_name(server: Server, definition: TableDefinition, old: TableName, new: TableName) -> TableDefinition:
     """Return the definition with the names that the server gave, under the table's new name."""
-    constraints = tuple(
-        replace(one, constraint=_renamed(str(one.constraint), old, new)) if isinstance(one, ForeignKey | Check) else one
+    keys = [one for one in definition.constraints if isinstance(one, Key)]
+    foreign_keys = [
+        replace(one, constraint=_renamed(str(one.constraint), old, new))
         for one in definition.constraints
-    )
+        if isinstance(one, ForeignKey)
+    ]
+    checks = [
+        replace(one, constraint=_renamed(str(one.constraint), old, new))
+        for one in definition.constraints
+        if isinstance(one, Check)
+    ]
+    constraints = (*keys, *_in_order(foreign_keys), *(checks if server.mariadb else _in_order(checks)))
     return replace(definition, constraints=constraints)
+
+
+def _in_order(constraints: Iterable[_Named]) -> tuple[_Named, ...]:
+    return tuple(sorted(constraints, key=lambda one: str(one.constraint)))
 
 
 def _renamed(name: str, old: TableName, new: TableName) -> str:

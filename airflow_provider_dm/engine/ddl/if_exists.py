@@ -9,6 +9,8 @@ first column's name.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 from airflow_provider_dm.engine.ddl.keys import PRIMARY
 from airflow_provider_dm.engine.ddl.statements import (
@@ -24,6 +26,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     ForeignKey,
     Key,
     KeyKind,
+    KeyPart,
     RenameColumn,
     RenameKey,
     SetDefault,
@@ -36,9 +39,19 @@ def without_needless(table: TableDefinition, specs: Sequence[Spec]) -> tuple[Spe
     """Return the parts that do something."""
     kept: list[Spec] = []
     for spec in specs:
-        if not _is_needless(table, spec, kept):
-            kept.append(spec)
+        kept += [one for one in _apart(spec) if not _is_needless(table, one, kept)]
     return tuple(kept)
+
+
+def _apart(spec: Spec) -> tuple[Spec, ...]:
+    """Return a key that is said with a new column as a part of its own: it may be new where the column is not."""
+    if not isinstance(spec, AddColumn) or not spec.if_not_exists or spec.column.key is None:
+        return (spec,)
+    column = replace(spec.column, key=None)
+    if spec.column.key is KeyKind.PRIMARY:
+        column = replace(column, nullable=False)
+    key = Key(spec.column.key, (KeyPart(column.name),))
+    return (replace(spec, column=column), AddConstraint(key, if_not_exists=True))
 
 
 def _is_needless(table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> bool:
@@ -48,7 +61,8 @@ def _is_needless(table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> 
             added = {one.column.name.lower() for one in before if isinstance(one, AddColumn | ChangeColumn)}
             return column.name.lower() in columns | added
         case DropColumn(name, True):
-            return name.lower() not in columns or DropColumn(name, True) in before
+            dropped = {one.name.lower() for one in before if isinstance(one, DropColumn)}
+            return name.lower() not in columns or name.lower() in dropped
         case ChangeColumn(name, _, _, True) | RenameColumn(name, _, True) | SetDefault(name, _, True):
             return name.lower() not in columns
         case AddConstraint(constraint, True):
@@ -59,8 +73,12 @@ def _is_needless(table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> 
         case DropForeignKey(name, True):
             return name.lower() not in _names(table, ForeignKey)
         case DropConstraint(name, True):
-            return name.lower() not in _names(table, Key, ForeignKey, Check)
+            plain = {_name(one) for one in table.constraints if isinstance(one, Key) and one.kind not in _CONSTRAINTS}
+            return name.lower() not in _names(table, Key, ForeignKey, Check) - plain
     return False
+
+
+_CONSTRAINTS: Final = (KeyKind.PRIMARY, KeyKind.UNIQUE)
 
 
 def _names(table: TableDefinition, *kinds: type[Constraint]) -> set[str]:

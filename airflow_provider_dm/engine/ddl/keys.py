@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.collations import character_bytes
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, OF_CHARACTERS, TEXTS
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, OF_CHARACTERS, TEXTS
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
 from airflow_provider_dm.engine.ddl.statements import (
     ColumnDefinition,
@@ -38,6 +38,8 @@ _BYTES: Final = {
 }  # fmt: skip
 _MOST_BYTES: Final = 33
 """More than a DECIMAL, BIT or a moment with fractions takes."""
+_POINT_BYTES: Final = 25
+"""What MariaDB takes of a POINT."""
 _PASSING_OPTIONS: Final = frozenset({"ALGORITHM", "LOCK", "VISIBLE", "NOT IGNORED", "KEY_BLOCK_SIZE"})
 
 Columns = Mapping[str, ColumnDefinition]
@@ -88,26 +90,47 @@ def is_hashed(server: Server, definition: TableDefinition, key: Key) -> bool:
     return _is_hashed(server, by_name(definition.columns), key, dict(definition.options).get("ENGINE", ""))
 
 
-def carried(columns: Columns, key: Key, fates: Mapping[str, ColumnDefinition | None]) -> Key | None:
-    """Return the key after its columns have changed; None: none of them is left.
+Successors = dict[str, tuple[ColumnDefinition, bool]]
+"""By the name of a key's column in lower case: which column it is about now, and whether that is another one."""
 
-    `columns`: as they were; `fates`: what each has become, by its old name in lower case; None: dropped.
-    """
+
+def carried(columns: Columns, key: Key, successors: Successors) -> Key | None:
+    """Return the key after its columns have changed; None: none of them is left. `columns`: as they were."""
     parts = []
     for part in key.parts:
         if part.column is None:
             parts.append(part)
             continue
-        old = columns[part.column.lower()]
-        new = fates.get(part.column.lower(), old)
+        new, another = successors.get(part.column.lower(), (None, False))
         if new is not None:
-            parts.append(replace(part, column=new.name, prefix=_prefix_left(new, part.prefix)))
+            prefix = part.prefix
+            if another and prefix is None:  # as much of it as there was of the old one
+                prefix = _prefix_of_another(key, columns[part.column.lower()], new)
+            prefix = prefix if another else _prefix_left(new, prefix)
+            parts.append(replace(part, column=new.name, prefix=prefix))
     return replace(key, parts=tuple(parts)) if parts else None
+
+
+def _prefix_of_another(key: Key, old: ColumnDefinition, new: ColumnDefinition) -> int | None:
+    if old.type.name in _PREFIXED:
+        return int(old.type.arguments[0])
+    if new.type.name in _PREFIXED and key.kind is not KeyKind.PLAIN:
+        raise CannotTrack(f"how much of the new {new.name} is in the key {key.name}")
+    return None
+
+
+def without_hash(server: Server, key: Key) -> Key:
+    """Return the key as MariaDB takes it up in an ALTER: it forgets that USING HASH was asked for."""
+    if not server.mariadb or key.kind is not KeyKind.UNIQUE:
+        return key
+    return replace(key, options=tuple(option for option in key.options if option != ("USING", "HASH")))
 
 
 def _prefix_left(column: ColumnDefinition, prefix: int | None) -> int | None:
     """Return the prefix that a part keeps when its column is another one: none that is as long as the column."""
     kind = column.type
+    if kind.name in GEOMETRIES:
+        return prefix
     if prefix is None or not (kind.name in TEXTS or kind.name in BLOBS or kind.name in _PREFIXED):
         return None
     if kind.name in TEXTS or kind.name in BLOBS:
@@ -146,8 +169,8 @@ def _is_generated(key: Key, foreign_keys: Iterable[ForeignKey]) -> bool:
     return False
 
 
-def _columns_of(key: Key) -> list[tuple[str, int | None]]:
-    return [((part.column or part.expression or "").lower(), part.prefix) for part in key.parts]
+def _columns_of(key: Key) -> list[tuple[str, int | None, bool]]:
+    return [((part.column or part.expression or "").lower(), part.prefix, part.descending) for part in key.parts]
 
 
 def _without_needless(wanted: Sequence[_Wanted]) -> list[_Wanted]:
@@ -199,16 +222,39 @@ def _settled(server: Server, columns: Columns, key: Key, engine: str) -> Key:
     """Return a named key with its prefixes and options as the server has them."""
     hashed = _is_hashed(server, columns, key, engine)
     longest = _LONGEST.get(engine.lower(), _LONGEST["innodb"])
+    of_geometry = key.parts[0].column is not None and columns[key.parts[0].column.lower()].type.name in GEOMETRIES
+    kind = KeyKind.SPATIAL if of_geometry and key.kind is KeyKind.PLAIN and not server.mariadb else key.kind
     parts = []
     for part in key.parts:
-        column = None if part.column is None else columns[part.column.lower()]
-        prefix = part.prefix
-        if column is not None and column.type.name in _PREFIXED and column.type.arguments == (str(prefix),):
-            prefix = None
-        if column is not None and key.kind is KeyKind.PLAIN and _part_bytes(column, prefix) > longest:
-            prefix = longest // _character_bytes(column)  # a warning, where the server is not strict
-        parts.append(replace(part, prefix=prefix))
-    return replace(key, parts=tuple(parts), options=_options(server, key.options, hashed=hashed, engine=engine))
+        if part.column is not None:
+            prefix = _prefix(server, columns[part.column.lower()], part.prefix)
+            if kind is KeyKind.PLAIN:
+                prefix = _shortened(server, columns[part.column.lower()], prefix, longest)
+            part = replace(part, prefix=prefix, descending=part.descending and not hashed)
+        parts.append(part)
+    options = _options(server, key.options, hashed=hashed, engine=engine)
+    return replace(key, kind=kind, parts=tuple(parts), options=options)
+
+
+def _prefix(server: Server, column: ColumnDefinition, said: int | None) -> int | None:
+    """Return the prefix that the server keeps: none over the whole column, and none of what is no string."""
+    kind = column.type
+    if kind.name == "point" and server.mariadb:
+        return _POINT_BYTES
+    if said is None or kind.name in GEOMETRIES:
+        return said
+    if kind.name in _PREFIXED:
+        return None if kind.arguments == (str(said),) else said
+    return said if kind.name in TEXTS or kind.name in BLOBS else None
+
+
+def _shortened(server: Server, column: ColumnDefinition, prefix: int | None, longest: int) -> int | None:
+    """Return the prefix of a part that a plain key can hold: a longer one is cut with a warning."""
+    whole = (TEXTS | BLOBS).get(column.type.name, longest)
+    most = longest if server.mariadb else min(whole, longest)
+    if _part_bytes(column, prefix) <= most:
+        return prefix
+    return min(whole, most // _character_bytes(column))
 
 
 def _options(server: Server, said: Options, *, hashed: bool, engine: str) -> Options:
@@ -228,7 +274,10 @@ def _is_hashed(server: Server, columns: Columns, key: Key, engine: str) -> bool:
         return False
     if dict(key.options).get("USING") == "HASH":
         return True
-    sizes = [_part_bytes(columns[part.column.lower()], part.prefix) for part in key.parts if part.column is not None]
+    found = [(columns[part.column.lower()], part.prefix) for part in key.parts if part.column is not None]
+    if any(column.type.name in GEOMETRIES - {"point"} for column, _ in found):
+        raise CannotTrack("a unique key over a geometry")
+    sizes = [_part_bytes(column, prefix) for column, prefix in found]
     if engine.lower() not in _LONGEST and sum(sizes) > min(_LONGEST.values()):
         raise CannotTrack(f"how long a unique key of the engine {engine} may be is not known")
     return sum(sizes) > _LONGEST.get(engine.lower(), 0) if sizes and engine.lower() in _LONGEST else False
@@ -236,10 +285,12 @@ def _is_hashed(server: Server, columns: Columns, key: Key, engine: str) -> bool:
 
 def _part_bytes(column: ColumnDefinition, prefix: int | None) -> int:
     kind = column.type
+    if kind.name == "point":
+        return _POINT_BYTES
     if prefix is not None:
         return prefix * _character_bytes(column)
-    if kind.name in TEXTS or kind.name in BLOBS:
-        return (TEXTS | BLOBS)["longtext"]  # however short: it has no length that an index could have
+    if kind.name in TEXTS or kind.name in BLOBS or kind.name in GEOMETRIES:
+        return TEXTS["longtext"]  # however short: it has no length that an index could have
     if kind.name in _PREFIXED:
         return int(kind.arguments[0]) * _character_bytes(column)
     return _BYTES.get(kind.name, _MOST_BYTES)
@@ -257,5 +308,11 @@ def _rank(server: Server, columns: Columns, key: Key, engine: str) -> tuple[bool
     hashed = _is_hashed(server, columns, key, engine)
     nullable = any(part.column is not None and columns[part.column.lower()].nullable for part in key.parts)
     prefixed = any(part.prefix is not None for part in key.parts)
-    of_unique = (nullable, key.kind is not KeyKind.PRIMARY, prefixed, hashed) if unique else (False,) * 4
+    computed = any(part.column is None or _is_virtual(columns[part.column.lower()]) for part in key.parts)
+    of_unique = (nullable or hashed, key.kind is not KeyKind.PRIMARY, hashed, prefixed, computed)
+    of_unique = of_unique if unique else (False,) * 5
     return (not unique, *of_unique, key.kind is KeyKind.FULLTEXT)
+
+
+def _is_virtual(column: ColumnDefinition) -> bool:
+    return column.generated is not None and not column.stored

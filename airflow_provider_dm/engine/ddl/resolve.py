@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.collations import Collation, collation_named, default_collation
-from airflow_provider_dm.engine.ddl.column_types import resolved_type
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, TEXTS, resolved_type
 from airflow_provider_dm.engine.ddl.constraints import named_checks, named_foreign_keys
 from airflow_provider_dm.engine.ddl.expressions import without_mode
 from airflow_provider_dm.engine.ddl.keys import by_name, settled_keys
@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     Check,
     Code,
     ColumnDefinition,
+    ColumnType,
     Constraint,
     ForeignKey,
     Key,
@@ -37,11 +38,17 @@ from airflow_provider_dm.engine.ddl.statements import (
     TableDefinition,
 )
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.schema.strings import LATIN1
 
 _ENGINES: Final = {"innodb": "InnoDB", "myisam": "MyISAM", "aria": "Aria", "memory": "MEMORY", "heap": "MEMORY"}
 DEFAULT_ENGINE: Final = "InnoDB"
 _NOT_KEPT: Final = frozenset({"AUTO_INCREMENT", "START TRANSACTION", "CHARSET", "COLLATE", "TYPE"})
 _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
+_NO_MOMENT: Final = "'0000-00-00 00:00:00'"
+_UNICODE: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "binary"})
+_WITHOUT_LITERALS: Final = frozenset({*TEXTS, *BLOBS, *GEOMETRIES, "json", "vector"})
+"""Types that have no literal as a default in MySQL."""
+_WITH_FOREIGN_KEYS: Final = frozenset({"innodb", "ndb", "ndbcluster"})
 _INLINE_REFERENCES: Final = (9,)
 """MySQL heeds REFERENCES behind a column from this release on; MariaDB does."""
 
@@ -61,17 +68,13 @@ class Context:
 
 def table_collation(context: Context, options: Options, current: Collation | None) -> Collation:
     """Return a table's default collation. `current`: where the options say none. Raises CannotTrack."""
-    found, charset = current, None
-    said = [(name, value.lower()) for name, value in options if name in ("CHARSET", "COLLATE")]
-    for name, value in said:
-        if name == "CHARSET":
-            plain = value == "default"
-            found = context.schema if plain else default_collation(context.server, value, _chosen(context))
-            charset = None if found is None else found.charset
-    for name, value in said:
-        if name == "COLLATE" and value != "default":
-            assumed = charset or (None if found is None else found.charset)
-            found = collation_named(context.server, value, assumed)
+    said = {name: value.lower() for name, value in options}
+    charset, name = said.get("CHARSET"), said.get("COLLATE")
+    if "default" in (charset, name):
+        raise CannotTrack("CHARACTER SET DEFAULT is that of the session's schema, or what the server has for it")
+    found = current if charset is None else default_collation(context.server, charset, _chosen(context))
+    if name is not None:
+        found = collation_named(context.server, name, None if found is None else found.charset)
     if found is None:
         raise CannotTrack(f"the default collation of the schema {context.name.schema} is not known")
     return found
@@ -87,6 +90,11 @@ def kept_options(options: Options, collation: Collation) -> Options:
     engine = {"ENGINE": kept.pop("ENGINE")}
     charset = {"CHARSET": collation.charset, "COLLATE": collation.name}
     return (*engine.items(), *charset.items(), *sorted(kept.items()))
+
+
+def keeps_foreign_keys(table: TableDefinition) -> bool:
+    """Tell whether the table's engine has foreign keys; of others only the index of each is left."""
+    return dict(table.options).get("ENGINE", DEFAULT_ENGINE).lower() in _WITH_FOREIGN_KEYS
 
 
 def _says_nothing(name: str, value: str) -> bool:
@@ -120,14 +128,19 @@ def _column(
         constraints.append(Key(column.key, (KeyPart(column.name),)))
     if column.references is not None and (server.mariadb or server.version >= _INLINE_REFERENCES):
         constraints.append(ForeignKey((column.name,), column.references))
-    if not server.mariadb:
+    if server.mariadb:
+        checks = tuple(Check(one.expression) for one in checks)
+    else:
         constraints += checks
         checks = ()
+    kind = resolved_type(server, column.type, collation, _chosen(context))
+    if not context.session.strict and any(not _fits(kind, member) for member in kind.arguments):
+        raise CannotTrack(f"what the members of {kind.name} {kind.arguments} become in {kind.charset}")
     resolved = replace(
         column,
-        type=resolved_type(server, column.type, collation, _chosen(context)),
+        type=kind,
         nullable=not (column.nullable is False or column.auto_increment),
-        default=_default(column.default, mode),
+        default=_default(server, column, mode),
         on_update=None if column.on_update is None else without_mode(column.on_update, mode),
         generated=None if column.generated is None else without_mode(column.generated, mode),
         key=None,
@@ -139,8 +152,22 @@ def _column(
     return resolved, tuple(constraints)
 
 
-def _default(code: Code | None, sql_mode: int) -> Code | None:
-    return None if code is None or code.upper() == "NULL" else without_mode(code, sql_mode)
+def _fits(kind: ColumnType, member: str) -> bool:
+    """Tell whether a charset certainly has what a member is written with; what it lacks is a question mark in it."""
+    if member.isascii() or kind.charset in _UNICODE:
+        return True
+    return kind.charset == "latin1" and set(member) <= set(LATIN1)
+
+
+def _default(server: Server, column: ColumnDefinition, sql_mode: int) -> Code | None:
+    """Return the default that the server keeps; None also for NULL."""
+    code = column.default
+    if code is None or code.upper() == "NULL":
+        return None
+    literal = not code.startswith("(")
+    if literal and not server.mariadb and column.type.name in _WITHOUT_LITERALS:
+        return None  # a warning, where the server is not strict
+    return without_mode(code, sql_mode)
 
 
 def _with_moments(context: Context, columns: Sequence[ColumnDefinition]) -> list[ColumnDefinition]:
@@ -149,7 +176,7 @@ def _with_moments(context: Context, columns: Sequence[ColumnDefinition]) -> list
     found: list[ColumnDefinition] = []
     first = True
     for column in columns:
-        if column.type.name == "timestamp" and not explicit and column.generated is None:
+        if column.type.name == "timestamp" and not explicit and not (column.generated and context.server.mariadb):
             if explicit is None and column.nullable is None and column.key is not KeyKind.PRIMARY:
                 raise CannotTrack(f"whether the timestamp {column.name} may be NULL is not said")
             if explicit is False and column.nullable is not True:
@@ -161,10 +188,10 @@ def _with_moments(context: Context, columns: Sequence[ColumnDefinition]) -> list
 
 def _implicit_timestamp(column: ColumnDefinition, *, first: bool) -> ColumnDefinition:
     column = replace(column, nullable=False)
-    if column.default is not None or column.on_update is not None:
+    if column.default is not None or column.on_update is not None or column.generated is not None:
         return column
     if not first:
-        return replace(column, default="'0000-00-00 00:00:00'")
+        return replace(column, default=_NO_MOMENT)
     moment = f"CURRENT_TIMESTAMP({column.type.arguments[0]})" if column.type.arguments else "CURRENT_TIMESTAMP"
     return replace(column, default=moment, on_update=moment)
 
@@ -193,7 +220,7 @@ def settled(context: Context, table: TableDefinition, new: Sequence[Constraint])
 
     `new`: in the order of the text; they may also be those that the table has.
     """
-    server, options = context.server, dict(table.options)
+    server, engine = context.server, dict(table.options).get("ENGINE", DEFAULT_ENGINE)
     primary = {
         str(part.column).lower()
         for one in (*table.constraints, *new)
@@ -210,9 +237,11 @@ def settled(context: Context, table: TableDefinition, new: Sequence[Constraint])
         server,
         by_name(columns),
         [*old_keys, *(one for one in new if isinstance(one, Key | ForeignKey))],
-        engine=options.get("ENGINE", DEFAULT_ENGINE),
+        engine=engine,
         foreign_keys=old_foreign_keys,
     )
+    if not keeps_foreign_keys(table):
+        old_foreign_keys, new_foreign_keys = [], []
     foreign_keys = named_foreign_keys(server, context.name, old_foreign_keys, new_foreign_keys)
     checks = named_checks(
         server,

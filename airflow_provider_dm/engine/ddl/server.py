@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+
+STRICT_TRANS_TABLES: Final = 1 << 21
+STRICT_ALL_TABLES: Final = 1 << 22
 
 
 class CannotTrack(Exception):
@@ -43,5 +46,6 @@ class SessionDefaults:
     """(charset, collation) of each charset that has another default here."""
 
     @property
-    def chosen_collations(self) -> Mapping[str, str]:
-        return dict(self.default_collations)
+    def strict(self) -> bool:
+        """Whether what does not fit is refused; else it is changed so that it does."""
+        return bool(self.sql_mode & (STRICT_TRANS_TABLES | STRICT_ALL_TABLES))

@@ -113,9 +113,13 @@ def _octets(kind: ColumnType) -> int | None:
         return int(kind.arguments[0])
     if kind.name not in OF_CHARACTERS:
         return None
-    sizes = [len(member) for member in kind.arguments] if kind.name in MEMBERS else [int(kind.arguments[0])]
+    sizes = [_length(kind, member) for member in kind.arguments] if kind.name in MEMBERS else [int(kind.arguments[0])]
     size = sum(sizes) + len(sizes) - 1 if kind.name == "set" else max(sizes)
     return size * character_bytes(str(kind.collation))
+
+
+def _length(kind: ColumnType, member: str) -> int:
+    return len(member.encode()) if kind.charset == BINARY else len(member)
 
 
 def _index(key: Key) -> Index:

@@ -51,7 +51,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 
 _CARE: Final = ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
 """What is done to partitions without a change."""
-_DROPS: Final = (DropKey, DropForeignKey, DropConstraint, RenameKey)
+_DROPS: Final = (DropKey, DropForeignKey, DropConstraint)
 _COLUMNS: Final = (AddColumn, DropColumn, ChangeColumn, RenameColumn, SetDefault, SetColumnVisibility)
 
 
@@ -141,38 +141,56 @@ def one_by_one(specs: Sequence[Spec]) -> list[Spec]:
     """Return the parts in an order in which each may run on its own. Raises NotCopyable.
 
     In one statement what is dropped is what was there before, and keys are over the columns that are there afterwards:
-    so drops come first, then columns as they are told, then keys and all else, and the table's new name at the end.
+    so drops come first, then keys that are renamed and columns as they are told, then new keys and all else, and the
+    table's new name at the end. Where one takes a name that another has in the same statement, no order is right.
 
     >>> [type(one).__name__ for one in one_by_one([RenameTo(TableName("a", "b")), DropColumn("c"), DropKey("k")])]
     ['DropKey', 'DropColumn', 'RenameTo']
     """
-    columns = [spec for spec in specs if isinstance(spec, _COLUMNS)]
-    made: set[str] = set()
-    for spec in columns:
-        gone = spec.name if isinstance(spec, DropColumn | ChangeColumn | RenameColumn) else None
-        if gone is not None and gone.lower() in made:
-            raise NotCopyable(f"columns of which one takes the name {quote(gone)} of another in the same statement")
+    ordered = sorted(specs, key=_rank)
+    made: set[tuple[bool, str]] = set()
+    left: set[tuple[bool, str]] = set()
+    for spec in ordered:
+        of_key = isinstance(spec, RenameKey)
+        named = (of_key, _named(spec).lower())
+        changes_value = isinstance(spec, SetDefault | SetColumnVisibility)
+        if named in made or (changes_value and named in left):
+            raise NotCopyable(f"the name {quote(_named(spec))}, which stands for two things in the same statement")
         if (new := _new_name(spec)) is not None:
-            made.add(new.lower())
+            made.add((of_key, new.lower()))
+            left.add(named)
+    return ordered
 
-    def rank(spec: Spec) -> int:
-        if isinstance(spec, _DROPS):
-            return 0
-        if isinstance(spec, _COLUMNS):
-            return 1
-        return 3 if isinstance(spec, RenameTo) else 2
 
-    return sorted(specs, key=rank)
+def _rank(spec: Spec) -> int:
+    if isinstance(spec, _DROPS):
+        return 0
+    if isinstance(spec, RenameKey):
+        return 1
+    if isinstance(spec, _COLUMNS):
+        return 2
+    return 4 if isinstance(spec, RenameTo) else 3
+
+
+def _named(spec: Spec) -> str:
+    """Return what a part calls a column or key that is there; "" for others."""
+    match spec:
+        case DropColumn(name) | ChangeColumn(name) | RenameColumn(name) | RenameKey(name):
+            return name
+        case SetDefault(name) | SetColumnVisibility(name):
+            return name
+        case _:
+            return ""
 
 
 def _new_name(spec: Spec) -> str | None:
-    """Return the name that a part gives to a column, if that is new."""
+    """Return the name that a part gives to a column or key, if that is new."""
     match spec:
         case AddColumn(column):
             return column.name
         case ChangeColumn(name, column):
             return column.name if column.name.lower() != name.lower() else None
-        case RenameColumn(_, to):
+        case RenameColumn(_, to) | RenameKey(_, to):
             return to
         case _:
             return None

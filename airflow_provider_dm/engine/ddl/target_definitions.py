@@ -50,6 +50,11 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.schema.strings import CHARSETS, MYSQL_ONLY_CHARSETS
 
 TEXT_TYPES: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_LARGE_TYPES: Final = frozenset({"tinytext", "text", "mediumtext", "longtext"}) | frozenset(
+    {"tinyblob", "blob", "mediumblob", "longblob", "json", "geometry", "point", "linestring", "polygon", "multipoint"}
+    | {"multilinestring", "multipolygon", "geometrycollection"}
+)
+"""Types that have a literal for a default in MariaDB only."""
 _CHANGES_ROWS: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 
 _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
@@ -205,6 +210,7 @@ class Carrier:
         on_update = None if column.on_update is None else plain(column.on_update, self.way.sql_mode)
         if on_update is not None and not is_moment(on_update, self.way.sql_mode):
             raise NotCopyable(f"ON UPDATE {on_update} of {name}")
+        self._stop_at_defaults_of_mariadb(column, name)
         if column.invisible and self.way.target is Flavour.TIDB:
             self.note(f"{name} is visible")
         column = replace(
@@ -228,12 +234,28 @@ class Carrier:
             return None
         return checked_default(code, self.way.sql_mode, of=of, expressions=self.way.one_family)
 
+    def _stop_at_defaults_of_mariadb(self, column: ColumnDefinition, name: str) -> None:
+        """Check what MariaDB lets be a default, and the other family does not."""
+        if self.way.one_family or self.way.target is Flavour.MARIADB:
+            return
+        default, kind = column.default, column.type
+        if default is not None and default.upper() != "NULL" and kind.name in _LARGE_TYPES:
+            raise NotCopyable(f"the default {default} of {name}, a {kind.name}")
+        for moment in (default, column.on_update):
+            if moment is None or not is_moment(moment, self.way.sql_mode):
+                continue
+            precision = "".join(character for character in moment if character.isdecimal()) or "0"
+            if kind.name not in ("datetime", "timestamp") or precision != "".join(kind.arguments or ("0",)):
+                raise NotCopyable(f"the default {moment} of {name}, whose type has another precision")
+
     def _resolved(self, column: ColumnDefinition) -> ColumnDefinition:
         """Return the column with what the source's server has filled in."""
         known = self.way.resolve(self.table, column.name)
         if known is not None:
             kind = column.type if column.type.name == "json" else known.type
-            column = replace(column, type=kind, nullable=known.nullable if column.nullable is None else column.nullable)
+            column = replace(column, type=kind)
+            if column.nullable is None and column.generated is None:  # MariaDB lets no one say it of a generated column
+                column = replace(column, nullable=known.nullable)
             if kind.name == "timestamp" and column.default is None and column.on_update is None:
                 column = replace(column, default=known.default, on_update=known.on_update)
         if column.type.name == "timestamp" and column.nullable is None and column.generated is None:

@@ -18,12 +18,13 @@ from typing import TypeAlias
 
 from airflow_provider_dm.engine.ddl.apply_alter import altered
 from airflow_provider_dm.engine.ddl.collations import Collation, collation_named
-from airflow_provider_dm.engine.ddl.constraints import named_checks, with_table_name
+from airflow_provider_dm.engine.ddl.constraints import with_table_name
 from airflow_provider_dm.engine.ddl.create_sql import create_table_sql
+from airflow_provider_dm.engine.ddl.keys import without_hash
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.resolve import Context, created, table_collation
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.resolve import Context, created, settled, table_collation
+from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, CannotTrack, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AddConstraint,
     AlterDatabase,
@@ -40,7 +41,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     DropIndex,
     DropKey,
     DropTables,
-    ForeignKey,
+    Key,
     PartitionToTable,
     PassedOver,
     RenameTables,
@@ -57,7 +58,7 @@ from airflow_provider_dm.engine.schema.model import Table
 
 _Tables: TypeAlias = dict[TableName, tuple[TableName, TableDefinition]]
 """Name and definition of each table, by the name as it is compared."""
-_AS_SHOWN = SessionDefaults(explicit_timestamp_defaults=True)
+_AS_SHOWN = SessionDefaults(sql_mode=STRICT_ALL_TABLES, explicit_timestamp_defaults=True)
 """The session of a server's own text, which says all that a session could decide."""
 
 
@@ -172,14 +173,15 @@ class Tracker:
                 raise CannotTrack(f"the columns of {name} are those of a query")
 
     def _like(self, like: TableName, name: TableName) -> TableDefinition:
+        """Return the table without foreign keys and with keys made anew; MySQL gives all CHECKs new names."""
         _, definition = self._known(like)
-        constraints = tuple(one for one in definition.constraints if not isinstance(one, ForeignKey))
-        if not self.server.mariadb:  # MySQL names all anew
-            checks = [replace(one, constraint=None) for one in constraints if isinstance(one, Check)]
-            others = tuple(one for one in constraints if not isinstance(one, Check))
-            constraints = (*others, *named_checks(self.server, name, (), checks))
+        keys = tuple(without_hash(self.server, one) for one in definition.constraints if isinstance(one, Key))
+        checks = [one for one in definition.constraints if isinstance(one, Check)]
+        if not self.server.mariadb:
+            checks = [replace(one, constraint=None) for one in checks]
         options = tuple(option for option in definition.options if not option[0].endswith("DIRECTORY"))
-        return replace(definition, constraints=constraints, options=options)
+        empty = replace(definition, constraints=keys, options=options)
+        return settled(self._context(name, _AS_SHOWN), empty, checks)
 
     def _after_alter(
         self, table: TableName, specs: tuple[Spec, ...], session: SessionDefaults, *, if_exists: bool = False
@@ -236,7 +238,7 @@ class Tracker:
         name, definition = self._known(old)
         if self._has(new) and self._key(new) != self._key(old):
             raise CannotTrack(f"{old} is renamed to {new}, which is known already")
-        return self.without([old])._with(new, with_table_name(definition, name, new))
+        return self.without([old])._with(new, with_table_name(self.server, definition, name, new))
 
     # Names
 

@@ -43,10 +43,17 @@ class ByHand:
             self._use(found, ddl.at)
         return found
 
+    def refresh(self) -> None:
+        """Look now and then for places to come. What a metadata DB does not say is looked for another time."""
+        if time.monotonic() - self.looked_at < LOOK_SECONDS:
+            return
+        try:
+            self._look()
+        except DmError as error:
+            log.warning("whether something is to be done by hand is not known: %s", error)
+
     def before_rows(self, here: Location) -> Operator | None:
         """Return what is to be executed in front of the rows that begin here. Raises what the store raises."""
-        if time.monotonic() - self.looked_at > LOOK_SECONDS:
-            self._look()
         found = injection_at(self.known, here)
         if found is not None and found.used_at is None:
             self._use(found, here)

@@ -14,7 +14,7 @@ from typing import ClassVar
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.sync.begin import SyncSource
@@ -52,12 +52,20 @@ def load_tables(source: SyncSource) -> SubtaskTables:
     known = load_definitions(connection, ref)
     with connected(source.spec.endpoint.resolve()) as upstream:
         server = server_of(upstream)
+        cascades = _cascades_are_logged(upstream)
         known = {**_of_today(upstream, [one for one in schemas if one.table.name not in known]), **known}
     tracker = Tracker.of(server, {}, load_schema_collations(connection, ref))
     for schema in schemas:
         if schema.table.name in known:
             tracker = _with(tracker, schema, known[schema.table.name])
-    return SubtaskTables(schemas, tracker)
+    return SubtaskTables(schemas, tracker, cascades)
+
+
+def _cascades_are_logged(upstream: Connection) -> bool:
+    if not server_info(upstream).capabilities.cascades_can_be_logged:
+        return False
+    found = query(upstream, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+    return bool(found) and text(found[0][1]).upper() == "OFF"
 
 
 def _of_today(upstream: Connection, lacking: list[TableSchema]) -> dict[TableName, Definition]:

@@ -74,6 +74,8 @@ log = logging.getLogger(__name__)
 
 _COMMITTED: Final = -1
 """The number of the note that says that everything but the statement's rows is committed."""
+_INJECTED: Final = 1_000_000
+"""The number of the first note of what is injected in front of rows: a DDL statement may end at that place."""
 
 
 @dataclass
@@ -91,10 +93,11 @@ class Following:
         """Return what a statement is to the task, with what is remembered of online DDL. Nothing is changed yet."""
         said, rules = read_ddl(ddl), self.source.rules.block_allow
         tables = {table.name: table for table in plan.tables()}
+        self.becomes = self._memory()
         if isinstance(said, Unreadable) and not isinstance(said, NotRead):
             return judge_ddl(said, ddl, rules, tables)
         self.becomes, outcome = online_step(
-            self._memory(), said, LoggedText(ddl.sql, ddl.sql_mode, ddl.schema), rules=rules, tables=tables
+            self.becomes, said, LoggedText(ddl.sql, ddl.sql_mode, ddl.schema), rules=rules, tables=tables
         )
         match outcome:
             case online_ddl.PassOver(why):
@@ -125,7 +128,7 @@ class Following:
     def _memory(self) -> OnlineDdls:
         if self.memory is None:
             known = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
-            self.memory = self.becomes = known.known_to(self.source.rules.block_allow)
+            self.memory = known.known_to(self.source.rules.block_allow)
         return self.memory
 
     def follow(
@@ -166,7 +169,7 @@ class Following:
             self.tables = load_tables(self.source)
         nothing = DdlStatement(here, here, "", "", 0)
         change = change_by_hand(None, statements_of(operator), self.tables, self._surroundings(nothing, None))
-        execute_ddl(self.source.target, fence, here.sort_key, change.statements, [])
+        execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=_INJECTED)
 
     def _change(
         self,

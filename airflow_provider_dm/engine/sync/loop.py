@@ -174,6 +174,7 @@ class Loop:
         ahead: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
             while not self._at_goal() and not self.stop.is_set():
+                self.by_hand.refresh()
                 planned = self._planned(ahead)
                 ahead = None
                 match planned:

@@ -24,7 +24,7 @@ import pymysql
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
 from airflow_provider_dm.engine.config.source import CheckerConfig
-from airflow_provider_dm.engine.errors import DmError, Reaction, describe, reaction_of
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted
 from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -95,7 +95,7 @@ class Backoff:
 
 def passes(error: DmError, never: tuple[type[DmError], ...] = ()) -> bool:
     """Tell whether the same run may succeed after a while. `never`: errors that only a new process can get over."""
-    return reaction_of(error) is Reaction.RETRY and not isinstance(error, (*NOT_ALONE, *never))
+    return error.reacts() is Reaction.RETRY and not isinstance(error, (*NOT_ALONE, *never))
 
 
 # Doing it
@@ -181,9 +181,9 @@ def _as_dm_error(raised: DmError | pymysql.err.Error, source: SyncSource) -> DmE
 
 def _say(store: MetaStore, source: SyncSource, error: DmError, pause: float | None, ddl_at: Location | None) -> None:
     """Tell the metadata DB what has paused the subtask, and at which DDL, unless somebody else says how it stands."""
-    if reaction_of(error) is Reaction.FENCED:
+    if error.reacts() is Reaction.FENCED:
         return
-    told = describe(error) | ({RESUMES_IN_SECONDS: round(pause, 1)} if pause is not None else {})
+    told = ReportedError.of(error).to_json() | ({RESUMES_IN_SECONDS: round(pause, 1)} if pause is not None else {})
     if pause is not None:
         log.warning("the sync of %s goes on in %.1f s, after: %s", source.fence.ref.source, pause, error)
     try:

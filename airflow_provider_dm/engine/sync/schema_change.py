@@ -23,7 +23,7 @@ from typing import assert_never
 
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
-from airflow_provider_dm.engine.ddl.server import CannotTrack, SessionDefaults
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
@@ -78,6 +78,8 @@ class SubtaskTables:
 
     schemas: tuple[TableSchema, ...]
     tracker: Tracker
+    cascades_are_logged: bool = False
+    """The source's log has the rows that its foreign keys change."""
 
     def schema(self, name: TableName) -> TableSchema | None:
         """Return the table of this name; None if it is none of the subtask's."""
@@ -135,7 +137,7 @@ class Surroundings:
 def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
     """Return what the statement means. Raises CannotFollow, NeedsAgreement."""
     try:
-        return _Change(tables, around).of(statement)
+        return _Change(tables, around).of(_as_stored(statement, tables.tracker.server))
     except (CannotTrack, NotCopyable) as error:
         raise CannotFollow(str(error)) from None
 
@@ -378,6 +380,7 @@ class _Change:
             resolve=self._resolve,
             collation=self._collation,
             has_primary_key=has_primary_key,
+            cascades_are_logged=self.tables.cascades_are_logged,
         )
         self.notes += emitted.notes
         for one in emitted.statements:
@@ -402,6 +405,35 @@ class _Change:
             return self.tables.tracker.definition(name)
         except KeyError:
             return None
+
+
+def _as_stored(statement: Statement, server: Server) -> Statement:
+    """Return the statement with the names of schemas and tables as the server keeps them.
+
+    With lower_case_table_names=1 that is in lower case, and the log has them as they were typed.
+    """
+    if server.lower_case_table_names != 1:
+        return statement
+
+    def stored(name: TableName) -> TableName:
+        return TableName(name.schema.lower(), name.table.lower())
+
+    match statement:
+        case RenameTables(pairs):
+            return replace(statement, pairs=tuple((stored(old), stored(new)) for old, new in pairs))
+        case DropTables(tables):
+            return replace(statement, tables=tuple(map(stored, tables)))
+        case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name):
+            return replace(statement, name=name.lower())
+        case PassedOver():
+            return statement
+        case CreateTableLike(table, like):
+            return replace(statement, table=stored(table), like=stored(like))
+        case AlterTable(table, specs):
+            renamed = (RenameTo(stored(one.table)) if isinstance(one, RenameTo) else one for one in specs)
+            return replace(statement, table=stored(table), specs=tuple(renamed))
+        case _:
+            return replace(statement, table=stored(statement.table))
 
 
 def _new_name(statement: AlterTable | CreateIndex | DropIndex) -> TableName:

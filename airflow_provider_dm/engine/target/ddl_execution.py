@@ -45,8 +45,12 @@ log = logging.getLogger(__name__)
 
 LOCK_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 2
-_ALREADY: Final = frozenset({1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1507, 1517, 1826, 3822, 3940})
+_ALREADY: Final = frozenset(
+    {1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1507, 1517, 1826, 3821, 3822, 3940}
+)
 """What is to be made is there, or what is to be dropped is not: schema, table, column, key, partition, constraint."""
+_PATIENCE: Final = Setting("lock_wait_timeout", 60)
+"""Seconds for which a statement waits until others let go of the table; then it is tried again. Usual is a year."""
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
 
@@ -101,11 +105,18 @@ class TargetDdl:
 
 
 def execute_ddl(
-    endpoint: Endpoint, fence: Fence, position: str, statements: Sequence[TargetDdl], session: Sequence[Setting]
+    endpoint: Endpoint,
+    fence: Fence,
+    position: str,
+    statements: Sequence[TargetDdl],
+    session: Sequence[Setting],
+    *,
+    first: int = 0,
 ) -> int:
     """Execute what is left of these statements of the DDL at `position`. Return how many were executed now.
 
-    `session`: the variables to execute them under. What is executed stays noted until the frontier moves over it.
+    `session`: the variables to execute them under. `first`: the number that the first of them is noted by. What is
+    executed stays noted until the frontier moves over it.
     Raises DdlRefused, DdlLocked (retry), Fenced, TargetWentBack, and what connecting raises.
     """
     if not statements:
@@ -114,9 +125,9 @@ def execute_ddl(
         with fresh_target(endpoint) as connection, _locked(connection, fence):
             noted = run_transaction(endpoint, lambda tx: _checked_entries(tx, fence, position))
             check_keyless(connection, [str(one.tables[0]) for one in statements if one.keyless], str(endpoint))
-            set_all(connection, session, server=str(endpoint))
+            set_all(connection, [*session, _PATIENCE], server=str(endpoint))
             work = _Work(endpoint, connection, fence, position)
-            return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements))
+            return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
 

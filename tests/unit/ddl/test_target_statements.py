@@ -246,10 +246,20 @@ def test_tidb_gets_one_change_at_a_time_in_an_order_that_works() -> None:
             "RENAME TO one.b",
         )
     ]
-    for swap in ("RENAME COLUMN x TO y, RENAME COLUMN y TO x", "CHANGE x y int, DROP y", "ADD y int, CHANGE y z int"):
+    for swap in (
+        "RENAME COLUMN x TO y, RENAME COLUMN y TO x",
+        "CHANGE x y int, DROP y",
+        "ADD y int, CHANGE y z int",
+        "RENAME KEY x TO y, RENAME KEY y TO x",
+        "CHANGE y z int, ALTER y SET DEFAULT 5",
+    ):
         assert len(written(f"ALTER TABLE a {swap}")) == 1
-        with pytest.raises(NotCopyable, match="columns of which one takes the name `y` of another"):
+        with pytest.raises(NotCopyable, match="the name `y`, which stands for two things in the same statement"):
             carried(f"ALTER TABLE a {swap}", (MYSQL, TIDB))
+    assert written("ALTER TABLE a RENAME KEY x TO y, DROP KEY y", (MYSQL, TIDB)) == [
+        "ALTER TABLE one.a DROP KEY y",
+        "ALTER TABLE one.a RENAME KEY x TO y",
+    ]
     assert len(written("ALTER TABLE a DROP y, CHANGE x y int, MODIFY z int", (MYSQL, TIDB))) == 3
 
 
@@ -290,8 +300,9 @@ def test_columns_say_what_the_source_has_filled_in(column: str, resolved: str | 
 )  # fmt: skip
 @pytest.mark.parametrize("way", ALL)
 def test_defaults_that_are_known_everywhere(code: str, way: Way) -> None:
-    assert written(f"ALTER TABLE a ADD c int DEFAULT {code}", way) == [
-        f"ALTER TABLE one.a ADD COLUMN c int DEFAULT {code}"
+    precision = " (3)" if "(3)" in code else ""
+    assert written(f"ALTER TABLE a ADD c datetime{precision} DEFAULT {code}", way) == [
+        f"ALTER TABLE one.a ADD COLUMN c datetime{precision} DEFAULT {code}"
     ]
     assert written(f"ALTER TABLE a ALTER c SET DEFAULT {code}", way) == [
         f"ALTER TABLE one.a ALTER COLUMN c SET DEFAULT {code}"
@@ -382,6 +393,11 @@ def test_what_a_column_becomes(way: Way, column: str, becomes: str, note: str | 
         ((MYSQL, MARIADB), "ALTER TABLE a MODIFY c json"),
         ((MARIADB, MYSQL), "ALTER TABLE a ADD c int AS (b + 1)"),
         ((MYSQL, MARIADB), "ALTER TABLE a ADD KEY ((b + 1))"),
+        ((MARIADB, MYSQL), "ALTER TABLE a ADD c text COLLATE ascii_bin DEFAULT 'x'"),
+        ((MARIADB, MYSQL), "ALTER TABLE a ADD c blob DEFAULT ''"),
+        ((MARIADB, MYSQL), "ALTER TABLE a ADD c datetime(6) DEFAULT now()"),
+        ((MARIADB, MYSQL), "ALTER TABLE a ADD c datetime(3) ON UPDATE now(6)"),
+        ((MARIADB, TIDB), "ALTER TABLE a ADD c date DEFAULT now()"),
         ((MARIADB, MYSQL), "ALTER TABLE a ADD UNIQUE (b) USING HASH"),
         ((MYSQL, MARIADB), "ALTER TABLE a DROP PARTITION p"),
         ((MYSQL, MARIADB), "CREATE TABLE a (b int) PARTITION BY HASH (b)"),

@@ -6,7 +6,16 @@ from types import ModuleType
 import pytest
 
 from airflow_provider_dm.engine.binlog import cells, client_charsets
-from airflow_provider_dm.engine.ddl import create_like, first_words, lexer, write
+from airflow_provider_dm.engine.ddl import (
+    create_like,
+    first_words,
+    lexer,
+    target_alter,
+    target_code,
+    target_statements,
+    write,
+    write_statement,
+)
 from airflow_provider_dm.engine.mysql import tls
 from airflow_provider_dm.engine.schema import (
     addresses,
@@ -31,7 +40,11 @@ MODULES = [
     create_like,
     first_words,
     lexer,
+    target_alter,
+    target_code,
+    target_statements,
     write,
+    write_statement,
     tls,
 ]
 

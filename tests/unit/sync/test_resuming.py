@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_dm.engine.config.source import CheckerConfig
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, describe
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted
 from airflow_provider_dm.engine.sync.fallback import NeitherServes, RelaySilent
 from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, Life, passes
@@ -83,8 +83,8 @@ def test_a_pause_that_would_be_too_long_is_not_begun() -> None:
         (LOST, True),
         (TargetBusy(1205, "LOCK_WAIT_TIMEOUT"), True),
         (RelaySilent("s", "here", "why"), True),
-        (NeitherServes("s", "here", "l", "u", describe(LOST)), True),
-        (NeitherServes("s", "here", "l", "u", describe(InvariantBroken("a", "b"))), False),
+        (NeitherServes("s", "here", "l", "u", "w", Reaction.RETRY), True),
+        (NeitherServes("s", "here", "l", "u", "w", Reaction.STOP), False),
         (InvariantBroken("a", "b"), False),
         (Fenced("t", "s", 1, 2), False),
         (OtherSourcesWanted("s", 3, "why"), False),

@@ -1,0 +1,120 @@
+"""What a server says of the tables of a schema, so that two servers can be compared; nothing of the engine is used.
+
+Servers of one flavour are compared by SHOW CREATE TABLE. Two flavours say the same in other words, so of them it is
+the catalogue that is compared, in words of our own: types without display widths, defaults as MariaDB shows them, and
+where a flavour has another name for the nearest thing, that of MariaDB. Of the source's table this leaves out what a
+target of the other flavour does not get: CHECKs, foreign keys, and the keys that only these have made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from testbed import Server
+
+_NUMBERS: Final = re.compile(r" AUTO_INCREMENT=\d+")
+_WIDTH: Final = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
+_QUOTED: Final = frozenset({"char", "varchar", "enum", "set", "date", "datetime", "timestamp", "time", "varbinary"})
+_NEAREST: Final = {"utf8mb4_0900_ai_ci": "utf8mb4_unicode_520_nopad_ci"}
+"""MySQL's collations that MariaDB calls otherwise."""
+
+Definitions = dict[str, str]
+"""Name -> definition: of tables, or of their columns and keys (`table.column`, `table key name`)."""
+
+
+def tables_of(server: Server, schema: str) -> list[str]:
+    """Return the names of its base tables."""
+    rows = server.sql(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE'",
+        [schema],
+    )
+    return sorted(name for (name,) in rows)
+
+
+def differences(source: Server, target: Server, schema: str) -> list[str]:
+    """Return what is defined in another way, or on one side only."""
+    if source.flavour == target.flavour:
+        ours, theirs = (_as_shown(server, schema) for server in (source, target))
+    else:
+        ours, theirs = (_in_our_words(server, schema) for server in (source, target))
+        made = _made_by_foreign_keys(source, schema)
+        ours = {name: text for name, text in ours.items() if name not in made or name in theirs}
+    return [
+        f"{name}\n  source: {ours.get(name)}\n  target: {theirs.get(name)}"
+        for name in sorted(ours.keys() | theirs.keys())
+        if ours.get(name) != theirs.get(name)
+    ]
+
+
+def _as_shown(server: Server, schema: str) -> Definitions:
+    shown = {}
+    for name in tables_of(server, schema):
+        ((_, text),) = server.sql(f"SHOW CREATE TABLE `{schema}`.`{name}`")
+        shown[name] = _NUMBERS.sub("", text)
+    return shown
+
+
+def _in_our_words(server: Server, schema: str) -> Definitions:
+    return dict([*_tables(server, schema), *_columns(server, schema), *_keys(server, schema)])
+
+
+def _tables(server: Server, schema: str) -> Iterator[tuple[str, str]]:
+    rows = server.sql(
+        "SELECT table_name, table_collation, table_comment FROM information_schema.tables "
+        "WHERE table_schema = %s AND table_type = 'BASE TABLE'",
+        [schema],
+    )
+    for name, collation, comment in rows:
+        yield name, f"{_NEAREST.get(collation, collation)} {comment!r}"
+
+
+def _columns(server: Server, schema: str) -> Iterator[tuple[str, str]]:
+    rows = server.sql(
+        "SELECT table_name, column_name, ordinal_position, data_type, column_type, is_nullable, column_default, "
+        "collation_name, extra, column_comment FROM information_schema.columns WHERE table_schema = %s "
+        "AND table_name IN (SELECT table_name FROM information_schema.tables "
+        "WHERE table_schema = %s AND table_type = 'BASE TABLE')",
+        [schema, schema],
+    )
+    for table, name, at, kind, full, nullable, default, collation, extra, comment in rows:
+        if kind == "json":  # MariaDB's is text
+            full, collation = "longtext", "utf8mb4_bin"
+        default = default if server.flavour == "mariadb" else _default_in_mariadb(default, kind, extra, nullable)
+        on_update = "ON UPDATE" if "on update" in extra.lower() else ""
+        words = [word for word in ("auto_increment", "INVISIBLE") if word.lower() in extra.lower()]
+        said = [str(at), _WIDTH.sub(r"\1", full), nullable, str(default), str(_NEAREST.get(collation, collation))]
+        yield f"{table}.{name}", " ".join([*said, *words, on_update, repr(comment)])
+
+
+def _default_in_mariadb(default: str | None, kind: str, extra: str, nullable: str) -> str | None:
+    """Return a default of MySQL's catalogue as MariaDB's shows it."""
+    if default is None:
+        return "NULL" if nullable == "YES" else None
+    if default.upper().startswith("CURRENT_TIMESTAMP"):
+        return default.lower() if "(" in default else "current_timestamp()"
+    if kind in _QUOTED and "DEFAULT_GENERATED" not in extra:
+        return "'" + default.replace("\\", "\\\\").replace("'", "''") + "'"
+    return default
+
+
+def _keys(server: Server, schema: str) -> Iterator[tuple[str, str]]:
+    rows = server.sql(
+        "SELECT table_name, index_name, MIN(non_unique), MIN(index_type), GROUP_CONCAT(CONCAT_WS(' ', column_name, "
+        "sub_part, collation) ORDER BY seq_in_index) FROM information_schema.statistics WHERE table_schema = %s "
+        "GROUP BY table_name, index_name",
+        [schema],
+    )
+    for table, name, plain, kind, parts in rows:
+        yield f"{table} key {name.lower()}", f"{'' if plain else 'UNIQUE '}{kind} ({parts})"
+
+
+def _made_by_foreign_keys(server: Server, schema: str) -> set[str]:
+    """Return the keys that are called like a foreign key, as the server calls those that it makes for one."""
+    rows = server.sql(
+        "SELECT table_name, constraint_name FROM information_schema.table_constraints "
+        "WHERE table_schema = %s AND constraint_type = 'FOREIGN KEY'",
+        [schema],
+    )
+    return {f"{table} key {name.lower()}" for table, name in rows}
