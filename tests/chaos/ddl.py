@@ -9,18 +9,15 @@ definition and the same rows as at its source, and there is none besides.
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.ddl.create_like import COLLATIONS
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from testbed import Server
 from tests.chaos.altering import Alterer
 from tests.chaos.moving import TABLE, Mover, Place
@@ -28,6 +25,7 @@ from tests.chaos.runs import Runs, a_task
 from tests.integration.copy.migrations import differences
 from tests.integration.merge.conftest import Shops
 from tests.integration.sync.app_process import AppProcess
+from tests.integration.sync.year import definitions
 
 AMID_DDL: Final = "driver amid DDL"
 DEEDS: Final = (AMID_DDL, "worker", "relay", "target", "driver")
@@ -37,20 +35,6 @@ PREFIXES: Final = {"a": "p", "b": "q"}
 """Of the plain tables of each source."""
 ROWS: Final = 500
 STUCK_SECONDS: Final = 10
-
-_COLUMNS: Final = (
-    "SELECT table_name, ordinal_position, column_name, column_type, is_nullable, column_default, character_set_name, "
-    "collation_name, extra, column_comment FROM information_schema.columns "
-    "WHERE table_schema = %s AND table_name LIKE %s ORDER BY 1, 2"
-)
-_KEYS: Final = (
-    "SELECT table_name, index_name, seq_in_index, non_unique, column_name, sub_part "
-    "FROM information_schema.statistics WHERE table_schema = %s AND table_name LIKE %s ORDER BY 1, 2, 3"
-)
-_TABLES: Final = (
-    "SELECT table_name, engine, table_collation, table_comment FROM information_schema.tables "
-    "WHERE table_schema = %s AND table_name LIKE %s ORDER BY 1"
-)
 
 
 @dataclass
@@ -129,43 +113,13 @@ class Round:
 
 def compare_plain(shops: Shops, source: str) -> int:
     """Compare the plain tables of a source, definitions and rows; return how many. Raises AssertionError."""
-    server, pattern = shops.sources[source], f"{PREFIXES[source]}\\_%"
-    for query, canonical in ((_TABLES, _table), (_COLUMNS, _column), (_KEYS, tuple)):
-        ours, theirs = (
-            [canonical(_as_at(shops.target, one, side)) for one in side.sql(query, [shops.schema, pattern])]
-            for side in (shops.target, server)
-        )
-        assert ours == theirs, [one for one in (*ours, *theirs) if one not in ours or one not in theirs]
-    names = [str(one[0]) for one in server.sql(_TABLES, [shops.schema, pattern])]
-    report = differences(
-        shops.target, {f"{shops.schema}.{name}": [(server, f"{shops.schema}.{name}")] for name in names}
-    )
+    server, target, prefix = shops.sources[source], shops.target, f"{PREFIXES[source]}_"
+    differing = [one for one in definitions.differences(server, target, shops.schema) if one.startswith(prefix)]
+    assert not differing, "\n".join(differing)
+    names = [name for name in definitions.tables_of(server, shops.schema) if name.startswith(prefix)]
+    report = differences(target, {f"{shops.schema}.{name}": [(server, f"{shops.schema}.{name}")] for name in names})
     assert report.equal, report
     return len(names)
-
-
-def _as_at(target: Server, row: Sequence[Any], side: Server) -> tuple[Any, ...]:
-    """Return the row with collations that the target has another name for as the target has them."""
-    known = COLLATIONS.get((Flavour(side.flavour), Flavour(target.flavour)), {})
-    return tuple(known.get(cell, cell) if isinstance(cell, str) else cell for cell in row)
-
-
-def _table(row: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(row)
-
-
-def _column(row: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the row as both flavours would have it: what MariaDB quotes, MySQL does not; widths say nothing."""
-    table, position, name, kind, nullable, default, charset, collation, extra, comment = row
-    kind = re.sub(r"\b((?:tiny|small|medium|big)?int|year)\(\d+\)", r"\1", kind)
-    default = None if default is None or default == "NULL" else str(default)
-    if default is not None and default[:1] == "'":
-        default = default[1:-1].replace("''", "'").replace("\\\\", "\\")
-    if default is not None and default.lower().startswith("current_timestamp"):
-        default = default.lower()
-    extra = extra.lower().replace("default_generated", "").strip()
-    charset = "utf8mb3" if charset == "utf8" else charset
-    return table, position, name, kind, nullable, default, charset, collation, extra, comment
 
 
 def make_round(runs: Runs, seed: int) -> Round:
@@ -181,10 +135,15 @@ def make_round(runs: Runs, seed: int) -> Round:
     return Round(runs, mover, alterers)
 
 
-def play_round(target: Server, sources: Mapping[str, Server], *, schema: str, seed: int) -> Counter[str]:
-    """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept."""
+def play_round(
+    target: Server, sources: Mapping[str, Server], *, schema: str, seed: int, deeds: Sequence[str] = ()
+) -> Counter[str]:
+    """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
+
+    `deeds`: instead of some by chance.
+    """
     chance = random.Random(seed)
-    deeds = chance.sample(DEEDS, 3 + seed % 3)
+    deeds = deeds or chance.sample(DEEDS, 3 + seed % 3)
     with a_task(target, sources, schema=schema, seed=seed) as shops, closing(DdlRuns(shops, chance)) as runs:
         round_ = make_round(runs, seed)
         try:

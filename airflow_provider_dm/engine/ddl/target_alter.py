@@ -78,7 +78,7 @@ def _spec(spec: Spec, carrier: Carrier, has_primary_key: Callable[[TableName], b
                 raise NotCopyable(f"{quote(column.name)}, whose rows become JSON, which each flavour writes anew")
             return replace(spec, column=carrier.column(column))
         case SetDefault(name, default):
-            return replace(spec, default=carrier.default(default, quote(name)))
+            return replace(spec, default=carrier.changed_default(name, default))
         case SetColumnVisibility(name):
             if way.target is Flavour.MYSQL:
                 return spec

@@ -234,6 +234,13 @@ class Carrier:
             return None
         return checked_default(code, self.way.sql_mode, of=of, expressions=self.way.one_family)
 
+    def changed_default(self, name: str, code: str | None) -> str | None:
+        """Return the default that a column gets which is there. Raises NotCopyable."""
+        default, known = self.default(code, quote(name)), self.way.resolve(self.table, name)
+        if known is not None:
+            self._stop_at_defaults_of_mariadb(replace(known, default=default, on_update=None), quote(name))
+        return default
+
     def _stop_at_defaults_of_mariadb(self, column: ColumnDefinition, name: str) -> None:
         """Check what MariaDB lets be a default, and the other family does not."""
         if self.way.one_family or self.way.target is Flavour.MARIADB:
