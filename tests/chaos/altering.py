@@ -50,6 +50,8 @@ WIDER: Final = {
 CHARSETS: Final = ("latin1", "utf8mb4", "utf8mb4 COLLATE utf8mb4_bin", "utf8mb4 COLLATE utf8mb4_general_ci", "utf8mb3")
 WORDS: Final = ("", "a", "A", "b ", "é", "ß", "It''s", "x\\\\y", "ü", "zz")
 MOST_TABLES: Final = 6
+PAUSE_SECONDS: Final = 0.2
+"""At most, so that a log that nobody reads for a minute is read again in less."""
 KEPT_ROWS: Final = 60
 """A table that has more is thinned out."""
 
@@ -123,7 +125,7 @@ class Alterer:
     def _run(self, ended: threading.Event) -> None:
         try:
             with self.server.connect(database=self.schema, autocommit=False) as connection:
-                while not ended.wait(self.chance.uniform(0, 0.03)):
+                while not ended.wait(self.chance.uniform(0, PAUSE_SECONDS)):
                     self.act(connection)
         except BaseException as error:  # noqa: BLE001 (raised where the block ends)
             self.error = error
@@ -289,6 +291,8 @@ class Alterer:
             default = f" DEFAULT {self._literal(kind)}"
             default = default if not kind.startswith("bit") else " DEFAULT b'101'"
         null = self.chance.choice(["", "", " NULL", " NOT NULL"])
+        if kind.startswith("timestamp"):  # MariaDB's log does not tell what it is that is not said
+            null = " NULL"
         comment = self.chance.choice(["", "", "", " COMMENT 'it''s a \"comment\"'"])
         return f"`{name}` {kind}{null}{default}{comment}"
 

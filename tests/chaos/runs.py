@@ -28,7 +28,7 @@ from tests.integration.sync.app_process import AppProcess
 
 ATTEMPTS: Final = 8
 """Of one unit, as a scheduler would retry it."""
-WAIT_SECONDS: Final = 180
+WAIT_SECONDS: Final = 400
 
 
 @dataclass

@@ -33,9 +33,13 @@ def tables_of(server: Server, schema: str) -> list[str]:
     return sorted(name for (name,) in rows)
 
 
-def differences(source: Server, target: Server, schema: str) -> list[str]:
-    """Return what is defined in another way, or on one side only."""
-    if source.flavour == target.flavour:
+def differences(source: Server, target: Server, schema: str, *, as_shown: bool = True) -> list[str]:
+    """Return what is defined in another way, or on one side only.
+
+    `as_shown`: servers of one flavour must say it in the same words. MySQL tells of a charset that somebody said, even
+    where it is that of the table, and what the target gets always says it.
+    """
+    if source.flavour == target.flavour and as_shown:
         ours, theirs = (_as_shown(server, schema) for server in (source, target))
     else:
         ours, theirs = (_in_our_words(server, schema) for server in (source, target))
@@ -94,6 +98,8 @@ def _default_in_mariadb(default: str | None, kind: str, extra: str, nullable: st
         return "NULL" if nullable == "YES" else None
     if default.upper().startswith("CURRENT_TIMESTAMP"):
         return default.lower() if "(" in default else "current_timestamp()"
+    if kind in ("binary", "varbinary") and default.startswith("0x"):
+        default = bytes.fromhex(default[2:]).decode()
     if kind in _QUOTED and "DEFAULT_GENERATED" not in extra:
         return "'" + default.replace("\\", "\\\\").replace("'", "''") + "'"
     return default
