@@ -108,7 +108,8 @@ def _spec(spec: Spec, carrier: Carrier, has_primary_key: Callable[[TableName], b
             becomes = carrier.collation(known)
             return ConvertCharset(charset_of(becomes), becomes)
         case SetOptions(options):
-            kept = tuple(one for one in carrier.options(options) if one[0] != "ENGINE")  # it is InnoDB already
+            said = carrier.changed_options(options)
+            kept = tuple(one for one in carrier.options(said) if one[0] != "ENGINE")  # it is InnoDB already
             return SetOptions(kept) if kept else None
         case Repartition(what):
             return None if what.upper().startswith(_CARE) else Repartition(carrier.partitions(what))

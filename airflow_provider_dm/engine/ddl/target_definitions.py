@@ -141,6 +141,10 @@ class Carrier:
         without = tuple(one for one in options if one[0] != "CHARSET")
         return (*without, ("CHARSET", charset_of(known)), ("COLLATE", known))
 
+    def changed_options(self, options: Options) -> Options:
+        """Return options that a table gets which is there: with a charset its collation, whose default differs."""
+        return self._with_default(options) if any(name == "CHARSET" for name, _ in options) else options
+
     def options(self, options: Options) -> Options:
         """Return those options of a table that go along. Raises NotCopyable."""
         kept: list[tuple[str, str]] = []
