@@ -6,13 +6,15 @@ that the collected tests need, at once. A run of unit tests alone starts none.
     def test_a_row_arrives(source: Server, target: Server, fresh_schema: FreshSchema) -> None: ...
 
 runs for all four pairs; with `source` or `target` alone, for both flavours; `mysql_source` and the like name one.
-`mariadb11_source` is a newer MariaDB, for what only that has. A test marked `hostile` gets servers whose global
-settings are such as nobody expects (`testbed.hostile`); with `DM_HOSTILE_SERVERS=1` every test does.
+`mariadb11_source` is a newer MariaDB, for what only that has. In the folders of `TAKE_TIDB` TiDB is a third target, if
+the machine has a `tidb-server` (on PATH, or named by `DM_TIDB_SERVER`); elsewhere those cases are skipped.
+A test marked `hostile` gets servers whose global settings are such as nobody expects (`testbed.hostile`); with
+`DM_HOSTILE_SERVERS=1` every test does.
 A test marked `by_turns` has several cases: each runs for two of the pairs (`DM_ALL_PAIRS=1`: for all four).
 `pytest -n 2 --dist loadfile` (pytest-xdist) runs two sessions side by side, each with servers of its own; a module's
 tests stay together, and modules come in an order that mixes what computes with what waits (`mixed`).
-With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run. Without, its tests are
-left out, and the last line of the summary says how many and why."""
+With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run, unless it is TiDB.
+Without, its tests are left out, and the last line of the summary says how many and why."""
 
 import gc
 import os
@@ -56,11 +58,15 @@ KINDS: Final[dict[str, tuple[Flavour, Series]]] = {
     "mariadb": ("mariadb", ""),
     "mysql": ("mysql", ""),
     "mariadb11": ("mariadb", "11"),
+    "tidb": ("tidb", ""),
     "hostile_mariadb": ("mariadb", ""),
     "hostile_mysql": ("mysql", ""),
 }
 """What the first part of a server's name stands for."""
 HOSTILE: Final = "hostile"
+TIDB: Final = "tidb"
+TAKE_TIDB: Final = tuple(Path(__file__).parent / "integration" / room for room in ("copy", "merge", "sync"))
+"""Where TiDB is a target, too: what writes rows and tables."""
 ALL_PAIRS: Final = os.environ.get("DM_ALL_PAIRS") == "1"
 REQUIRED: Final = os.environ.get("DM_REQUIRE_SERVERS") == "1"
 
@@ -145,11 +151,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     roles = [role for role in ROLES if role in metafunc.fixturenames]
     hostile = metafunc.definition.get_closest_marker(HOSTILE) is not None
     kinds = [f"{HOSTILE}_{flavour}" if hostile else flavour for flavour in FLAVOURS]
+    takes_tidb = not hostile and any(folder in metafunc.definition.path.parents for folder in TAKE_TIDB)
+    targets = [*kinds, TIDB] if takes_tidb else kinds
     if roles == ["source", "target"]:
-        pairs = [pytest.param(source, target, id=f"{source}->{target}") for source in kinds for target in kinds]
+        pairs = [pytest.param(source, target, id=f"{source}->{target}") for source in kinds for target in targets]
         metafunc.parametrize(roles, pairs, indirect=True, scope="session")
     elif roles:
-        metafunc.parametrize(roles[0], kinds, indirect=True, scope="session")
+        metafunc.parametrize(roles[0], kinds if roles == ["source"] else targets, indirect=True, scope="session")
 
 
 def servers_of(item: pytest.Item) -> set[str]:
@@ -214,6 +222,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     reasons: dict[str, ServerUnavailable | None] = {}
     kept, dropped = [], []
     seen: Counter[tuple[object, ...]] = Counter()
+    no_tidb = available(*KINDS[TIDB])
     for item in items:
         if not is_its_turn(item, seen):
             dropped.append(item)
@@ -221,6 +230,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         needed = servers_of(item)
         if needed:
             item.add_marker(pytest.mark.server)
+        if f"{TIDB}_target" in needed and no_tidb is not None:
+            item.add_marker(pytest.mark.skip(reason=str(no_tidb)))  # before any fixture, and named by `pytest -rs`
+            kept.append(item)
+            continue
         reason = None
         for name in sorted(needed) if not REQUIRED and not config.option.collectonly else ():
             kind = _kind_of(name)

@@ -1,4 +1,4 @@
-"""Private MariaDB and MySQL servers for tests, benchmarks and the demo.
+"""Private MariaDB, MySQL and TiDB servers for tests, benchmarks and the demo.
 
 Theory. A server here is a process of our own: its data directory, socket, port and log live in a folder that the
 caller names, nothing on the host is touched, and any number of them run side by side in either role. Nobody has to
@@ -20,7 +20,13 @@ from testbed.servers import (
     start_servers,
     stop_servers,
 )
-from testbed.unavailable import Mariadb11Unavailable, MariadbUnavailable, MysqlUnavailable, ServerUnavailable
+from testbed.unavailable import (
+    Mariadb11Unavailable,
+    MariadbUnavailable,
+    MysqlUnavailable,
+    ServerUnavailable,
+    TidbUnavailable,
+)
 
 __all__ = [
     "Flavour",
@@ -32,6 +38,7 @@ __all__ = [
     "ServerSpec",
     "ServerStartFailed",
     "ServerUnavailable",
+    "TidbUnavailable",
     "attach_servers",
     "available",
     "running_servers",

@@ -15,8 +15,11 @@ class Initialisation(NamedTuple):
 
 @dataclass(frozen=True)
 class Build:
-    """`argv`: how the server is called, up to the options that a call adds. `initialise` takes an empty folder."""
+    """`argv`: how the server is called, up to the options that a call adds. `initialise` takes an empty folder.
+
+    None: the server itself fills one when it starts.
+    """
 
     version: str
     argv: tuple[str, ...]
-    initialise: Callable[[Path], Initialisation]
+    initialise: Callable[[Path], Initialisation] | None

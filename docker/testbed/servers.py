@@ -5,7 +5,8 @@
 
 True of every server: it listens on 127.0.0.1 only, on a port that was free; `root` has the empty password over TCP and
 over the socket; row format, full row images, GTIDs on; default character set utf8mb4; commits survive a kill of the
-process, not of the machine. An option given in the spec comes last and therefore wins.
+process, not of the machine. An option given in the spec comes last and therefore wins. TiDB (`tidb`), which writes no
+binlog, is a target only.
 
 Layout of the folder: `<root>/<name>/{data/,error.log,server.json,hostile.sql,run -> a short folder for the socket}`.
 Data directories are copied from an initialised template in the cache, which saves seconds for each server."""
@@ -24,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
@@ -32,13 +33,14 @@ import pymysql
 from pymysql.constants import CLIENT
 
 from testbed import cache, hostile, keeper
-from testbed.build import Build
+from testbed.build import Build, Initialisation
 from testbed.mariadb11_apt import mariadb11_build
 from testbed.mariadb_apt import mariadb_build
 from testbed.mysql_apt import mysql_build
+from testbed.tidb import config_file, tidb_argv, tidb_build, tidb_config
 from testbed.unavailable import ServerUnavailable
 
-Flavour = Literal["mariadb", "mysql"]
+Flavour = Literal["mariadb", "mysql", "tidb"]
 FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
 Series = Literal["", "11"]
 """Which server of a flavour; "" is the one that a test gets who asks for none."""
@@ -46,6 +48,7 @@ BUILDS: Final[dict[tuple[Flavour, Series], Callable[[], Build]]] = {
     ("mariadb", ""): mariadb_build,
     ("mariadb", "11"): mariadb11_build,
     ("mysql", ""): mysql_build,
+    ("tidb", ""): tidb_build,
 }
 HOST: Final = "127.0.0.1"
 # Below the range that the kernel hands out for outgoing connections: a port must still be ours after a restart.
@@ -131,7 +134,9 @@ class Server:
         server.
         """
         login = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
-        return {**login, "init_command": hostile.calming(self.flavour)} if self.hostile else login
+        if not self.hostile or self.flavour == "tidb":
+            return login
+        return {**login, "init_command": hostile.calming(self.flavour)}
 
     def connect(self, **options: Any) -> "pymysql.connections.Connection[Any]":
         """Open a PyMySQL connection as root, in autocommit mode and without TLS unless the options say otherwise.
@@ -318,6 +323,7 @@ def available(flavour: Flavour, series: Series = "") -> ServerUnavailable | None
 
 
 def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
+    spec = replace(spec, hostile=spec.hostile and spec.flavour != "tidb")  # it has no such settings so far
     if (home / "server.json").exists():
         raise ServerStartFailed(f"{home} already holds a server")
     home.mkdir(parents=True, exist_ok=True)
@@ -325,7 +331,9 @@ def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
     (home / "run").unlink(missing_ok=True)
     (home / "run").symlink_to(run)
     (home / "tmp").mkdir(exist_ok=True)
-    if spec.hostile:
+    if spec.flavour == "tidb":
+        config_file(home).write_text(tidb_config(home))
+    elif spec.hostile:
         _init_file(home / "data").write_text(hostile.init_file(spec.flavour))
     _copy(_template(spec), home / "data")
     server = Server(
@@ -349,6 +357,8 @@ def _start_one(spec: ServerSpec, home: Path, port: int) -> Server:
 
 
 def _argv(spec: ServerSpec, datadir: Path, socket: Path, port: int) -> list[str]:
+    if spec.flavour == "tidb":
+        return [*tidb_argv(spec.build().argv, datadir.parent, socket, HOST, port), *spec.options]
     binlog = BINLOG_OPTIONS + FLAVOUR_OPTIONS[spec.flavour] if spec.binlog else NO_BINLOG_OPTIONS[spec.flavour]
     return [
         *spec.build().argv,
@@ -379,6 +389,8 @@ def _open_to_tcp(server: Server) -> None:
     """Create an account for TCP: names are not resolved, so `root`@localhost is the socket's only. Not written to the
     binlog.
     """
+    if server.flavour == "tidb":
+        return  # its root is `root`@'%'
     with server.connect(unix_socket=str(server.socket)) as connection:
         cursor = connection.cursor()
         cursor.execute("SET SESSION sql_log_bin = 0")
@@ -394,14 +406,22 @@ def _open_to_tcp(server: Server) -> None:
 # The template
 
 
-def _template(spec: ServerSpec) -> Path:
-    """Return an initialised, never started data directory of this flavour and version, from the cache."""
+def _template(spec: ServerSpec) -> Path | None:
+    """Return an initialised, never started data directory of this flavour and version, from the cache.
+
+    None: it needs none.
+    """
     build = spec.build()
-    return cache.entry(f"datadir-{spec.flavour}-{build.version}", lambda folder: _initialise(build, folder))
+    if build.initialise is None:
+        return None
+    initialise = build.initialise
+    return cache.entry(
+        f"datadir-{spec.flavour}-{build.version}", lambda folder: _initialised(build, initialise(folder), folder)
+    )
 
 
-def _initialise(build: Build, folder: Path) -> None:
-    argv, stdin = build.initialise(folder)
+def _initialised(build: Build, how: Initialisation, folder: Path) -> None:
+    argv, stdin = how
     done = subprocess.run(
         [*argv, *_user()], check=False, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -410,7 +430,10 @@ def _initialise(build: Build, folder: Path) -> None:
     (folder / "auto.cnf").unlink(missing_ok=True)  # every copy is a server of its own and draws its own uuid
 
 
-def _copy(template: Path, datadir: Path) -> None:
+def _copy(template: Path | None, datadir: Path) -> None:
+    if template is None:
+        datadir.mkdir()
+        return
     # cp, because it keeps holes and clones blocks where the file system can: most of a fresh datadir is empty log.
     subprocess.run(["cp", "-a", "--sparse=always", "--reflink=auto", str(template), str(datadir)], check=True)
 

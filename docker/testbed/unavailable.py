@@ -28,3 +28,7 @@ class MariadbUnavailable(ServerUnavailable):
 
 class Mariadb11Unavailable(ServerUnavailable):
     flavour = "MariaDB 11"
+
+
+class TidbUnavailable(ServerUnavailable):
+    flavour = "TiDB"

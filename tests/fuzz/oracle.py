@@ -87,7 +87,11 @@ class Statement:
 def _is_void(body: bytes) -> bool:
     """Whether a GTID event of MariaDB's announces an ALTER that has only started, or has failed."""
     extra = 13 + (8 if body[12] & _GROUP_COMMIT_ID else 0)
-    return len(body) > extra and body[12] & _STANDALONE > 0 and body[extra] & _START_OR_ROLLBACK_ALTER > 0
+    return (
+        len(body) > extra
+        and body[12] & (_STANDALONE | _XA) == _STANDALONE
+        and body[extra] & _START_OR_ROLLBACK_ALTER > 0
+    )
 
 
 @dataclass
@@ -150,7 +154,6 @@ class Story:
         elif code in _GTIDS:
             self._need(self._state == "outside", "a transaction begins inside another one")
             unusual = body[12] if code == codes.MARIADB_GTID and len(body) > 12 else 0
-            self._need(not unusual & _XA, "an XA transaction")
             self._state = "begun" if code == codes.MARIADB_GTID and not unusual & 1 else "opened"
             self._void = code == codes.MARIADB_GTID and _is_void(body)
         elif code == codes.XID:

@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.config.job import SourceSpec
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig, TaskMode
 from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
 from airflow_provider_dm.engine.copy.design import Design, design
+from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
@@ -259,6 +260,8 @@ def _begin_source(
     if start.server_uuid != survey.server_uuid:
         raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
     _announce(target, source, start, begun)
+    if not full:
+        wait_for_prepared(source.endpoint)
     tables = [one.table for one in survey.tables]
     check_unchanged(source, tables)
     with connected(source.endpoint) as connection:

@@ -11,78 +11,43 @@ have been wrong before (CannotTrack).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_provider_dm.engine.ddl.collations import BINARY, Collation, collation_named
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, TEXTS, with_collation
-from airflow_provider_dm.engine.ddl.expressions import mentions, with_names, without_mode
+from airflow_provider_dm.engine.ddl.altered_columns import columns_said, fates_of, in_order, with_new_names
+from airflow_provider_dm.engine.ddl.altered_constraints import constraints_left, constraints_said
+from airflow_provider_dm.engine.ddl.collations import Collation, collation_named
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
-from airflow_provider_dm.engine.ddl.keys import Successors, by_name, carried, without_hash
-from airflow_provider_dm.engine.ddl.resolve import (
-    Context,
-    columns_as_said,
-    constraint_as_said,
-    keeps_foreign_keys,
-    kept_options,
-    settled,
-    table_collation,
-)
+from airflow_provider_dm.engine.ddl.resolve import Context, kept_options, settled, table_collation
 from airflow_provider_dm.engine.ddl.server import CannotTrack
 from airflow_provider_dm.engine.ddl.statements import (
-    AddColumn,
-    AddConstraint,
-    After,
-    ChangeColumn,
-    Check,
     Code,
-    ColumnDefinition,
-    Constraint,
     ConvertCharset,
-    DropColumn,
-    DropConstraint,
-    DropForeignKey,
-    DropKey,
-    EnforceCheck,
-    First,
-    ForeignKey,
-    Key,
-    KeyKind,
     Options,
-    RenameColumn,
-    RenameKey,
-    RenameTo,
     Repartition,
-    SetColumnVisibility,
-    SetDefault,
-    SetKeyVisibility,
     SetOptions,
     Spec,
     TableDefinition,
-    Upkeep,
 )
-
-_HIDDEN = {True: ("IGNORED", ""), False: ("INVISIBLE", "")}
-"""What an index that is not used is called: in MariaDB, in MySQL."""
 
 
 def altered(context: Context, table: TableDefinition, specs: Sequence[Spec]) -> TableDefinition:
     """Return the table after the parts of one ALTER TABLE, under its old name. Raises CannotTrack."""
-    specs = without_needless(table, specs)
+    specs = without_needless(context.server, table, specs)
     collation, converted = _collations(context, table, specs)
-    said = _said(context, specs, collation, converted)
-    fates = _fates(context, table, specs, said, converted)
-    columns = _ordered(table, specs, said, fates)
+    said = columns_said(context, specs, collation, converted)
+    fates = fates_of(context, table, specs, said, converted)
+    columns = in_order(table, specs, said, fates)
     names = {name: column.name for name, column in fates.items() if column is not None}
 
     changed = replace(
         table,
-        columns=tuple(_with_names(column, names) for column in columns),
-        constraints=tuple(_kept(context, table, specs, fates, columns)),
+        columns=tuple(with_new_names(column, names) for column in columns),
+        constraints=tuple(constraints_left(context, table, specs, fates, columns)),
         options=kept_options((*table.options, *_options(specs)), collation),
         partitioning=_partitioning(table, specs),
     )
-    return settled(context, changed, list(_added(context, specs, said)))
+    return settled(context, changed, list(constraints_said(context, specs, said)))
 
 
 # Charsets
@@ -96,9 +61,8 @@ def _collations(context: Context, table: TableDefinition, specs: Sequence[Spec])
     if not conversions:
         return table_collation(context, options, current), None
     if len(conversions) > 1 or any(name in ("CHARSET", "COLLATE") for name, _ in options):
-        raise CannotTrack(
-            "CONVERT TO CHARACTER SET and another default in one statement"
-        )  # each flavour has its own way
+        # Which of the two is the table's default then depends on the flavour, and on their order.
+        raise CannotTrack("CONVERT TO CHARACTER SET and another default in one statement")
     (spec,) = conversions
     collate = () if spec.collation is None else (("COLLATE", spec.collation),)
     to = table_collation(context, (("CHARSET", spec.charset or "default"), *collate), None)
@@ -107,210 +71,6 @@ def _collations(context: Context, table: TableDefinition, specs: Sequence[Spec])
 
 def _options(specs: Sequence[Spec]) -> Options:
     return tuple(option for spec in specs if isinstance(spec, SetOptions) for option in spec.options)
-
-
-# Columns
-
-Said = dict[int, tuple[ColumnDefinition, tuple[Constraint, ...]]]
-"""Columns that the statement defines, resolved, and the constraints said with them, by the number of the part."""
-Fates = dict[str, ColumnDefinition | None]
-"""What the table's columns become, by their old names in lower case; None: dropped."""
-
-
-def _said(context: Context, specs: Sequence[Spec], collation: Collation, converted: Collation | None) -> Said:
-    numbered = [(number, spec) for number, spec in enumerate(specs) if isinstance(spec, AddColumn | ChangeColumn)]
-    columns = [spec.column for _, spec in numbered]
-    resolved = columns_as_said(context, columns, collation)
-    if converted is not None:  # it is done to new columns too, whatever charset they name
-        of_characters = [one.type.charset not in (None, BINARY) for one, _ in resolved]
-        for column, is_text in zip(columns, of_characters, strict=True):
-            odd = column.type.binary or column.type.name in MEMBERS or column.type.name in TEXTS
-            if (is_text and odd) or column.type.name in BLOBS:  # MySQL makes a TINYTEXT of a TEXT, and so on
-                raise CannotTrack(f"CONVERT TO CHARACTER SET and {column.type.name} for {column.name} in one statement")
-        columns = [
-            replace(column, type=replace(column.type, charset=None, collation=None)) if is_text else column
-            for column, is_text in zip(columns, of_characters, strict=True)
-        ]
-        resolved = columns_as_said(context, columns, collation)
-    return {number: one for (number, _), one in zip(numbered, resolved, strict=True)}
-
-
-def _fates(
-    context: Context, table: TableDefinition, specs: Sequence[Spec], said: Said, converted: Collation | None
-) -> Fates:
-    said_anew = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn | ChangeColumn)}
-    fates: Fates = {}
-    for column in table.columns:
-        if converted is not None and column.name.lower() not in said_anew:
-            column = replace(column, type=with_collation(context.server, column.type, converted))
-        fates[column.name.lower()] = column
-
-    def current(name: str) -> ColumnDefinition:
-        column = fates.get(name.lower())
-        if column is None:
-            raise CannotTrack(f"the column {name} is not known")
-        return column
-
-    for number, spec in enumerate(specs):
-        match spec:
-            case DropColumn(name):
-                current(name)
-                fates[name.lower()] = None
-            case ChangeColumn(name):
-                current(name)
-                fates[name.lower()] = said[number][0]
-            case RenameColumn(name, to):
-                fates[name.lower()] = replace(current(name), name=to)
-            case SetColumnVisibility(name, invisible):
-                fates[name.lower()] = replace(current(name), invisible=invisible)
-    for spec in specs:
-        if isinstance(spec, SetDefault):  # wherever it stands, it is about what the column becomes
-            mode = context.session.sql_mode
-            plain = None if spec.default is None or spec.default.upper() == "NULL" else spec.default
-            default = None if plain is None or current(spec.name).auto_increment else without_mode(plain, mode)
-            fates[spec.name.lower()] = replace(current(spec.name), default=default)
-    return fates
-
-
-def _ordered(table: TableDefinition, specs: Sequence[Spec], said: Said, fates: Fates) -> list[ColumnDefinition]:
-    """Return the columns in their new order."""
-    columns = [column for one in table.columns if (column := fates[one.name.lower()]) is not None]
-    for number, spec in enumerate(specs):
-        if not isinstance(spec, AddColumn | ChangeColumn) or (isinstance(spec, ChangeColumn) and spec.place is None):
-            continue
-        column = fates[spec.name.lower()] if isinstance(spec, ChangeColumn) else said[number][0]
-        if column is None:
-            raise CannotTrack(f"a column is changed and dropped in one statement: {spec}")
-        columns = [one for one in columns if one is not column]
-        match spec.place:
-            case First():
-                columns.insert(0, column)
-            case After(name):
-                places = [place for place, one in enumerate(columns) if one.name.lower() == name.lower()]
-                if not places:
-                    raise CannotTrack(f"the column {name} is not known")
-                columns.insert(places[0] + 1, column)
-            case None:
-                columns.append(column)
-    return columns
-
-
-def _with_names(column: ColumnDefinition, names: dict[str, str]) -> ColumnDefinition:
-    """Return the column with other columns under their new names in its expressions."""
-    return replace(
-        column,
-        generated=None if column.generated is None else _renamed(column.generated, names),
-        checks=tuple(replace(one, expression=_renamed(one.expression, names)) for one in column.checks),
-    )
-
-
-def _renamed(code: Code, names: dict[str, str]) -> Code:
-    changed = {old: new for old, new in names.items() if old != new.lower()}
-    return with_names(code, changed) if changed else code
-
-
-# Constraints
-
-
-def _kept(
-    context: Context, table: TableDefinition, specs: Sequence[Spec], fates: Fates, columns: Sequence[ColumnDefinition]
-) -> Iterator[Constraint]:
-    """Yield what is left of the table's constraints. `columns`: the new ones. Raises CannotTrack."""
-    successors = _successors(fates, columns)
-    old = by_name(table.columns)
-    names = {name: column.name for name, column in fates.items() if column is not None}
-    dropped = set(_dropped(table, specs))
-    is_rename = all(isinstance(spec, RenameTo | Upkeep) for spec in specs)
-    for one in table.constraints:
-        if one in dropped:
-            continue
-        match one:
-            case Key():
-                parts = tuple(
-                    part if part.expression is None else replace(part, expression=_renamed(part.expression, names))
-                    for part in one.parts
-                )
-                left = carried(old, replace(one, parts=parts), successors)
-                if left is not None:
-                    left = left if is_rename else without_hash(context.server, left)
-                    yield _key_as_said(context, left, specs)
-            case ForeignKey():
-                yield replace(one, columns=tuple(names.get(name.lower(), name) for name in one.columns))
-            case Check():
-                gone = [name for name, column in fates.items() if column is None]
-                if not any(mentions(one.expression, name) for name in gone):
-                    yield replace(_check_as_said(one, specs), expression=_renamed(one.expression, names))
-
-
-def _successors(fates: Fates, columns: Sequence[ColumnDefinition]) -> Successors:
-    """Return which column each name in a key stands for now.
-
-    In DROP a, ADD a int a key over `a` goes over to the new column, as servers look for it by its name.
-    """
-    old_names = {id(column): name for name, column in fates.items() if column is not None}
-    found: Successors = {}
-    for column in columns:
-        name = old_names.get(id(column), column.name.lower())
-        found.setdefault(name, (column, id(column) not in old_names))
-    return found
-
-
-def _dropped(table: TableDefinition, specs: Sequence[Spec]) -> Iterator[Constraint]:
-    for spec in specs:
-        if isinstance(spec, DropKey | DropForeignKey | DropConstraint):
-            found = [one for one in table.constraints if _is_meant(spec, one)]
-            if not found and not _may_be_missing(table, spec):
-                raise CannotTrack(f"the key or constraint {spec.name} is not known")
-            yield from found
-
-
-def _is_meant(spec: DropKey | DropForeignKey | DropConstraint, constraint: Constraint) -> bool:
-    match spec, constraint:
-        case (DropKey(), Key()) | (DropForeignKey(), ForeignKey()) | (DropConstraint(), ForeignKey() | Check()):
-            return _is_named(constraint, spec.name)
-        case DropConstraint(), Key(kind):
-            return kind in (KeyKind.PRIMARY, KeyKind.UNIQUE) and _is_named(constraint, spec.name)
-    return False
-
-
-def _may_be_missing(table: TableDefinition, spec: Spec) -> bool:
-    """Tell whether a key or constraint may be dropped that is not known: no row's form depends on it."""
-    if isinstance(spec, DropForeignKey):
-        return not keeps_foreign_keys(table)  # the server passes it over
-    # The index of a foreign key may have gone before, without our knowing.
-    return isinstance(spec, DropKey) and any(isinstance(one, ForeignKey) for one in table.constraints)
-
-
-def _is_named(constraint: Constraint, name: str) -> bool:
-    own = constraint.name if isinstance(constraint, Key) else constraint.constraint
-    return str(own).lower() == name.lower()
-
-
-def _key_as_said(context: Context, key: Key, specs: Sequence[Spec]) -> Key:
-    for spec in specs:
-        match spec:
-            case RenameKey(name, to) if _is_named(key, name):
-                return replace(key, name=to)
-            case SetKeyVisibility(name, invisible) if _is_named(key, name):
-                hidden = _HIDDEN[context.server.mariadb]
-                key = replace(key, options=(*(one for one in key.options if one != hidden), *[hidden] * invisible))
-    return key
-
-
-def _check_as_said(check: Check, specs: Sequence[Spec]) -> Check:
-    for spec in specs:
-        if isinstance(spec, EnforceCheck) and _is_named(check, spec.name):
-            check = replace(check, enforced=spec.enforced)
-    return check
-
-
-def _added(context: Context, specs: Sequence[Spec], said: Said) -> Iterator[Constraint]:
-    """Yield the new constraints in the order of the text."""
-    for number, spec in enumerate(specs):
-        if isinstance(spec, AddConstraint):
-            yield constraint_as_said(context, spec.constraint)
-        elif number in said:
-            yield from said[number][1]
 
 
 def _partitioning(table: TableDefinition, specs: Sequence[Spec]) -> Code | None:

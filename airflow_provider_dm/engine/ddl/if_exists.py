@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
-from airflow_provider_dm.engine.ddl.keys import PRIMARY
+from airflow_provider_dm.engine.ddl.keys import PRIMARY, is_hashed
+from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
     AddConstraint,
     ChangeColumn,
-    Check,
     Constraint,
     DropColumn,
     DropConstraint,
@@ -35,26 +34,26 @@ from airflow_provider_dm.engine.ddl.statements import (
 )
 
 
-def without_needless(table: TableDefinition, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+def without_needless(server: Server, table: TableDefinition, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """Return the parts that do something."""
     kept: list[Spec] = []
     for spec in specs:
-        kept += [one for one in _apart(spec) if not _is_needless(table, one, kept)]
+        kept += [one for one in _apart(spec) if not _is_needless(server, table, one, kept)]
     return tuple(kept)
 
 
 def _apart(spec: Spec) -> tuple[Spec, ...]:
-    """Return a key that is said with a new column as a part of its own: it may be new where the column is not."""
-    if not isinstance(spec, AddColumn) or not spec.if_not_exists or spec.column.key is None:
-        return (spec,)
-    column = replace(spec.column, key=None)
-    if spec.column.key is KeyKind.PRIMARY:
-        column = replace(column, nullable=False)
-    key = Key(spec.column.key, (KeyPart(column.name),))
-    return (replace(spec, column=column), AddConstraint(key, if_not_exists=True))
+    """Return a key that is said with a column as a part of its own: IF [NOT] EXISTS asks for the two one by one."""
+    match spec:
+        case AddColumn(column, _, True) | ChangeColumn(_, column, _, True) if column.key is not None:
+            key = Key(column.key, (KeyPart(column.name),))
+            nullable = False if column.key is KeyKind.PRIMARY else column.nullable
+            plain = replace(spec, column=replace(column, key=None, nullable=nullable))
+            return (plain, AddConstraint(key, if_not_exists=True))
+    return (spec,)
 
 
-def _is_needless(table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> bool:
+def _is_needless(server: Server, table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> bool:
     columns = {column.name.lower() for column in table.columns}
     match spec:
         case AddColumn(column, _, True):
@@ -73,12 +72,18 @@ def _is_needless(table: TableDefinition, spec: Spec, before: Sequence[Spec]) -> 
         case DropForeignKey(name, True):
             return name.lower() not in _names(table, ForeignKey)
         case DropConstraint(name, True):
-            plain = {_name(one) for one in table.constraints if isinstance(one, Key) and one.kind not in _CONSTRAINTS}
-            return name.lower() not in _names(table, Key, ForeignKey, Check) - plain
+            found = {_name(one) for one in table.constraints if _is_constraint(server, table, one)}
+            return name.lower() not in found
     return False
 
 
-_CONSTRAINTS: Final = (KeyKind.PRIMARY, KeyKind.UNIQUE)
+def _is_constraint(server: Server, table: TableDefinition, constraint: Constraint) -> bool:
+    """Tell whether DROP CONSTRAINT IF EXISTS finds it: no plain key, and none that MariaDB keeps a hash for."""
+    if not isinstance(constraint, Key):
+        return True
+    return constraint.kind in (KeyKind.PRIMARY, KeyKind.UNIQUE) and not is_hashed(
+        server, dict(table.options)["ENGINE"], constraint
+    )
 
 
 def _names(table: TableDefinition, *kinds: type[Constraint]) -> set[str]:

@@ -17,6 +17,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl.collations import character_bytes
 from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, OF_CHARACTERS, TEXTS
+from airflow_provider_dm.engine.ddl.packed import packed_bytes
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
 from airflow_provider_dm.engine.ddl.statements import (
     ColumnDefinition,
@@ -25,21 +26,18 @@ from airflow_provider_dm.engine.ddl.statements import (
     KeyKind,
     KeyPart,
     Options,
-    TableDefinition,
 )
 
 PRIMARY: Final = "PRIMARY"
 _OVER_EXPRESSION: Final = "functional_index"
 _LONGEST: Final = {"innodb": 3072, "myisam": 1000, "aria": 2000}
 """How many bytes a key may have, by engine."""
-_BYTES: Final = {
-    "tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8, "float": 4, "double": 8, "year": 1, "date": 3,
-    "time": 3, "datetime": 5, "timestamp": 4, "uuid": 16, "inet4": 4, "inet6": 16,
-}  # fmt: skip
-_MOST_BYTES: Final = 33
-"""More than a DECIMAL, BIT or a moment with fractions takes."""
+_WITH_HASHES: Final = "memory"
+"""The engine whose indexes are hashes; it keeps none beside them."""
 _POINT_BYTES: Final = 25
 """What MariaDB takes of a POINT."""
+PREFIXED: Final = frozenset({"char", "varchar", "binary", "varbinary"})
+"""Types of which a key may hold the beginning, and that may be in it as a whole."""
 _PASSING_OPTIONS: Final = frozenset({"ALGORITHM", "LOCK", "VISIBLE", "NOT IGNORED", "KEY_BLOCK_SIZE"})
 
 Columns = Mapping[str, ColumnDefinition]
@@ -66,10 +64,11 @@ def settled_keys(
     *,
     engine: str,
     foreign_keys: Sequence[ForeignKey] = (),
+    shown: bool = False,
 ) -> tuple[Key, ...]:
     """Return the keys as the server has them. `wanted`: in the order of the text; a foreign key stands for its index.
 
-    `foreign_keys`: those that the table has already.
+    `foreign_keys`: those that the table has already; `shown`: the server itself says all this. Raises CannotTrack.
     """
     made = [
         _Wanted(_index_of(one), generated=True)
@@ -81,42 +80,15 @@ def settled_keys(
     for one in _without_needless(made):
         key = one.key
         key = replace(key, name=_name(key, {str(other.name).lower() for other in named}), constraint=None)
-        named.append(_settled(server, columns, key, engine))
-    return tuple(sorted(named, key=lambda key: _rank(server, columns, key, engine)))
+        hashed = is_hashed(server, engine, key) or (not shown and _is_too_long(server, columns, key, engine))
+        named.append(_settled(server, columns, key, engine, hashed=hashed))
+    return tuple(sorted(named, key=lambda key: _rank(columns, key, hashed=is_hashed(server, engine, key))))
 
 
-def is_hashed(server: Server, definition: TableDefinition, key: Key) -> bool:
-    """Tell whether MariaDB keeps a hidden hash for the key: it is UNIQUE and longer than an index can be."""
-    return _is_hashed(server, by_name(definition.columns), key, dict(definition.options).get("ENGINE", ""))
-
-
-Successors = dict[str, tuple[ColumnDefinition, bool]]
-"""By the name of a key's column in lower case: which column it is about now, and whether that is another one."""
-
-
-def carried(columns: Columns, key: Key, successors: Successors) -> Key | None:
-    """Return the key after its columns have changed; None: none of them is left. `columns`: as they were."""
-    parts = []
-    for part in key.parts:
-        if part.column is None:
-            parts.append(part)
-            continue
-        new, another = successors.get(part.column.lower(), (None, False))
-        if new is not None:
-            prefix = part.prefix
-            if another and prefix is None:  # as much of it as there was of the old one
-                prefix = _prefix_of_another(key, columns[part.column.lower()], new)
-            prefix = prefix if another else _prefix_left(new, prefix)
-            parts.append(replace(part, column=new.name, prefix=prefix))
-    return replace(key, parts=tuple(parts)) if parts else None
-
-
-def _prefix_of_another(key: Key, old: ColumnDefinition, new: ColumnDefinition) -> int | None:
-    if old.type.name in _PREFIXED:
-        return int(old.type.arguments[0])
-    if new.type.name in _PREFIXED and key.kind is not KeyKind.PLAIN:
-        raise CannotTrack(f"how much of the new {new.name} is in the key {key.name}")
-    return None
+def is_hashed(server: Server, engine: str, key: Key) -> bool:
+    """Tell whether MariaDB keeps a hidden hash for a UNIQUE key, as it does where an index is not long enough."""
+    asked = ("USING", "HASH") in key.options
+    return server.mariadb and key.kind is KeyKind.UNIQUE and asked and engine.lower() != _WITH_HASHES
 
 
 def without_hash(server: Server, key: Key) -> Key:
@@ -124,21 +96,6 @@ def without_hash(server: Server, key: Key) -> Key:
     if not server.mariadb or key.kind is not KeyKind.UNIQUE:
         return key
     return replace(key, options=tuple(option for option in key.options if option != ("USING", "HASH")))
-
-
-def _prefix_left(column: ColumnDefinition, prefix: int | None) -> int | None:
-    """Return the prefix that a part keeps when its column is another one: none that is as long as the column."""
-    kind = column.type
-    if kind.name in GEOMETRIES:
-        return prefix
-    if prefix is None or not (kind.name in TEXTS or kind.name in BLOBS or kind.name in _PREFIXED):
-        return None
-    if kind.name in TEXTS or kind.name in BLOBS:
-        return prefix if prefix <= (TEXTS | BLOBS)[kind.name] else None
-    return prefix if prefix <= int(kind.arguments[0]) else None
-
-
-_PREFIXED: Final = frozenset({"char", "varchar", "binary", "varbinary"})
 
 
 def _index_of(foreign_key: ForeignKey) -> Key:
@@ -218,9 +175,8 @@ def _name(key: Key, taken: set[str]) -> str:
     return next(name for number in range(2, 10_000) if (name := f"{base}_{number}").lower() not in taken)
 
 
-def _settled(server: Server, columns: Columns, key: Key, engine: str) -> Key:
+def _settled(server: Server, columns: Columns, key: Key, engine: str, *, hashed: bool) -> Key:
     """Return a named key with its prefixes and options as the server has them."""
-    hashed = _is_hashed(server, columns, key, engine)
     longest = _LONGEST.get(engine.lower(), _LONGEST["innodb"])
     of_geometry = key.parts[0].column is not None and columns[key.parts[0].column.lower()].type.name in GEOMETRIES
     kind = KeyKind.SPATIAL if of_geometry and key.kind is KeyKind.PLAIN and not server.mariadb else key.kind
@@ -243,7 +199,7 @@ def _prefix(server: Server, column: ColumnDefinition, said: int | None) -> int |
         return _POINT_BYTES
     if said is None or kind.name in GEOMETRIES:
         return said
-    if kind.name in _PREFIXED:
+    if kind.name in PREFIXED:
         return None if kind.arguments == (str(said),) else said
     return said if kind.name in TEXTS or kind.name in BLOBS else None
 
@@ -269,18 +225,17 @@ def _options(server: Server, said: Options, *, hashed: bool, engine: str) -> Opt
     return tuple(sorted(found.items()))
 
 
-def _is_hashed(server: Server, columns: Columns, key: Key, engine: str) -> bool:
-    if not server.mariadb or key.kind is not KeyKind.UNIQUE or engine.lower() == "memory":
+def _is_too_long(server: Server, columns: Columns, key: Key, engine: str) -> bool:
+    """Tell whether a unique key of MariaDB is longer than an index can be. Raises CannotTrack."""
+    if not server.mariadb or key.kind is not KeyKind.UNIQUE or engine.lower() == _WITH_HASHES:
         return False
-    if dict(key.options).get("USING") == "HASH":
-        return True
     found = [(columns[part.column.lower()], part.prefix) for part in key.parts if part.column is not None]
     if any(column.type.name in GEOMETRIES - {"point"} for column, _ in found):
         raise CannotTrack("a unique key over a geometry")
-    sizes = [_part_bytes(column, prefix) for column, prefix in found]
-    if engine.lower() not in _LONGEST and sum(sizes) > min(_LONGEST.values()):
+    size = sum(_part_bytes(column, prefix) for column, prefix in found)
+    if engine.lower() not in _LONGEST and size > min(_LONGEST.values()):
         raise CannotTrack(f"how long a unique key of the engine {engine} may be is not known")
-    return sum(sizes) > _LONGEST.get(engine.lower(), 0) if sizes and engine.lower() in _LONGEST else False
+    return size > _LONGEST.get(engine.lower(), size)
 
 
 def _part_bytes(column: ColumnDefinition, prefix: int | None) -> int:
@@ -291,9 +246,9 @@ def _part_bytes(column: ColumnDefinition, prefix: int | None) -> int:
         return prefix * _character_bytes(column)
     if kind.name in TEXTS or kind.name in BLOBS or kind.name in GEOMETRIES:
         return TEXTS["longtext"]  # however short: it has no length that an index could have
-    if kind.name in _PREFIXED:
+    if kind.name in PREFIXED:
         return int(kind.arguments[0]) * _character_bytes(column)
-    return _BYTES.get(kind.name, _MOST_BYTES)
+    return packed_bytes(kind)
 
 
 def _character_bytes(column: ColumnDefinition) -> int:
@@ -302,16 +257,14 @@ def _character_bytes(column: ColumnDefinition) -> int:
     return character_bytes(column.type.collation)
 
 
-def _rank(server: Server, columns: Columns, key: Key, engine: str) -> tuple[bool, ...]:
+def _rank(columns: Columns, key: Key, *, hashed: bool) -> tuple[bool, ...]:
     """Return what servers sort keys by; among equals their order stays."""
     unique = key.kind in (KeyKind.PRIMARY, KeyKind.UNIQUE)
-    hashed = _is_hashed(server, columns, key, engine)
     nullable = any(part.column is not None and columns[part.column.lower()].nullable for part in key.parts)
     prefixed = any(part.prefix is not None for part in key.parts)
     computed = any(part.column is None or _is_virtual(columns[part.column.lower()]) for part in key.parts)
     of_unique = (nullable or hashed, key.kind is not KeyKind.PRIMARY, hashed, prefixed, computed)
-    of_unique = of_unique if unique else (False,) * 5
-    return (not unique, *of_unique, key.kind is KeyKind.FULLTEXT)
+    return (not unique, *(of_unique if unique else (False,) * 5), key.kind is KeyKind.FULLTEXT)
 
 
 def _is_virtual(column: ColumnDefinition) -> bool:

@@ -212,13 +212,15 @@ def created(context: Context, said: TableDefinition, *, shown: bool = False) -> 
     options = kept_options(said.options, collation)
     old = tuple(one for one in constraints if isinstance(one, ForeignKey)) if shown else ()
     new = [one for one in constraints if one not in old]
-    return settled(context, TableDefinition(columns, old, options, said.partitioning), new)
+    return settled(context, TableDefinition(columns, old, options, said.partitioning), new, shown=shown)
 
 
-def settled(context: Context, table: TableDefinition, new: Sequence[Constraint]) -> TableDefinition:
+def settled(
+    context: Context, table: TableDefinition, new: Sequence[Constraint], *, shown: bool = False
+) -> TableDefinition:
     """Return the table with further constraints, named and in order. Its columns are resolved, its options kept.
 
-    `new`: in the order of the text; they may also be those that the table has.
+    `new`: in the order of the text; `shown`: the server itself says what it has. Raises CannotTrack.
     """
     server, engine = context.server, dict(table.options).get("ENGINE", DEFAULT_ENGINE)
     primary = {
@@ -239,6 +241,7 @@ def settled(context: Context, table: TableDefinition, new: Sequence[Constraint])
         [*old_keys, *(one for one in new if isinstance(one, Key | ForeignKey))],
         engine=engine,
         foreign_keys=old_foreign_keys,
+        shown=shown,
     )
     if not keeps_foreign_keys(table):
         old_foreign_keys, new_foreign_keys = [], []

@@ -30,13 +30,14 @@ _VECTOR_ELEMENT: Final = 4
 def table_of(server: Server, name: TableName, definition: TableDefinition) -> Table:
     """Return the table as `schema.catalogue.read_tables` finds it."""
     keys = [one for one in definition.constraints if isinstance(one, Key)]
+    engine = dict(definition.options)["ENGINE"]
     unique = [_index(key) for key in keys if key.kind in (KeyKind.PRIMARY, KeyKind.UNIQUE)]
     return Table(
         name,
         tuple(_column(server, position, column) for position, column in enumerate(definition.columns)),
         tuple(sorted(unique, key=lambda index: (not index.primary, index.name))),
         has_foreign_keys=any(isinstance(one, ForeignKey) for one in definition.constraints),
-        hidden=sum(is_hashed(server, definition, key) for key in keys),
+        hidden=sum(is_hashed(server, engine, key) for key in keys),
     )
 
 

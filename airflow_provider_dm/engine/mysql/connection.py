@@ -174,7 +174,7 @@ class ServerInfo:
     @property
     def version_number(self) -> Version:
         """(10, 11, 19) for "10.11.19-MariaDB-…"."""
-        return tuple(int(part) for part in self.version.split("-", 1)[0].split(".") if part.isdigit())
+        return family_of(self.version)[1]
 
     @property
     def capabilities(self) -> Capabilities:

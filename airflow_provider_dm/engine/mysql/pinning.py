@@ -114,9 +114,12 @@ def family_of(server_version: str) -> tuple[Flavour, Version]:
 
     >>> family_of("5.5.5-10.11.19-MariaDB-log"), family_of("9.7.4-2")
     ((<Flavour.MARIADB: 'mariadb'>, (10, 11, 19)), (<Flavour.MYSQL: 'mysql'>, (9, 7, 4)))
+    >>> family_of("8.0.11-TiDB-v8.5.3")  # in front stands the MySQL that it resembles
+    (<Flavour.TIDB: 'tidb'>, (8, 5, 3))
     """
     name = server_version.lower()
-    number = server_version.removeprefix("5.5.5-").split("-", 1)[0]
+    front, is_tidb, release = name.partition("tidb-v")
+    number = (release if is_tidb else front.removeprefix("5.5.5-")).split("-", 1)[0]
     version = tuple(int(part) for part in number.split(".") if part.isdigit())
     if "tidb" in name:
         return Flavour.TIDB, version

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, ClassVar, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
@@ -176,7 +175,11 @@ def _column(position: int, row: tuple[Any, ...]) -> Column:
 
 
 def _unique_keys(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
-    keys = [_index(text(name), list(parts)) for name, parts in groupby(rows, key=lambda row: row[0])]
+    # Not groupby: to the server `a` and `ä` are one name, so their parts come mixed.
+    parts: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in rows:
+        parts[text(row[0])].append(row)
+    keys = [_index(name, found) for name, found in parts.items()]
     return tuple(sorted(keys, key=lambda key: (not key.primary, key.name)))
 
 

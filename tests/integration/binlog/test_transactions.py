@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
 from tests.integration.binlog.reading import FreshSchema, definition, here, logged, session
-from tests.integration.binlog.walking import events_between, plans, run
+from tests.integration.binlog.walking import end_xa, events_between, plans, run
 
 
 @pytest.fixture
@@ -150,9 +150,11 @@ def test_the_rows_of_an_xa_transaction_come_where_it_is_committed(source: Server
     run(connection, name, "ROLLBACK TO s", "XA END 'x'", "XA PREPARE 'x'")
     connection.close()  # MySQL lets nothing else be done by a session with a prepared transaction
     other = session(source)
-    run(other, name, "INSERT INTO t VALUES (3, 'c')", f"XA {end} 'x'", "INSERT INTO t VALUES (4, 'd')")
+    run(other, name, "INSERT INTO t VALUES (-3, 'c')")  # behind 1 lies a gap that is locked
+    end_xa(source, "'x'", end)
+    run(other, name, "INSERT INTO t VALUES (4, 'd')")
     found = [change.after and change.after[0] for change in logged(source, table, lo, here(other))]
-    assert found == ([b"3", b"1", b"4"] if end == "COMMIT" else [b"3", b"4"])
+    assert found == ([b"-3", b"1", b"4"] if end == "COMMIT" else [b"-3", b"4"])
 
 
 def test_xa_in_one_phase_is_an_ordinary_transaction(source: Server, name: TableName) -> None:

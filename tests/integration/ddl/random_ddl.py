@@ -336,7 +336,6 @@ def settings(chance: random.Random, upstream: Server) -> dict[str, object]:
     found: dict[str, object] = {
         "sql_mode": chance.choice((strict, strict, "")),
         "explicit_defaults_for_timestamp": chance.choice((0, 1, 1)),
-        "foreign_key_checks": chance.choice((0, 1, 1)),
     }
     if not upstream.mariadb and chance.random() < 0.3:
         found["default_collation_for_utf8mb4"] = "utf8mb4_general_ci"

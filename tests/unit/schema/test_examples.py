@@ -7,9 +7,12 @@ import pytest
 
 from airflow_provider_dm.engine.binlog import cells, client_charsets
 from airflow_provider_dm.engine.ddl import (
+    collations,
     create_like,
+    expressions,
     first_words,
     lexer,
+    packed,
     target_alter,
     target_code,
     target_statements,
@@ -37,9 +40,12 @@ MODULES = [
     temporal,
     cells,
     client_charsets,
+    collations,
     create_like,
+    expressions,
     first_words,
     lexer,
+    packed,
     target_alter,
     target_code,
     target_statements,

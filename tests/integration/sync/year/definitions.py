@@ -1,8 +1,9 @@
 """What a server says of the tables of a schema, so that two servers can be compared; nothing of the engine is used.
 
-Servers of one flavour are compared by SHOW CREATE TABLE. Two flavours say the same in other words, so of them it is
-the catalogue that is compared, in words of our own: types without display widths, defaults as MariaDB shows them, and
-where a flavour has another name for the nearest thing, that of MariaDB. Of the source's table this leaves out what a
+Servers of one flavour are compared by SHOW CREATE TABLE; which collation a column has says the catalogue, as MySQL
+shows it in another way where a statement has named what is the default anyway. Two flavours say the same in other
+words, so of them it is the catalogue that is compared, in words of our own: types without display widths, defaults as
+MariaDB shows them, and where a flavour has another name for the nearest thing, that of MariaDB. Left out are what a
 target of the other flavour does not get: CHECKs, foreign keys, and the keys that only these have made.
 """
 
@@ -15,8 +16,11 @@ from typing import Final
 from testbed import Server
 
 _NUMBERS: Final = re.compile(r" AUTO_INCREMENT=\d+")
+_COLLATED: Final = re.compile(r"(?: CHARACTER SET \w+)?(?: COLLATE \w+)?")
 _WIDTH: Final = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
-_QUOTED: Final = frozenset({"char", "varchar", "enum", "set", "date", "datetime", "timestamp", "time", "varbinary"})
+_QUOTED: Final = frozenset(
+    {"char", "varchar", "enum", "set", "date", "datetime", "timestamp", "time", "binary", "varbinary"}
+)
 _NEAREST: Final = {"utf8mb4_0900_ai_ci": "utf8mb4_unicode_520_nopad_ci"}
 """MySQL's collations that MariaDB calls otherwise."""
 
@@ -56,8 +60,13 @@ def _as_shown(server: Server, schema: str) -> Definitions:
     shown = {}
     for name in tables_of(server, schema):
         ((_, text),) = server.sql(f"SHOW CREATE TABLE `{schema}`.`{name}`")
-        shown[name] = _NUMBERS.sub("", text)
-    return shown
+        shown[name] = _COLLATED.sub("", _NUMBERS.sub("", text))
+    collations = server.sql(
+        "SELECT table_name, column_name, character_set_name, collation_name FROM information_schema.columns "
+        "WHERE table_schema = %s AND collation_name IS NOT NULL",
+        [schema],
+    )
+    return shown | {f"{table}.{name} is in": f"{charset} {collation}" for table, name, charset, collation in collations}
 
 
 def _in_our_words(server: Server, schema: str) -> Definitions:
@@ -99,7 +108,7 @@ def _default_in_mariadb(default: str | None, kind: str, extra: str, nullable: st
     if default.upper().startswith("CURRENT_TIMESTAMP"):
         return default.lower() if "(" in default else "current_timestamp()"
     if kind in ("binary", "varbinary") and default.startswith("0x"):
-        default = bytes.fromhex(default[2:]).decode()
+        default = bytes.fromhex(default[2:]).rstrip(b"\0").decode("latin1")
     if kind in _QUOTED and "DEFAULT_GENERATED" not in extra:
         return "'" + default.replace("\\", "\\\\").replace("'", "''") + "'"
     return default
