@@ -2,6 +2,8 @@
 
     DROP TABLE a, x.b             ─▶ DROP TABLE IF EXISTS one.a · DROP TABLE IF EXISTS one.b
     RENAME TABLE a TO b, b TO c   ─▶ as it is: what hangs together changes at once; other pairs each on their own
+    RENAME TABLE a TO x, b TO a, x TO b
+                                  ─▶ RENAME TABLE one.a TO one.x · RENAME TABLE one.b TO one.a, one.x TO one.b
     ALTER TABLE a ADD c text, ALGORITHM=INSTANT
                                   ─▶ ALTER TABLE one.a ADD COLUMN c text CHARACTER SET … COLLATE …
     ALTER TABLE a ENGINE=InnoDB   ─▶ nothing: neither rows nor definitions change
@@ -182,7 +184,7 @@ class _Maker:
         ours = [pair for pair in found if pair is not None]
         if statement.if_exists:  # a pair that is missing takes no other with it
             return [RenameTables((pair,), self.target.conditional_alters) for pair in ours]
-        return [RenameTables(group) for group in _that_hang_together(ours)]
+        return [RenameTables(some) for group in _that_hang_together(ours) for some in _in_steps_that_show(group)]
 
     # What is in a table
 
@@ -227,3 +229,28 @@ def _that_hang_together(
         groups = [group for group in groups if group not in near]
         groups.append(joined)
     return [tuple(pair for _, pair in group) for group in sorted(groups)]
+
+
+def _in_steps_that_show(
+    pairs: tuple[tuple[TableName, TableName], ...],
+) -> list[tuple[tuple[TableName, TableName], ...]]:
+    """Return the pairs as statements after each of which other names are there than before it.
+
+    Whoever finds a statement begun tells by the names, and by how the tables look, whether it was executed. Of a swap
+    of two tables alike nothing would tell, and to do it again is to undo it: so its first pair goes alone, and for a
+    moment readers of the target miss a table.
+
+    >>> a, b, c = (TableName("s", name) for name in "abc")
+    >>> [len(some) for some in _in_steps_that_show(((a, c), (b, a), (c, b)))]
+    [1, 2]
+    >>> [len(some) for some in _in_steps_that_show(((a, c), (b, a)))]
+    [2]
+    """
+    before: set[TableName] = set()
+    after: set[TableName] = set()
+    for old, new in pairs:
+        if old not in after:
+            before.add(old)
+        after.discard(old)
+        after.add(new)
+    return [pairs[:1], pairs[1:]] if before == after else [pairs]

@@ -52,7 +52,7 @@ from airflow_provider_dm.engine.sync.schema_change import (
 from airflow_provider_dm.engine.sync.start import plan_for
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import execute_ddl
-from airflow_provider_dm.engine.target.ddl_journal import forget_entries, note_intent, read_entries
+from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, INJECTED, forget_entries, note_intent, read_entries
 from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
@@ -71,11 +71,6 @@ from airflow_provider_dm.engine.target.table_schema import (
 )
 
 log = logging.getLogger(__name__)
-
-_COMMITTED: Final = -1
-"""The number of the note that says that everything but the statement's rows is committed."""
-_INJECTED: Final = 1_000_000
-"""The number of the first note of what is injected in front of rows: a DDL statement may end at that place."""
 
 
 @dataclass
@@ -147,7 +142,7 @@ class Following:
         """
         position = ddl.end.sort_key
         connection = target_connection(self.source.target)
-        if ddl.rows is not None and _COMMITTED in read_entries(connection, step.fence.ref, position):
+        if ddl.rows is not None and COMMITTED in read_entries(connection, step.fence.ref, position):
             return plan
         if self.tables is None:
             self.tables = load_tables(self.source)
@@ -169,7 +164,7 @@ class Following:
             self.tables = load_tables(self.source)
         nothing = DdlStatement(here, here, "", "", 0)
         change = change_by_hand(None, statements_of(operator), self.tables, self._surroundings(nothing, None))
-        execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=_INJECTED)
+        execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED)
 
     def _change(
         self,
@@ -218,7 +213,7 @@ class Following:
             forget_entries(connection, step.fence.ref, step.hi)
 
         def in_front(connection: Connection) -> None:
-            note_intent(connection, step.fence, step.hi, _COMMITTED, "", {})
+            note_intent(connection, step.fence, step.hi, COMMITTED, "", {})
             body(connection)
 
         if ddl.rows is None:

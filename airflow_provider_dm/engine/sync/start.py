@@ -6,7 +6,7 @@ The full load has made the dm_subtask row; for an incremental-only task `begin` 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, l
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
+from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
@@ -147,7 +148,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)
-    plan, left_out = _plan(connection, source, subtask.buckets)
+    plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if edge is None and plan.fingerprint() != subtask.plan:
         _note_plan(plan, left_out, source)
@@ -240,20 +241,33 @@ def goal_at_place(place: Location, lo: Location, newest: int | None) -> Location
     return goal
 
 
-def _plan(connection: Connection, source: SyncSource, buckets: int) -> tuple[SyncPlan, list[TableName]]:
-    """Return the plan, and the tables that the rules leave out of what the task began with."""
+def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> tuple[SyncPlan, list[TableName]]:
+    """Return the plan, and the tables that the rules leave out of what the task began with. `lo`: see `Opened`."""
     ref, rules = source.fence.ref, source.rules
     known = load_table_schemas(connection, ref)
     schemas, left_out = chosen(known, [chunk.table for chunk in load_chunks(connection, ref)], rules.block_allow)
     for schema in schemas:
         schema.check_route(rules.router.route(schema.table.name))
-    return plan_for(connection, source, schemas, buckets), left_out
+    under_way = tables_under_way(connection, ref, lo)
+    return plan_for(connection, source, schemas, buckets, under_way=under_way), left_out
 
 
-def plan_for(connection: Connection, source: SyncSource, schemas: Sequence[TableSchema], buckets: int) -> SyncPlan:
-    """Return the plan for these tables, as the target's tables are now. Raises what `make_plan` does."""
+def plan_for(
+    connection: Connection,
+    source: SyncSource,
+    schemas: Sequence[TableSchema],
+    buckets: int,
+    *,
+    under_way: Collection[TableName] = (),
+) -> SyncPlan:
+    """Return the plan for these tables, as the target's tables are now. Raises what `make_plan` does.
+
+    `under_way`: target tables that look as they will behind a DDL statement whose rest comes first, before any row. A
+    run has died in it, and until it is done they count for what the source has.
+    """
     ref = source.fence.ref
-    targets = read_tables(connection, {schema.target for schema in schemas})
+    targets = read_tables(connection, {schema.target for schema in schemas}.difference(under_way))
+    targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref)
     return make_plan(

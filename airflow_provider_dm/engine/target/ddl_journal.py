@@ -19,12 +19,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 
+COMMITTED: Final = -1
+"""The number of the note that says that everything but the statement's rows is committed."""
+INJECTED: Final = 1_000_000
+"""The number of the first note of what is injected in front of rows: a DDL statement may end at that place."""
 Looks: TypeAlias = Mapping[TableName, str | None]
 """The CREATE TABLE of each table, None of one that is not there."""
 
@@ -52,6 +56,23 @@ def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict
         int(number): Entry(int(number), text(sql), _looks(text(looks)), bool(int(done)))
         for number, sql, looks, done in rows
     }
+
+
+def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> frozenset[TableName]:
+    """Return the target's tables that DDL behind this place is altering, or has altered.
+
+    How they look there is not how rows of this place are written. Raises AnswerCut.
+    """
+    rows = query_whole(
+        connection,
+        "position, number, looks",
+        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s AND number < %s",
+        (*ref.key, place, INJECTED),
+    )
+    committed = {text(position) for position, number, _ in rows if int(number) == COMMITTED}
+    return frozenset(
+        name for position, _, looks in rows if text(position) not in committed for name in _looks(text(looks))
+    )
 
 
 def note_intent(connection: Connection, fence: Fence, position: str, number: int, sql: str, before: Looks) -> None:

@@ -164,6 +164,31 @@ def test_a_run_that_dies_anywhere_goes_on(one_kit: SyncKit, monkeypatch: pytest.
     check_equal(one_kit)
 
 
+ALTERED = {
+    "altered": "ALTER TABLE a ADD COLUMN w int NOT NULL DEFAULT 5, DROP COLUMN v",
+    "dropped": "DROP TABLE a",
+    "renamed": "RENAME TABLE a TO c",
+    "swapped": "RENAME TABLE a TO tmp, b TO a, tmp TO b",
+    "rows with it": "CREATE TABLE c (id int PRIMARY KEY) SELECT 5 AS id",
+}
+
+
+@pytest.mark.parametrize("sql", ALTERED.values(), ids=ALTERED.keys())
+def test_a_run_begins_where_tables_are_altered_already(
+    one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    """The statement is executed and not committed, once with its end noted and once without."""
+    begin(one_kit)
+    one_kit.write("CREATE TABLE a (id int PRIMARY KEY, v varchar(20))", "CREATE TABLE b LIKE a")
+    one_kit.write("INSERT INTO a VALUES (1, 'a')", "INSERT INTO b VALUES (2, 'b')")
+    one_kit.sync()
+    one_kit.write(sql)
+    assert _dies(one_kit, monkeypatch, "note_done", before=True)
+    assert _dies(one_kit, monkeypatch, "plan_for", before=True)
+    one_kit.sync()
+    check_equal(one_kit)
+
+
 class _Death(BaseException):
     """The end of a process, as far as code can tell."""
 
