@@ -338,9 +338,10 @@ def test_what_was_prepared_on_the_old_server_is_committed_on_the_new_one(
     kit: FailoverKit, replicas: tuple[Server, Server]
 ) -> None:
     a, b = replicas
+    kit.write("INSERT INTO plain VALUES (500, 'a wall for scans')")
     for number, xid in enumerate(("'kept'", "'undone'", "'late'"), start=1):
         with a.connect(database=kit.schema) as connection, connection.cursor() as cursor:
-            for one in (f"XA START {xid}", f"INSERT INTO plain VALUES ({-number}, 'x')", f"XA END {xid}"):
+            for one in (f"XA START {xid}", f"INSERT INTO plain VALUES ({1000 + number}, 'x')", f"XA END {xid}"):
                 cursor.execute(one)
             cursor.execute(f"XA PREPARE {xid}")
     kit.work(20, seed=1)
@@ -359,6 +360,6 @@ def test_what_was_prepared_on_the_old_server_is_committed_on_the_new_one(
     end_xa(b, "'late'")
     kit.sync()
     assert kit.report() == ""
-    assert [row[0] for row in b.sql(f"SELECT id FROM `{kit.schema}`.plain WHERE id < 0 ORDER BY id")] == [-3, -1]
+    assert [row[0] for row in b.sql(f"SELECT id FROM `{kit.schema}`.plain WHERE id > 1000 ORDER BY id")] == [1001, 1003]
     for left in ("'kept'", "'undone'", "'late'"):  # the old server has them still
         end_xa(a, left, "ROLLBACK")

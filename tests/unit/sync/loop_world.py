@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
-from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -182,10 +182,13 @@ class Notes(MetaStore):
         self.world = world
         self.away: DmError | None = None
         self.wanted: list[Operator] = []
+        self.needed: list[Location | None] = []
 
     def put_subtask(self, task: str, source: str, *, unit: Unit, stage: Stage, **places: Location | None) -> None:
         applied, needed = places["applied"], places["needed"]
-        assert (task, source, unit, needed) == (*FENCE.ref.key, Unit.SYNC, applied)
+        assert (task, source, unit) == (*FENCE.ref.key, Unit.SYNC)
+        assert needed == oldest_place(applied, self.world.loop.prepared.now) if applied else needed is None
+        self.needed.append(needed)
         self.world.events.append(f"{stage} {applied.position if applied else None}")
         if self.away is not None:
             raise self.away

@@ -1,0 +1,106 @@
+"""What is prepared at a place, as the target tells it after a crash at any step."""
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.planner import Epoch
+from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
+from airflow_provider_dm.engine.sync.prepared import PreparedHere
+from airflow_provider_dm.engine.target.identity import Fence, Fenced
+from airflow_provider_dm.engine.target.prepared_xa import read_prepared, restore_prepared
+from tests.unit.sync.loop_world import FENCE, LO, World, epoch
+
+
+def prepared(name: str, start: int) -> Prepared:
+    return Prepared(Xid(1, name.encode(), b""), LO.at(start), start + 10, rows=True)
+
+
+X, Y = prepared("x", 110), prepared("y", 130)
+
+
+def epoch_with(lo: int, hi: int, *left: Prepared) -> Epoch:
+    """An epoch that leaves these prepared."""
+    return replace(epoch(lo, hi), prepared=left)
+
+
+def here(world: World, *now: Prepared, fence: Fence = FENCE) -> PreparedHere:
+    return PreparedHere(world.around.transactions, fence, now)
+
+
+def restored(world: World, position: int) -> list[Prepared]:
+    return world.around.transactions(lambda tx: restore_prepared(tx, FENCE, LO.at(position).sort_key))
+
+
+def noted(world: World) -> list[Prepared]:
+    return read_prepared(world.database.connection(), FENCE.ref)
+
+
+def test_what_an_epoch_prepares_counts_once_the_epoch_does() -> None:
+    world = World()
+    here(world).note(epoch_with(100, 200, X, Y))
+    assert noted(world) == [X, Y]
+    assert restored(world, 200) == [X, Y]
+    assert restored(world, 100) == []  # the epoch was not applied: it is planned again, and finds them again
+    assert noted(world) == []
+
+
+def test_what_an_epoch_ends_is_prepared_until_all_of_it_is_applied() -> None:
+    world = World()
+    one = here(world)
+    one.note(epoch_with(100, 200, X, Y))
+    one.applied(epoch_with(100, 200, X, Y))
+    one.note(epoch_with(300, 400, Y))
+    assert restored(world, 300) == [X, Y]
+    assert restored(world, 400) == [Y]
+    assert noted(world) == [Y]
+
+
+def test_bounds_may_be_others_when_an_epoch_was_noted_and_not_begun() -> None:
+    world = World()
+    one = here(world)
+    one.note(epoch_with(100, 200, X))
+    one.applied(epoch_with(100, 200, X))
+    one.note(epoch_with(200, 500))  # and a crash: the next run plans less
+    again = here(world, *restored(world, 200))
+    again.note(epoch_with(200, 300, X))
+    again.applied(epoch_with(200, 300, X))
+    assert restored(world, 300) == [X]
+    again.note(epoch_with(300, 400))
+    again.applied(epoch_with(300, 400))
+    assert (noted(world), again.now) == ([], ())
+
+
+def test_the_log_is_needed_from_the_oldest_on() -> None:
+    world = World()
+    one = here(world, Y, X)
+    assert one.needed(LO.at(900)) == X.at
+    assert here(world).needed(LO.at(900)) == LO.at(900)
+
+
+def test_an_epoch_without_xa_changes_and_writes_nothing() -> None:
+    world = World()
+    one = here(world, X)
+    one.note(epoch(100, 200))
+    one.applied(epoch(100, 200))
+    assert (one.now, noted(world)) == ((X,), [])
+
+
+def test_whoever_was_replaced_notes_nothing() -> None:
+    world = World()
+    with pytest.raises(Fenced):
+        here(world, fence=Fence(FENCE.ref, 0)).note(epoch_with(100, 200, X))
+    assert noted(world) == []
+
+
+def test_the_loop_plans_each_piece_with_what_is_prepared_there() -> None:
+    world = World(epoch_with(100, 200, X), epoch(200, 300), epoch_with(300, 400))
+    world.run()
+    assert world.log.prepared[:4] == [(), (X,), (X,), ()]
+    assert noted(world) == []
+
+
+def test_the_loop_says_from_where_on_the_log_is_needed() -> None:
+    world = World(epoch_with(100, 200, X), epoch(200, 300))
+    world.run()
+    assert (world.notes.needed[0], world.notes.needed[-1]) == (LO, X.at)
