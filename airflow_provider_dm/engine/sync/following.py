@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, assert_never
+from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
