@@ -1,7 +1,7 @@
 """The life that all Spark apps share: argv to exit code.
 
     argv      [path of a JobSpec]
-    exit      0 finished · 2 error (in the run row, and one line `DM-ERROR {json}` on stderr) · 3 fenced · 143 stopped
+    exit      as engine/reported.py says; an error is in the run row as well
 
 A beat every two seconds says in the metadata DB how far the work is, renews the leases and asks whether somebody wants
 it to stop. A metadata DB that does not answer stops nobody: the fence is in the target. SIGTERM and a stop request are
@@ -28,21 +28,13 @@ from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.reported import report
-from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FENCED, EXIT_FINISHED, EXIT_STOPPED, report
+from airflow_provider_dm.engine.target.claim import generation_before_claim
+from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.target.restored import check_not_restored
-from airflow_provider_dm.engine.target.session import target_connection
-from airflow_provider_dm.engine.target.subtask import known_subtasks
 from spark_apps.runner import SparkRunner, spark_session
 
 log = logging.getLogger(__name__)
-
-EXIT_FINISHED: Final = 0
-EXIT_ERROR: Final = 2
-EXIT_FENCED: Final = 3
-EXIT_STOPPED: Final = 143
 
 LEASE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = 2.0
@@ -99,14 +91,7 @@ class App:
         Raises LeaseHeld, RunOvertaken, Fenced, TargetWentBack, …
         """
         ref = SubtaskRef(self.spec.task.meta_schema, self.spec.task.name, source_id)
-        connection = target_connection(self.target)
-        # Before the target, which is always ahead of it.
-        told = self.store.list_subtasks(task=ref.task, source=source_id)
-        known = known_subtasks(connection, ref.meta_schema, ref.task, [source_id]).get(source_id)
-        for said in told:
-            check_not_restored(connection, ref, known, said)
-        ensure_meta_tables(self.target, ref.meta_schema)  # raises generations when it changes something
-        lease = self._acquire(source_id, current_generation(connection, ref))
+        lease = self._acquire(source_id, generation_before_claim(self.store, self.target, ref))
         self.leases.append(lease)
         fence = Fence(ref, lease.generation)
         claim_generation(self.target, fence)

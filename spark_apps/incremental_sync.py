@@ -2,8 +2,9 @@
 
     spark-submit spark_apps/incremental_sync.py JOBSPEC.json
 
-Sources are independent; but when one stops with an error the others stop too, at the end of their epochs, so that the
-error is seen and the scheduler can start all of them again.
+Sources are independent, and each goes on by itself after what may pass (engine/sync/resuming.py); but when one stops
+with an error the others stop too, at the end of their epochs, so that the error is seen and the scheduler can start all
+of them again.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
-from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
+from airflow_provider_dm.engine.sync.loop import SyncResult
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
 from spark_apps.app import App, Outcome, main
-from spark_apps.runner import SparkRunner
+from spark_apps.runner import SparkRunner, TasksCrashed
 
 
 def work(app: App) -> Outcome:
@@ -47,13 +49,15 @@ def _sync(app: App, runner: SparkRunner, source: SyncSource) -> SyncResult:
         runner.lane(source.config.source_id)
     progress = SyncProgress()
     app.report(source.config.source_id, progress.to_json)
-    return run_sync(source, runner, app.store, app.stop, progress=progress)
+    # Without Spark there is nothing to go on with; another app has another one.
+    return run_sync_resuming(source, runner, app.store, app.stop, progress=progress, never=(TasksCrashed,))
 
 
 def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]:
     return {
         "changes_applied": sum(one.changes for one in results.values()),
         "transactions": sum(one.transactions for one in results.values()),
+        "ddl_applied": sum(one.ddl_applied for one in results.values()),
         "seconds": round(seconds, 3),
         "sources": {
             source: {
@@ -63,6 +67,7 @@ def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]
                 "transactions": one.transactions,
                 "changes_applied": one.changes,
                 "contested_rows": one.contested_rows,
+                "ddl_applied": one.ddl_applied,
                 "seconds": one.seconds,
             }
             for source, one in results.items()

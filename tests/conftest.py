@@ -16,6 +16,7 @@ tests stay together, and modules come in an order that mixes what computes with 
 With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run, unless it is TiDB.
 Without, its tests are left out, and the last line of the summary says how many and why."""
 
+import gc
 import os
 import re
 import shutil
@@ -203,6 +204,17 @@ def _any_marked(tests: Sequence[pytest.Item], *marks: str) -> bool:
     return any(item.get_closest_marker(mark) for item in tests for mark in marks)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without looking for garbage: modules and tests are none, nor will they be any later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs a server; leave out what this machine cannot run (unless servers are required)."""
@@ -322,12 +334,15 @@ def _servers_survive(server_pool: ServerPool) -> Iterator[None]:
 
 @pytest.fixture
 def unique_database(request: pytest.FixtureRequest, server_pool: ServerPool) -> Iterator[str]:
-    """A database name of this test's own, created nowhere. All that begin with it are dropped afterwards."""
+    """A database name of this test's own, created nowhere. All that begin with it are dropped afterwards, from the
+    servers that the test has asked for."""
     readable = re.sub(r"[^a-z0-9]+", "_", request.node.name.lower().removeprefix("test_"))[:24].strip("_")
     name = f"t_{readable}_{uuid.uuid4().hex[:8]}"
     yield name
+    used = servers_of(request.node)
     for server in server_pool.running:
-        _drop_databases(server, name)
+        if server.name in used:
+            _drop_databases(server, name)
 
 
 @pytest.fixture

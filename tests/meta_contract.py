@@ -5,9 +5,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from alembic import command
 from sqlalchemy import inspect, text
 
 from airflow_provider_dm.engine.errors import Reaction
@@ -16,8 +18,19 @@ from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import LostRace, matching, read_with_now
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.lease import LeaseHeld, LeaseLost, RunOvertaken
-from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.model import Holder, Lease, RelayStatus, Stage, Unit
+from airflow_provider_dm.engine.meta.migrate import alembic_config, migrate
+from airflow_provider_dm.engine.meta.model import (
+    Holder,
+    Lease,
+    Operator,
+    OperatorKind,
+    OperatorState,
+    RelayStatus,
+    SqlPattern,
+    Stage,
+    Unit,
+)
+from airflow_provider_dm.engine.meta.operators import OperatorMissing
 from airflow_provider_dm.engine.meta.runs import RunTaken, RunUnknown
 from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
 from airflow_provider_dm.engine.meta.subtasks import UnrelatedNeeds
@@ -60,6 +73,21 @@ class StoreContract:
 
         wanted = {name: set(table.columns.keys()) for name, table in tables.metadata.tables.items()}
         assert Database(parse_url(meta_url)).read(columns) == wanted
+
+    def test_an_older_schema_is_brought_up_with_what_it_holds(self, meta_url: str) -> None:
+        """Also where the step was begun and its last part is missing, as MySQL commits each DDL by itself."""
+        database = Database(parse_url(meta_url))
+        with database.connection(write=True) as connection, connection.begin():
+            command.upgrade(alembic_config(connection), "0001")
+            row = {"task": "t", "source": "s", "version": 3, "unit": "sync", "stage": "Paused", "updated_at": 1}
+            columns = ", ".join(row)
+            values = ", ".join(f":{name}" for name in row)
+            connection.execute(text(f"INSERT INTO dm_subtask_status ({columns}) VALUES ({values})"), row)
+            connection.execute(text("ALTER TABLE dm_subtask_status ADD COLUMN error text"))
+        migrate(meta_url)
+        with MetaStore.open(meta_url) as store:
+            (status,) = store.list_subtasks()
+            assert (status.stage, status.error, status.error_at) == (Stage.PAUSED, None, None)
 
     def test_several_may_migrate_at_once(self, meta_url: str) -> None:
         assert race(migrate_and_open, 4, meta_url) == ["ok"] * 4
@@ -269,6 +297,78 @@ class StoreContract:
         database = Database(parse_url(meta_url))
         (row,) = database.read(lambda tx: read_with_now(tx, tables.subtask))
         assert row.version == 4 * 10
+
+    def test_what_has_paused_a_subtask_is_kept_until_it_says_something_else(self, store: MetaStore) -> None:
+        here = Location("mysql-bin.000003", 400, "a:1-7", 2, "u")
+        store.put_subtask_error("t", "s", {"ErrCode": "DM-1"})
+        assert store.list_subtasks() == []  # a purge would wait for what such a row needs
+        store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.RUNNING, needed=here, applied=here)
+        store.put_subtask_error("t", "s", {"ErrCode": "DM-6032", "Message": "naïve ☃"}, at=here)
+        (status,) = store.list_subtasks()
+        assert (status.stage, status.needed, status.applied) == (Stage.PAUSED, here, here)
+        assert (status.error, status.error_at) == ({"ErrCode": "DM-6032", "Message": "naïve ☃"}, here)
+        store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.RUNNING, needed=here, applied=here)
+        (status,) = store.list_subtasks()
+        assert (status.error, status.error_at) == (None, None)
+
+    # Binlog operators
+
+    def test_an_operator_from_its_wish_to_the_record_of_it(self, store: MetaStore) -> None:
+        here = Location("mysql-bin.000003", 400, "", 2)
+        wish = Operator("t", "s", OperatorKind.REPLACE, here, ("ALTER TABLE a.b ADD c int", "DROP TABLE a.`naïve ☃`"))
+        store.put_operators([wish, replace(wish, task="T"), replace(wish, source="other")])
+        (found,) = store.operators("t", "s")
+        assert found.created_at is not None
+        assert replace(found, created_at=None) == wish
+        assert store.mark_operators_passed("t", "s", here) == []
+        store.mark_operator_used(found, here)
+        store.mark_operator_used(found, here)  # once more, by the run behind the one that died
+        (used,) = store.operators("t", "s")
+        assert (used.state, used.used_at) == (OperatorState.USED, here)
+        assert store.mark_operators_passed("t", "s", here) == []
+        (passed,) = store.mark_operators_passed("t", "s", here.at(500))
+        assert (passed.place, passed.used_at) == (here, here)
+        assert store.operators("t", "s") == []
+        (record,) = store.operators("t", "s", passed=True)
+        assert record.state is OperatorState.PASSED
+        with pytest.raises(OperatorMissing, match="operator not exist"):
+            store.revert_operator("t", "s", here)
+        assert [len(store.operators(*key)) for key in (("T", "s"), ("t", "other"))] == [1, 1]
+
+    def test_a_place_that_was_none_is_told_when_the_task_has_passed_it(self, store: MetaStore) -> None:
+        here, pattern = Location("mysql-bin.000003", 400), SqlPattern("(?i)drop")
+        store.put_operators([Operator("t", "s", OperatorKind.SKIP, place) for place in (here, pattern)])
+        (missed,) = store.mark_operators_passed("t", "s", Location("mysql-bin.000009", 4))
+        assert (missed.place, missed.used_at) == (here, None)
+        assert [one.place for one in store.operators("t", "s")] == [pattern]
+
+    def test_an_operator_that_is_not_as_it_was_read_is_not_used(self, store: MetaStore) -> None:
+        here, there, pattern = Location("mysql-bin.000003", 400), Location("mysql-bin.000003", 900), SqlPattern("DROP")
+        by_place, by_pattern = (Operator("t", "s", OperatorKind.SKIP, place) for place in (here, pattern))
+        store.put_operators([by_place, by_pattern])
+        store.mark_operator_used(by_pattern, here)
+        with pytest.raises(LostRace, match=r"used at mysql-bin\.000003:400"):
+            store.mark_operator_used(by_pattern, there)
+        store.put_operators([replace(by_place, kind=OperatorKind.INJECT, statements=("DROP TABLE a.b",))])
+        with pytest.raises(LostRace):
+            store.mark_operator_used(by_place, here)
+        assert store.revert_operator("t", "s", pattern).used_at == here
+        with pytest.raises(LostRace):
+            store.mark_operator_used(by_pattern, here)
+
+    def test_the_later_wish_for_a_place_counts(self, store: MetaStore) -> None:
+        here = Location("mysql-bin.000003", 400)
+        first = Operator("t", "s", OperatorKind.REPLACE, here, ("DROP TABLE a.b",))
+        store.put_operators([first])
+        store.mark_operator_used(first, here)
+        store.put_operators([Operator("t", "s", OperatorKind.SKIP, here)])
+        (found,) = store.operators("t", "s")
+        assert (found.kind, found.statements, found.state, found.used_at) == ("skip", (), "waiting", None)
+
+    def test_operators_go_with_their_subtask(self, store: MetaStore) -> None:
+        store.put_operators([Operator("t", "s", OperatorKind.SKIP, SqlPattern("DROP"))])
+        store.forget_subtask("t", "s")
+        assert store.operators("t", "s", passed=True) == []
 
     # Relays
 

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_dm.cli.interrupts import Interrupted, Interrupts
 from airflow_provider_dm.cli.output import Output
-from airflow_provider_dm.engine.config.job import HolderSpec
-from airflow_provider_dm.engine.errors import DmError, Reaction, reaction_of
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.endpoint import Secret
-from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.job import App, Upstream, build_job, last_generations
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.launch.job import App
 from airflow_provider_dm.launch.relays import Relays
-from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.submit import Finished, SparkApp, Stopped
+from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.workdir import TaskDir
 
 ATTEMPTS: Final = 3
@@ -33,7 +28,6 @@ ORDERLY_SECONDS: Final = 60.0
 """How long an interrupted app may take to finish its epoch."""
 FAILED_SECONDS: Final = 10.0
 """The same for an app whose relay has failed: it may be waiting for what will not come."""
-LOOK_EVERY_SECONDS: Final = 0.2
 PROGRESS_EVERY_SECONDS: Final = 1.0
 
 log = logging.getLogger(__name__)
@@ -41,18 +35,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunContext:
-    """Everything that the apps of one `dmctl run` have in common."""
+    """What the apps of one `dmctl run` run beside, and the person who started it."""
 
-    inputs: Inputs
-    upstreams: Sequence[Upstream]
+    supervisor: Supervisor
     directory: TaskDir
-    meta_url: Secret = field(repr=False)
-    store: MetaStore
-    holder: HolderSpec
-    settings: SparkSettings
     relays: Relays
     output: Output
     interrupts: Interrupts
+
+    def interrupted(self, result: dict[str, Any] | None = None) -> Interrupted:
+        return Interrupted(f"task {self.supervisor.inputs.task.name}", result or {})
 
 
 def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
@@ -66,10 +58,10 @@ def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
         try:
             return _attempt(context, app, until)
         except DmError as error:
-            if reaction_of(error) is not Reaction.RETRY:
+            if error.reacts() is not Reaction.RETRY:
                 raise
             if context.interrupts.requested():
-                raise Interrupted(f"task {context.inputs.task.name}") from error
+                raise context.interrupted() from error
             attempt = 1 if time.monotonic() - began > RECOVERED_SECONDS else attempt + 1
             if attempt > ATTEMPTS:
                 raise
@@ -79,56 +71,48 @@ def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
 
 def _attempt(context: RunContext, app: App, until: str) -> dict[str, Any]:
     if context.interrupts.requested():
-        raise Interrupted(f"task {context.inputs.task.name}")
-    job = build_job(
-        app=app,
-        task=context.inputs.task,
-        upstreams=context.upstreams,
-        target=context.inputs.target,
-        meta_url=context.meta_url,
-        launched_behind=last_generations(context.store, context.inputs.task.name, context.upstreams),
-        holder=context.holder,
-        until=until,
-        ship_ranges=not context.settings.is_local,
-    )
-    running = SparkApp.start(job, run_dir=context.directory.run(job.spec.run_id), settings=context.settings)
+        raise context.interrupted()
+    supervisor = context.supervisor
+    job = supervisor.job(app, until)
+    running = SparkApp.start(job, run_dir=context.directory.run(job.spec.run_id), settings=supervisor.settings)
     try:
-        _watch(context, running)
-        match running.outcome(context.store):
+        match supervisor.watch(running, context.relays, _Person(context, running).serve):
             case Finished(result):
                 return result
             case Stopped(result):
-                raise Interrupted(f"task {context.inputs.task.name}", result)
+                raise context.interrupted(result)
     finally:
         running.stop(0 if context.interrupts.requested() else FAILED_SECONDS)  # it runs here only if a relay has failed
 
 
-def _watch(context: RunContext, running: SparkApp) -> None:
-    """Wait until the app has ended by itself or because it was asked to. Raises what a relay died of."""
-    spec = running.job.spec
+@dataclass
+class _Person:
+    """The person in front of a running app, who is shown its progress and may end it."""
+
+    context: RunContext
+    running: SparkApp
     asked_at: float | None = None
-    ask_again_at = 0.0
-    while running.poll() is None:
-        if (failure := context.relays.failure(spec.app)) is not None:
-            raise failure
-        if context.interrupts.requested() and asked_at is None:
-            context.output.say("stopping: the current piece of work is finished first; Ctrl-C again ends it now")
-            running.ask_to_stop()
-            asked_at = time.monotonic()
-        if asked_at is not None and (context.interrupts.insisted() or time.monotonic() - asked_at > ORDERLY_SECONDS):
-            running.stop(0)
+    shown_at: float = 0.0
+
+    def serve(self) -> None:
+        """Show progress if it is time for that, and pass a wish for the end on."""
+        interrupts, now = self.context.interrupts, time.monotonic()
+        if interrupts.requested() and self.asked_at is None:
+            self.context.output.say("stopping: the current piece of work is finished first; Ctrl-C again ends it now")
+            self.running.ask_to_stop()
+            self.asked_at = now
+        if self.asked_at is not None and (interrupts.insisted() or now - self.asked_at > ORDERLY_SECONDS):
+            self.running.stop(0)
+        elif now - self.shown_at > PROGRESS_EVERY_SECONDS:
+            self.shown_at = now
+            self._show_progress()
+
+    def _show_progress(self) -> None:
+        spec = self.running.job.spec
+        try:
+            run = self.context.supervisor.store.get_run(spec.run_id)
+        except DmError as error:  # a metadata DB that does not answer stops nobody: the fence is in the target
+            log.debug("no progress to show: %s", error)
             return
-        if time.monotonic() >= ask_again_at:
-            ask_again_at = time.monotonic() + PROGRESS_EVERY_SECONDS
-            _show_progress(context, spec.run_id, spec.app)
-        time.sleep(LOOK_EVERY_SECONDS) if asked_at else context.interrupts.wait(LOOK_EVERY_SECONDS)
-
-
-def _show_progress(context: RunContext, run_id: str, app: App) -> None:
-    try:
-        run = context.store.get_run(run_id)
-    except DmError as error:  # a metadata DB that does not answer stops nobody: the fence is in the target
-        log.debug("no progress to show: %s", error)
-        return
-    if run is not None and run.progress:
-        context.output.progress(app, run.progress)
+        if run is not None and run.progress:
+            self.context.output.progress(spec.app, run.progress)

@@ -99,9 +99,7 @@ def read_inputs(
         _warn_of_open_password(file, database)
     named = named_variables(password_variables, environ)
     endpoints = tuple(source_endpoint(source, named, environ) for source in sources)
-    if task.target_database is None:
-        raise LoginMissing(f"task {task.name}", "target-database")
-    return Inputs(task, sources, endpoints, _endpoint(task.target_database, TARGET, named, environ))
+    return Inputs(task, sources, endpoints, target_endpoint(task, named, environ))
 
 
 def source_endpoint(source: SourceConfig, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:
@@ -109,6 +107,13 @@ def source_endpoint(source: SourceConfig, named: Mapping[str, Secret], environ: 
     if source.from_ is None:
         raise LoginMissing(f"source {source.source_id}", "from")
     return _endpoint(source.from_, source.source_id, named, environ)
+
+
+def target_endpoint(task: TaskConfig, named: Mapping[str, Secret], environ: Mapping[str, str]) -> Endpoint:
+    """Return how to log in to a task's target. Raises LoginMissing, PasswordUnreadable."""
+    if task.target_database is None:
+        raise LoginMissing(f"task {task.name}", "target-database")
+    return _endpoint(task.target_database, TARGET, named, environ)
 
 
 def named_variables(arguments: Sequence[str], environ: Mapping[str, str]) -> dict[str, Secret]:

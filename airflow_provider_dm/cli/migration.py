@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks
 from airflow_provider_dm.engine.verify.errors import DataDiffers
+from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.submit import SparkAppFailed
 
 ROUNDS: Final = 4
@@ -161,7 +162,8 @@ def migrate(context: RunContext, summary: Summary, *, until: str, verify: bool) 
 
     Raises RowsDiffer, SourcesNotQuiet, and all that `run_app` raises.
     """
-    task, target = context.inputs.task, context.inputs.target
+    inputs = context.supervisor.inputs
+    task, target = inputs.task, inputs.target
     for phase in phases(task.task_mode, until=until, verify=verify, loaded=_loaded(task, _subtasks(target, task))):
         match phase:
             case Phase.FULL_MIGRATION:
@@ -177,16 +179,17 @@ def migrate(context: RunContext, summary: Summary, *, until: str, verify: bool) 
 
 
 def _verify(context: RunContext, summary: Summary, until: str) -> None:
-    task = context.inputs.task
+    inputs = context.supervisor.inputs
+    task = inputs.task
     can_sync = task.task_mode is not TaskMode.FULL
     if not can_sync:  # what was copied is what the sources were when the copy began
-        begun = _subtasks(context.inputs.target, task)
+        begun = _subtasks(inputs.target, task)
         summary.locations = {one.source: one.start for one in begun if one.start is not None}
     moved: Mapping[str, str] = {}
     for round_number in range(1, ROUNDS + 1):
         result = _compare(context, summary, until)
         summary.rows = int(result.get("rows", summary.rows))
-        match meaning_of(result, synced=summary.locations, now=_ends_of(context)):
+        match meaning_of(result, synced=summary.locations, now=_ends_of(context.supervisor.upstreams)):
             case Equal():
                 summary.verified = True
                 return
@@ -208,8 +211,8 @@ def _compare(context: RunContext, summary: Summary, until: str) -> Mapping[str, 
     try:
         return _run(context, summary, Phase.VERIFY, until)
     except SparkAppFailed as failed:
-        run = context.store.get_run(failed.run_id)
-        if failed.reported["ErrCode"] != DataDiffers.code or run is None or run.result is None:
+        run = context.supervisor.store.get_run(failed.run_id)
+        if failed.reported.code != DataDiffers.code or run is None or run.result is None:
             raise
         return run.result
 
@@ -249,9 +252,9 @@ def _run(context: RunContext, summary: Summary, phase: Phase, until: str) -> dic
         summary.seconds[phase.value] = summary.seconds.get(phase.value, 0.0) + spent
 
 
-def _ends_of(context: RunContext) -> dict[str, Location]:
+def _ends_of(upstreams: Sequence[Upstream]) -> dict[str, Location]:
     """Return where each source's binlog ends now."""
-    return {upstream.source_id: _end_of(upstream.endpoint) for upstream in context.upstreams}
+    return {upstream.source_id: _end_of(upstream.endpoint) for upstream in upstreams}
 
 
 def _end_of(endpoint: Endpoint) -> Location:

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from airflow_provider_dm.engine.errors import DmError, Reaction, describe, reported_by
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, reported_by
 
 LINE_EVERY_SECONDS: Final = 5.0
 """Progress as lines, where stderr is no terminal."""
@@ -92,21 +92,16 @@ class Output:
 
     def failure(self, error: DmError, body: Mapping[str, Any] | None = None) -> None:
         """Print a typed error: as DM's error object, or as one paragraph."""
-        described = reported_error(error)
-        line = f"[{described['ErrCode']} {described['ErrScope']}] {described['Message']}"
+        said = reported_error(error)
         if self.as_json:
-            print(
-                json.dumps({"result": False, "msg": line, "error": described, **(body or {})}, default=str), flush=True
-            )
-        self.say(f"error {line}")
+            answer = {"result": False, "msg": str(said), "error": said.to_json(), **(body or {})}
+            print(json.dumps(answer, default=str), flush=True)
+        self.say(f"error {said}")
 
 
-def reported_error(error: DmError) -> dict[str, Any]:
-    """Return the error as `describe` does; one that an app or a relay reported is shown as itself, not as our report of
-    it.
-    """
-    reported = reported_by(error)
-    return reported if reported is not None and "ErrCode" in reported else describe(error)
+def reported_error(error: DmError) -> ReportedError:
+    """Return what is shown of an error: one that an app or a relay reported as itself, not as our report of it."""
+    return reported_by(error) or ReportedError.of(error)
 
 
 def exit_code_of(error: DmError) -> Exit:

@@ -98,7 +98,6 @@ def _run_here(arguments: argparse.Namespace, output: Output) -> Exit:
     upstream = Upstream(config, endpoint, directory)
     store, url = meta_url.open_store(arguments)
     with store:
-        store.set_relay_desired(config.source_id, Stage.RUNNING)
         log_dir = private_directory(root / "logs")
         with interrupts() as seen, Relays([upstream], meta_url=url, log_dir=log_dir) as relays:
             output.say(f"relay of {config.source_id} writes {directory}; Ctrl-C ends it")

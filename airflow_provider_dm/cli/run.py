@@ -29,8 +29,9 @@ from airflow_provider_dm.engine.precheck.result import PrecheckFailed
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import checked_until, local_holder
 from airflow_provider_dm.launch.preflight import preflight
-from airflow_provider_dm.launch.relays import Relays, forget_private, want_running
+from airflow_provider_dm.launch.relays import Relays, forget_private
 from airflow_provider_dm.launch.spark_command import SparkSettings
+from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.workdir import TaskDir
 
 
@@ -91,20 +92,10 @@ def _run(
         upstreams = inputs.upstreams(directory, arguments.until)
         summary.seconds["precheck"] = time.monotonic() - began
         directory.forget_old_runs()
-        want_running(store, upstreams)
+        holder = local_holder(inputs.task.name, directory.root)
+        supervisor = Supervisor(inputs, upstreams, store, url, holder, _settings(arguments))
         with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
-            context = RunContext(
-                inputs=inputs,
-                upstreams=upstreams,
-                directory=directory,
-                meta_url=url,
-                store=store,
-                holder=local_holder(inputs.task.name, directory.root),
-                settings=_settings(arguments),
-                relays=relays,
-                output=output,
-                interrupts=seen,
-            )
+            context = RunContext(supervisor, directory, relays, output, seen)
             migrate(context, summary, until=arguments.until, verify=not arguments.no_verify)
     except DmError as error:
         summary.seconds["total"] = time.monotonic() - began

@@ -10,6 +10,7 @@ Code ranges: 1xxx configuration, 2xxx connections and servers, 3xxx binlog, 4xxx
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar, Final
@@ -68,7 +69,12 @@ class DmError(Exception):
     def workaround(self) -> str:
         """Return what a person can do; of an error that only passes on what a child process said, what that says."""
         reported = reported_by(self)
-        return self.hint if reported is None else str(reported.get("Workaround") or UNFORESEEN)
+        return self.hint if reported is None else reported.workaround or UNFORESEEN
+
+    def reacts(self) -> Reaction:
+        """Return the reaction asked for; of an error that only passes on what a child process said, what that asks."""
+        reported = reported_by(self)
+        return self.reaction if reported is None else reported.reaction
 
     def message(self) -> str:
         """Return what happened and what to do, without code and scope."""
@@ -119,40 +125,64 @@ class InvariantBroken(DmError):
     hint: ClassVar[str] = "Nothing was written after this point; please report it with the log of this run."
 
 
-def reaction_of(error: DmError) -> Reaction:
-    """Return the error's reaction; of one that only passes on what a child process said (`reported`), that error's."""
-    reported = reported_by(error)
-    if reported is None or "Reaction" not in reported:
-        return error.reaction
-    return Reaction(reported["Reaction"])
+@dataclass(frozen=True)
+class ReportedError:
+    """An error as one process tells it to others: its launcher, the metadata DB, whoever reads an answer.
+
+    It is written with the keys by which DM's query-status shows one. `Reaction` is ours: whoever launched the process
+    decides by it whether to start it again.
+    """
+
+    code: str
+    kind: str
+    scope: str
+    message: str
+    workaround: str
+    reaction: Reaction
+
+    @classmethod
+    def of(cls, error: BaseException) -> ReportedError:
+        """Return what there is to tell of an error. A foreign one gets code DM-0000; what nobody foresaw may be tried
+        again, as Airflow does with any exception.
+        """
+        kind = type(error).__name__
+        if isinstance(error, DmError):
+            told = error.message(), error.workaround(), error.reacts()
+            return cls(error.code, kind, error.scope.value, *told)
+        return cls(DmError.code, kind, Scope.INTERNAL.value, str(error), UNFORESEEN, Reaction.RETRY)
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> ReportedError:
+        """Read what `to_json` wrote, perhaps in another release: a key that is missing there is empty here."""
+        return cls(
+            code=str(said.get("ErrCode", "")),
+            kind=str(said.get("ErrClass", "")),
+            scope=str(said.get("ErrScope", "")),
+            message=str(said.get("Message", "")),
+            workaround=str(said.get("Workaround", "")),
+            reaction=Reaction(said.get("Reaction", Reaction.STOP)),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ErrCode": self.code,
+            "ErrClass": self.kind,
+            "ErrScope": self.scope,
+            "Message": self.message,
+            "Workaround": self.workaround,
+            "Reaction": self.reaction.value,
+        }
+
+    def __str__(self) -> str:
+        return f"[{self.code} {self.scope}] {self.message}"
 
 
-def reported_by(error: DmError) -> dict[str, Any] | None:
-    """Return the error of a child process, as `describe` wrote it there, that this one passes on; None for most."""
+def reported_by(error: DmError) -> ReportedError | None:
+    """Return the error of a child process that this one passes on; None for most."""
     reported = getattr(error, "reported", None)
-    return reported if isinstance(reported, dict) else None
+    return reported if isinstance(reported, ReportedError) else None
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """Return an error as DM's query-status shows one: ErrCode, ErrScope, Message, Workaround.
-
-    Foreign errors get code DM-0000. `Reaction` is ours: whoever launched the process decides by it whether to start it
-    again. What nobody foresaw may be tried again, as Airflow does with any exception.
-    """
-    if isinstance(error, DmError):
-        return {
-            "ErrCode": error.code,
-            "ErrClass": type(error).__name__,
-            "ErrScope": error.scope.value,
-            "Message": error.message(),
-            "Workaround": error.workaround(),
-            "Reaction": reaction_of(error).value,
-        }
-    return {
-        "ErrCode": DmError.code,
-        "ErrClass": type(error).__name__,
-        "ErrScope": Scope.INTERNAL.value,
-        "Message": str(error),
-        "Workaround": UNFORESEEN,
-        "Reaction": Reaction.RETRY.value,
-    }
+    """Return an error as DM's query-status shows one (see ReportedError)."""
+    return ReportedError.of(error).to_json()

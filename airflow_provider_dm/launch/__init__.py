@@ -12,5 +12,6 @@ nor Spark: it has to be able to say what is wrong with them.
     status.py         what the metadata DB knows, as DM's query-status shows it
     submit.py         start, listen, stop, and read the end
     relays.py         a living relay process for every source, for as long as an app runs
+    supervisor.py     the apps of one task, beside its relays and watched to their ends
     relay_detached.py a relay that outlives whoever starts it
 """

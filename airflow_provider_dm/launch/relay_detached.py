@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 import threading
 import time
@@ -25,24 +24,17 @@ from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import HANDOVER_SECONDS, Finished, Life, Stopped, is_alive
-from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
-from airflow_provider_dm.engine.relay.process import EXIT_ERROR, EXIT_FINISHED, RelayProcess
+from airflow_provider_dm.engine.relay.keeper import DEATHS_ALLOWED, AsAsked, Died, Failed, Locked, end_of, pause_after
+from airflow_provider_dm.engine.relay.lock import holder_of
+from airflow_provider_dm.engine.relay.process import RelayProcess, end_of_log
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.launch.relays import (
-    DEATHS_ALLOWED,
-    FIRST_PAUSE_SECONDS,
-    LONGEST_PAUSE_SECONDS,
-    RelayFailed,
-    RelayKeepsDying,
-    prepare_relay_directory,
-)
+from airflow_provider_dm.launch.relays import error_of, prepare_relay_directory
 from airflow_provider_dm.launch.workdir import quoted
 
 FIRST_WORDS_SECONDS: Final = 15.0
 """A relay that cannot log in, or is refused by its upstream, has ended by then."""
 FIRST_REPORT_SECONDS: Final = 60.0
 """Its first report comes after its upstream has answered, or has not for as long as a connection may take."""
-_TAIL_BYTES: Final = 4096
 
 log = logging.getLogger(__name__)
 
@@ -88,25 +80,26 @@ class DetachedRelay:
                 return Stopped()
             if self._lives_elsewhere():
                 return Life(time.time(), deaths)
-            began, code = time.time(), EXIT_ERROR
+            began, end = time.time(), None
             holder = holder_of(Path(self.spec.source.relay_dir))
             if holder is None:
-                started = self._start()
-                if started is None:
-                    return Life(began, deaths)
-                if started == EXIT_FINISHED:
-                    return self._as_asked()
-                code, holder = started, self._who_was_faster(started)
+                match end := self._start():
+                    case None:
+                        return Life(began, deaths)
+                    case AsAsked():
+                        return self._as_asked()
+                    case Locked(other):
+                        holder = other  # it was faster
             if holder is not None:
                 if self._other_lives():
                     return Life(time.time(), deaths)
                 if deaths >= DEATHS_ALLOWED:
                     raise RelayHangs(self.source_id, holder)
             deaths += 1
-            if deaths > DEATHS_ALLOWED:
-                raise RelayKeepsDying(self.source_id, deaths, code, str(self.log_path), self.masked(self.tail()))
-            pause = min(FIRST_PAUSE_SECONDS * 2 ** (deaths - 1), LONGEST_PAUSE_SECONDS)
-            log.warning("the relay of %s did not stay (exit code %d); again in %.1f s", self.source_id, code, pause)
+            if isinstance(end, Failed) or (isinstance(end, Died) and deaths > DEATHS_ALLOWED):
+                raise error_of(self.source_id, end, deaths=deaths, log_path=self.log_path, masked=self.masked)
+            pause = pause_after(deaths)
+            log.warning("the relay of %s did not stay (%s); again in %.1f s", self.source_id, end or holder, pause)
             time.sleep(pause)
 
     def is_ours(self) -> bool:
@@ -142,13 +135,8 @@ class DetachedRelay:
             self.store.set_relay_desired(self.source_id, Stage.STOPPED)
 
     def tail(self) -> str:
-        """Return the end of the log."""
-        try:
-            with open(self.log_path, "rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-                return file.read().decode("utf-8", "replace")
-        except OSError:
-            return ""
+        """Return the end of the log, without secrets."""
+        return self.masked(end_of_log(self.log_path))
 
     # How
 
@@ -156,14 +144,14 @@ class DetachedRelay:
     def _note(self) -> Path:
         return self.log_path.parent / f"relay-{quoted(self.source_id)}.detached"
 
-    def _start(self) -> int | None:
-        """Start a process and wait for what it reports first; returns its exit code, None while it lives."""
+    def _start(self) -> AsAsked | Locked | Failed | Died | None:
+        """Start a process and wait for what it reports first; returns how it has ended, None while it lives."""
         prepare_relay_directory(self.spec.source.config, Path(self.spec.source.relay_dir))
         # The log is appended to: a living relay of an earlier run may be writing the same file.
         self.process = process = RelayProcess.start(self.spec, self.environment, self.log_path)
         log.info("relay process %d of %s writes %s", process.pid, self.source_id, self.spec.source.relay_dir)
         began = time.monotonic()
-        while (code := process.wait(0.3)) is None:
+        while process.wait(0.3) is None:
             status = self.store.relay_status(self.source_id)
             waited = time.monotonic() - began
             if status is None or not self._is_of(status, process.pid):  # the row is its predecessor's still
@@ -171,18 +159,12 @@ class DetachedRelay:
                     break
             elif waited > FIRST_WORDS_SECONDS or self._is_settled(status):
                 break
-        if code is None:
+        end = end_of(process)
+        if end is None:
             self._note.write_text(json.dumps({"pid": process.pid, "host": socket.gethostname()}))
-        return code
-
-    def _who_was_faster(self, code: int) -> str | None:
-        """Return the other relay that holds the directory, if that is why ours ended. Raises RelayFailed."""
-        assert self.process is not None
-        reported = self.process.error() if code == EXIT_ERROR else None
-        self.process = None
-        if reported is not None and reported.get("ErrCode") != RelayLocked.code:
-            raise RelayFailed(self.source_id, reported)
-        return None if reported is None else str(reported.get("Message"))
+        else:
+            self.process = None
+        return end
 
     def _is_settled(self, status: RelayStatus) -> bool:
         """Tell whether its first report suffices to go on. One that ends at a goal is given the time for it: what is
@@ -193,7 +175,6 @@ class DetachedRelay:
         return self.spec.until == "stopped" and status.relay is not None and status.error is None
 
     def _as_asked(self) -> Stopped | Finished:
-        self.process = None
         status = self.store.relay_status(self.source_id)
         return Finished() if status is not None and status.stage is Stage.FINISHED else Stopped()
 

@@ -17,28 +17,24 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import shutil
 import threading
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Literal, Self, assert_never
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
-from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
-from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, AsAsked, Died, Failed, KeptRelay
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
-from airflow_provider_dm.engine.reported import reported_in
 from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks, noted_place
 from airflow_provider_dm.launch.job import App, Upstream, source_spec
 from airflow_provider_dm.launch.secrets import SecretEnvironment
@@ -46,32 +42,19 @@ from airflow_provider_dm.launch.workdir import TaskDir, private_directory, quote
 
 LOOK_EVERY_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 5.0
-FIRST_PAUSE_SECONDS: Final = 0.5
-LONGEST_PAUSE_SECONDS: Final = 30.0
-STAND_BY_SECONDS: Final = 1.0
-"""Between two looks whether a directory has no writer any more."""
-STEADY_SECONDS: Final = 60.0
-"""A relay that lived so long has recovered: its earlier deaths are forgotten."""
-DEATHS_ALLOWED: Final = 8
-"""In a row. With the pauses in between, about a minute of a machine that cannot keep a process alive."""
-
-_TYPED_ERROR: Final = 2
-_TAIL_BYTES: Final = 16384
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
 class RelayFailed(DmError):
-    """The relay of a source ended with a typed error. `reported` is that error as `errors.describe` writes it."""
+    """The relay of a source ended with a typed error."""
 
     source: str
-    reported: dict[str, Any]
+    reported: ReportedError
 
     code: ClassVar[str] = "DM-9030"
-    what: ClassVar[str] = (
-        "the relay of source {source} stopped: [{reported[ErrCode]} {reported[ErrScope]}] {reported[Message]}"
-    )
+    what: ClassVar[str] = "the relay of source {source} stopped: {reported}"
 
 
 @dataclass(eq=False)
@@ -176,15 +159,6 @@ def upstream_of(
     )
 
 
-def want_running(store: MetaStore, upstreams: Sequence[Upstream]) -> None:
-    """Let the sources' relays run, before they are started: a `stop-relay` of the past must not end one that is needed
-    now.
-    """
-    for upstream in upstreams:
-        if store.relay_desired(upstream.source_id) not in (None, Stage.RUNNING):
-            store.set_relay_desired(upstream.source_id, Stage.RUNNING)
-
-
 def forget_private(upstreams: Sequence[Upstream]) -> None:
     """Remove what was pulled for the task alone: the work is finished and the relays have ended."""
     for upstream in upstreams:
@@ -194,89 +168,23 @@ def forget_private(upstreams: Sequence[Upstream]) -> None:
             shutil.rmtree(upstream.fallback_dir, ignore_errors=True)
 
 
-# What to do when a relay has ended
-
-
-@dataclass(frozen=True)
-class Restart:
-    """The decision to start it again after a pause."""
-
-    after_seconds: float
-
-
-@dataclass(frozen=True)
-class StandBack:
-    """Another relay writes this directory; it may end one day."""
-
-    look_again_after_seconds: float
-
-
-@dataclass(frozen=True)
-class GiveUp:
-    """The decision to give up: it would end again, a person has to look."""
-
-    error: DmError
-
-
-@dataclass(frozen=True)
-class DoWithout:
-    """A person has to look, but its readers can do without it: try again later."""
-
-    error: DmError
-    look_again_after_seconds: float
-
-
-def after_end(
-    source: str,
-    *,
-    exit_code: int,
-    reported: Mapping[str, Any] | None,
-    deaths: int,
-    log_path: Path,
-    tail: str,
-    replaceable: bool = False,
-) -> Restart | StandBack | GiveUp | DoWithout:
-    """Decide what to do about a relay that ended; `deaths` in a row, this one included. `replaceable`: its readers can
-    read elsewhere meanwhile.
-    """
-    decision = _after_end(source, exit_code=exit_code, reported=reported, deaths=deaths, log_path=log_path, tail=tail)
-    if replaceable and isinstance(decision, GiveUp):
-        return DoWithout(decision.error, LONGEST_PAUSE_SECONDS)
-    return decision
-
-
-def _after_end(
-    source: str, *, exit_code: int, reported: Mapping[str, Any] | None, deaths: int, log_path: Path, tail: str
-) -> Restart | StandBack | GiveUp:
-    if exit_code == 0:
-        return GiveUp(RelayStopped(source))
-    if exit_code == _TYPED_ERROR and reported is not None:
-        if reported.get("ErrCode") == RelayLocked.code:
-            return StandBack(STAND_BY_SECONDS)
-        return GiveUp(RelayFailed(source, dict(reported)))
-    if deaths > DEATHS_ALLOWED:
-        return GiveUp(RelayKeepsDying(source, deaths, exit_code, str(log_path), tail))
-    return Restart(min(FIRST_PAUSE_SECONDS * 2 ** (deaths - 1), LONGEST_PAUSE_SECONDS))
-
-
 # Keeping them alive
 
 
-@dataclass
-class _Kept:
-    """One source's relay: the process, or when to start it."""
-
-    upstream: Upstream
-    spec: RelaySpec
-    secrets: SecretEnvironment
-    log_path: Path
-    process: RelayProcess | None = None
-    started_at: float = 0.0
-    start_at: float = 0.0
-    log_from: int = 0
-    """Size of the log when it was started: what is before was written by its predecessors."""
-    deaths: int = 0
-    standing_by: bool = False
+def error_of(
+    source: str, end: AsAsked | Failed | Died, *, deaths: int, log_path: Path, masked: Callable[[str], str]
+) -> DmError:
+    """Return what the end of its relay means for whoever needs one."""
+    match end:
+        case AsAsked():
+            return RelayStopped(source)
+        case Failed(error):
+            return RelayFailed(source, error)
+        case Died(code, tail):
+            # Of what is longer a message has the beginning.
+            return RelayKeepsDying(source, deaths, code, str(log_path), masked(tail)[-LONGEST_FIELD:])
+        case _:
+            assert_never(end)
 
 
 class Relays:
@@ -290,13 +198,16 @@ class Relays:
         self.error: DmError | None = None
         self._troubles: dict[str, DmError] = {}
         """Of relays that can be done without for a time, by source."""
-        self._kept = [_keep(upstream, meta_url, log_dir) for upstream in upstreams]
+        self._meta_url = meta_url
+        self._kept = [(upstream, *_kept(upstream, meta_url, log_dir)) for upstream in upstreams]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="relays", daemon=True)
 
     def __enter__(self) -> Self:
-        for kept in self._kept:
-            _start(kept)
+        self._want_running()
+        for upstream, kept, _ in self._kept:
+            prepare_relay_directory(upstream.config, upstream.relay_dir)
+            kept.look()
         self._thread.start()
         return self
 
@@ -305,9 +216,8 @@ class Relays:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        for kept in self._kept:
-            if kept.process is not None:
-                kept.process.stop(STOP_SECONDS)
+        for _, kept, _ in self._kept:
+            kept.stop(STOP_SECONDS)
 
     def failure(self, app: App) -> DmError | None:
         """Return why this app cannot go on. A sync can without a shared relay; a load needs it from its beginning."""
@@ -315,89 +225,48 @@ class Relays:
             return self.error
         return next(iter(list(self._troubles.values())), None)
 
+    def _want_running(self) -> None:
+        """Take a `stop-relay` or `pause-relay` of the past back. That comes before any relay starts, as each obeys the
+        wish that it finds: it would end at once, and that be taken for somebody's wish of now.
+        """
+        with MetaStore.open(self._meta_url) as store:
+            for upstream, _, _ in self._kept:
+                if store.relay_desired(upstream.source_id) not in (None, Stage.RUNNING):
+                    store.set_relay_desired(upstream.source_id, Stage.RUNNING)
+
     def _watch(self) -> None:
-        while not self._stop.wait(LOOK_EVERY_SECONDS):
-            for kept in self._kept:
-                try:
-                    self._look_after(kept)
-                except DmError as error:
-                    self._give_up(error)
-            if self.error is not None:
-                return
+        while self.error is None and not self._stop.wait(LOOK_EVERY_SECONDS):
+            for upstream, kept, masked in self._kept:
+                self._look_after(upstream, kept, masked)
 
-    def _look_after(self, kept: _Kept) -> None:
-        now = time.monotonic()
-        if kept.process is None:
-            if now >= kept.start_at:
-                self._troubles.pop(kept.upstream.source_id, None)
-                _start(kept)
+    def _look_after(self, upstream: Upstream, kept: KeptRelay, masked: Callable[[str], str]) -> None:
+        source = upstream.source_id
+        if not kept.is_resting():
+            self._troubles.pop(source, None)
+        end = kept.look()
+        if end is None:
             return
-        if kept.process.alive():
-            return
-        lived = now - kept.started_at
-        deaths = 1 if lived >= STEADY_SECONDS else kept.deaths + 1
-        tail = _tail(kept.log_path, kept.log_from)
-        decision = after_end(
-            kept.upstream.source_id,
-            exit_code=kept.process.exit_code() or 0,
-            reported=reported_in(tail),
-            deaths=deaths,
-            log_path=kept.log_path,
-            tail=kept.secrets.masked(tail),
-            replaceable=kept.upstream.spool is None and kept.upstream.fallback_dir is not None,
-        )
-        kept.process = None
-        source = kept.upstream.source_id
-        match decision:
-            case Restart(pause):
-                log.warning("the relay of %s ended after %.1f s, %d in a row; restarting", source, lived, deaths)
-                kept.deaths, kept.start_at = deaths, now + pause * random.uniform(0.8, 1.2)
-            case StandBack(pause):
-                kept.deaths, kept.start_at = 0, now + pause
-            case DoWithout(error, pause):
-                log.error("%s A sync pulls from the upstream itself until the relay works again.", error)
-                self._troubles[source] = error
-                kept.deaths, kept.start_at = 0, now + pause
-            case GiveUp(error):
-                self._give_up(error)
-
-    def _give_up(self, error: DmError) -> None:
-        if self.error is None:
-            self.error = error
+        error = error_of(source, end, deaths=kept.deaths, log_path=kept.log_path, masked=masked)
+        if upstream.spool is None and upstream.fallback_dir is not None:
+            log.error("%s A sync pulls from the upstream itself until the relay works again.", error)
+            self._troubles[source] = error
+            kept.rest(LONGEST_PAUSE_SECONDS)
+        else:
+            self.error = self.error or error
 
 
-def _keep(upstream: Upstream, meta_url: Secret, log_dir: Path) -> _Kept:
+def relay_spec(
+    upstream: Upstream, meta_url: Secret, *, until: Literal["stopped", "caught-up"], launcher_pid: int | None
+) -> tuple[RelaySpec, SecretEnvironment]:
+    """Return what a relay of this source is to do, and the secrets that this names."""
     secrets = SecretEnvironment()
-    spec = RelaySpec(
-        source=source_spec(upstream, secrets),
-        meta_url=secrets.reference("META", "meta", meta_url),
-        spool=upstream.spool,
-        launcher_pid=os.getpid(),
-        until="stopped",
-    )
-    return _Kept(upstream, spec, secrets, log_dir / f"relay-{quoted(upstream.source_id)}.log")
+    source, url = source_spec(upstream, secrets), secrets.reference("META", "meta", meta_url)
+    spec = RelaySpec(source=source, meta_url=url, spool=upstream.spool, launcher_pid=launcher_pid, until=until)
+    return spec, secrets
 
 
-def _start(kept: _Kept) -> None:
-    """Start the relay, unless another one writes the directory: then it is looked at again."""
-    prepare_relay_directory(kept.upstream.config, kept.upstream.relay_dir)
-    holder = holder_of(kept.upstream.relay_dir)
-    if holder is not None:
-        if not kept.standing_by:
-            log.info("another relay serves %s (%s)", kept.upstream.source_id, holder)
-        kept.standing_by, kept.start_at = True, time.monotonic() + STAND_BY_SECONDS
-        return
-    kept.standing_by = False
-    kept.log_from = kept.log_path.stat().st_size if kept.log_path.exists() else 0
-    kept.process = RelayProcess.start(kept.spec, {**os.environ, **kept.secrets.variables}, kept.log_path)
-    kept.started_at = time.monotonic()
-
-
-def _tail(path: Path, start: int) -> str:
-    """Return the end of a log file, from `start` at the earliest; empty when there is none."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(start, path.stat().st_size - _TAIL_BYTES))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+def _kept(upstream: Upstream, meta_url: Secret, log_dir: Path) -> tuple[KeptRelay, Callable[[str], str]]:
+    """Return the keeper of a source's relay, and what takes its secrets out of a text."""
+    spec, secrets = relay_spec(upstream, meta_url, until="stopped", launcher_pid=os.getpid())
+    log_path = log_dir / f"relay-{quoted(upstream.source_id)}.log"
+    return KeptRelay(spec, {**os.environ, **secrets.variables}, log_path), secrets.masked

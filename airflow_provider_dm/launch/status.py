@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from airflow_provider_dm.engine.errors import Reaction
-from airflow_provider_dm.engine.meta.model import RelayStatus, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, RelayStatus, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.health import GONE_SECONDS, age_of
@@ -70,7 +70,7 @@ def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus]
     """Return one word, or DM's sentence about what is wrong."""
     known = list(subtasks)
     stages = {subtask_stage(one, last_run) for one in known}
-    if Stage.PAUSED in stages and last_run is not None and last_run.error:
+    if any(subtask_error(one, last_run) for one in known):
         return "Error - Some error occurred in subtask. Please run `query-status [task-name]` to get more details."
     if any(one.unit is Unit.SYNC for one in known) and stages == {Stage.RUNNING}:
         for relay in relays:
@@ -118,8 +118,10 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
         "name": subtask.task,
         "stage": stage.value,
         "unit": subtask.unit.value.capitalize(),
-        "result": _result(run.error if run is not None and stage is Stage.PAUSED else None),
+        "result": _result(subtask_error(subtask, run)),
         "unresolvedDDLLockID": "",
+        # Ours: how long the sync waits, from when it was paused, before it goes on by itself; None: it does not.
+        "resumesInSeconds": _resumes_in(subtask) if stage is Stage.PAUSED else None,
     }
     match subtask.unit:
         case Unit.SYNC:
@@ -167,9 +169,24 @@ def relay_stage(relay: RelayStatus) -> Stage:
 
 
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
-    """Return the stage that the subtask reports, unless the run that would report more is silent."""
+    """Return the stage that the subtask reports, unless the run that would report more is silent: one that works, or
+    waits to go on by itself.
+    """
     silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
-    return Stage.STOPPED if subtask.stage is Stage.RUNNING and silent else subtask.stage
+    lives = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
+    return Stage.STOPPED if lives and silent else subtask.stage
+
+
+def _resumes_in(subtask: SubtaskStatus) -> float | None:
+    found = (subtask.error or {}).get(RESUMES_IN_SECONDS)
+    return None if found is None else float(found)
+
+
+def subtask_error(subtask: SubtaskStatus, run: Run | None) -> Json | None:
+    """Return what has paused the subtask: its own error, or, where it was not the sync that failed, that of the run."""
+    if subtask_stage(subtask, run) is not Stage.PAUSED:
+        return None
+    return subtask.error or (run.error if run is not None else None)
 
 
 def binlog(location: Location | None) -> str:

@@ -1,12 +1,7 @@
 """One Spark app as a child process: started, listened to, stopped, and its end read.
 
-What the app did is in its run row in the metadata DB; what it is, is its process. The exit code says where to look:
-
-    0     finished: the run row has the result
-    2     stopped by a typed error: the run row has it, and stderr has a line `DM-ERROR {json}`
-    3     fenced: somebody newer has taken the task over
-    143   ended on request (SIGTERM), progress saved
-    else  died: the end of its log is all there is
+What the app did is in its run row in the metadata DB; what it is, is its process. The exit code says where to look
+(engine/reported.py): the run row has the result, or the error, and of an app that died the end of its log is all.
 """
 
 from __future__ import annotations
@@ -22,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Protocol
 
-from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.reported import reported_by
+from airflow_provider_dm.engine import reported
+from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, ReportedError
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -33,7 +28,7 @@ STOP_SECONDS: Final = 3.0
 """From SIGTERM to SIGKILL. Airflow's supervisor gives a task five seconds in all."""
 TAIL_LINES: Final = 40
 
-_ON_REQUEST: Final = frozenset({143, -15, 130, -2})
+_ON_REQUEST: Final = frozenset({reported.EXIT_STOPPED, -15, 130, -2})
 _FOR_EVER_SECONDS: Final = 1e9
 
 log = logging.getLogger(__name__)
@@ -41,14 +36,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class SparkAppFailed(DmError):
-    """The app ended with a typed error. `reported` is that error as `errors.describe` writes it."""
+    """The app ended with a typed error."""
 
     app: str
     run_id: str
-    reported: dict[str, Any]
+    reported: ReportedError
 
     code: ClassVar[str] = "DM-9020"
-    what: ClassVar[str] = "{app} stopped: [{reported[ErrCode]} {reported[ErrScope]}] {reported[Message]}"
+    what: ClassVar[str] = "{app} stopped: {reported}"
 
 
 @dataclass(eq=False)
@@ -215,12 +210,12 @@ class SparkApp:
         """
         spec, code = self.job.spec, self.wait()
         match code:
-            case 0:  # finished
+            case reported.EXIT_FINISHED:
                 return Finished(self._result(runs))
-            case 3:  # fenced
+            case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)
-            case 2 if (reported := self._reported(runs)) is not None:
-                raise SparkAppFailed(spec.app, spec.run_id, reported)
+            case reported.EXIT_ERROR if (error := self._reported(runs)) is not None:
+                raise SparkAppFailed(spec.app, spec.run_id, error)
             case int() if code in _ON_REQUEST:
                 return Stopped(self._result(runs))
             case _:
@@ -230,13 +225,13 @@ class SparkApp:
         run = runs.get_run(self.job.spec.run_id)
         return dict(run.result) if run is not None and run.result else {}
 
-    def _reported(self, runs: Runs) -> dict[str, Any] | None:
+    def _reported(self, runs: Runs) -> ReportedError | None:
         """Return the app's own error. The metadata DB may be what failed; then stderr has it."""
         try:
             run = runs.get_run(self.job.spec.run_id)
         except DmError:
             run = None
-        return dict(run.error) if run is not None and run.error else self._pump.reported
+        return ReportedError.read(run.error) if run is not None and run.error else self._pump.reported
 
 
 class _LogPump(threading.Thread):
@@ -247,7 +242,7 @@ class _LogPump(threading.Thread):
     ) -> None:
         super().__init__(name=f"log of {path.parent.name}", daemon=True)
         self.path = path
-        self.reported: dict[str, Any] | None = None
+        self.reported: ReportedError | None = None
         self._stream = stream
         self._masked = masked
         self._on_line = on_line
@@ -264,10 +259,10 @@ class _LogPump(threading.Thread):
                 self._notice(line)
 
     def tail(self) -> str:
-        return "\n".join(self._tail)
+        return "\n".join(self._tail)[-LONGEST_FIELD:]  # of what is longer a message has the beginning
 
     def _notice(self, line: str) -> None:
-        self.reported = reported_by(line) or self.reported
+        self.reported = reported.reported_in(line) or self.reported
         if self._on_line is not None:
             try:
                 self._on_line(line)

@@ -25,18 +25,15 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_dm.engine.config.job import HolderSpec
-    from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
     from airflow_provider_dm.launch.inputs import Inputs
-    from airflow_provider_dm.launch.job import App, Job, Upstream
-    from airflow_provider_dm.launch.relays import Relays
-    from airflow_provider_dm.launch.submit import Outcome, SparkApp
+    from airflow_provider_dm.launch.job import App
+    from airflow_provider_dm.launch.submit import Outcome
     from airflow_provider_dm.operators.inputs import Document
 
 RUN_ID_KEY: Final = "dm_run_id"
 """XCom with the run's id in the metadata DB, pushed before the app starts."""
 LONGEST_IDENTITY: Final = 500
-LOOK_EVERY_SECONDS: Final = 0.5
 
 
 class DmTaskOperator(BaseOperator):
@@ -160,60 +157,33 @@ class DmSparkAppOperator(DmTaskOperator):
     def _run(self, context: Context) -> dict[str, Any]:
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.job import build_job, last_generations
-        from airflow_provider_dm.launch.relays import forget_private
+        from airflow_provider_dm.launch.relays import Relays, forget_private
+        from airflow_provider_dm.launch.supervisor import Supervisor
         from airflow_provider_dm.launch.workdir import TaskDir
 
         inputs = self.read_inputs()  # step 1: everything that can be wrong before anything runs
         metadata = DmMetadataHook(self.dm_meta_conn_id)
         directory = TaskDir.of(inputs.task.name, settings.work_root())
-        upstreams = inputs.upstreams(directory, self.until)
+        upstreams, meta_url = inputs.upstreams(directory, self.until), metadata.url()
         with metadata.get_store() as store:
-            job = build_job(
-                app=self.app,
-                task=inputs.task,
-                upstreams=upstreams,
-                target=inputs.target,
-                meta_url=metadata.url(),
-                launched_behind=last_generations(store, inputs.task.name, upstreams),
-                holder=holder_of(context["ti"]),
-                until=self.until,
-                ship_ranges=not self.hook.settings().is_local,
-            )
+            holder = holder_of(context["ti"])
+            supervisor = Supervisor(inputs, upstreams, store, meta_url, holder, self.hook.settings())
+            job = supervisor.job(self.app, self.until)
             mask(*job.secrets.variables.values())
             context["ti"].xcom_push(key=RUN_ID_KEY, value=job.spec.run_id)
             run_dir = directory.run(job.spec.run_id)
-            outcome = self._run_beside_relays(job, upstreams, run_dir, store)  # step 2
+            needed = upstreams if self.needs_relays else ()
+            with Relays(needed, meta_url=meta_url, log_dir=run_dir) as relays:  # step 2
+                app = self.hook.start(job, run_dir=run_dir, on_line=self._log_line)
+                try:
+                    outcome = supervisor.watch(app, relays)
+                finally:
+                    self.hook.end()
             result = self._result_of(outcome)
         if self.needs_relays and self.app == "incremental_sync":
             forget_private(upstreams)  # step 3: a later run begins at its checkpoint
         directory.forget_old_runs()
         return {**result, RUN_ID_KEY: job.spec.run_id}
-
-    def _run_beside_relays(self, job: Job, upstreams: Sequence[Upstream], run_dir: Path, store: MetaStore) -> Outcome:
-        from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.relays import Relays, want_running
-
-        if not self.needs_relays:
-            return self._run_app(job, run_dir, store, None)
-        want_running(store, upstreams)
-        meta_url = DmMetadataHook(self.dm_meta_conn_id).url()
-        with Relays(upstreams, meta_url=meta_url, log_dir=run_dir) as relays:
-            return self._run_app(job, run_dir, store, relays)
-
-    def _run_app(self, job: Job, run_dir: Path, store: MetaStore, relays: Relays | None) -> Outcome:
-        app = self.hook.start(job, run_dir=run_dir, on_line=self._log_line)
-        try:
-            self._watch(app, relays)
-            return app.outcome(store)
-        finally:
-            self.hook.end()
-
-    def _watch(self, app: SparkApp, relays: Relays | None) -> None:
-        """Wait until the app has ended. Raises what a relay died of."""
-        while app.wait(LOOK_EVERY_SECONDS) is None:
-            if relays is not None and (failure := relays.failure(self.app)) is not None:
-                raise failure
 
     def _result_of(self, outcome: Outcome) -> dict[str, Any]:
         from airflow_provider_dm.hooks.errors import StoppedOnRequest

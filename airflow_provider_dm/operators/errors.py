@@ -30,7 +30,7 @@ def translated() -> Iterator[None]:
 
 def as_airflow(error: DmError) -> AirflowException:
     """Return the exception that makes Airflow react as the error asks."""
-    from airflow_provider_dm.engine.errors import Reaction, reaction_of
+    from airflow_provider_dm.engine.errors import Reaction
 
-    again = reaction_of(error) is Reaction.RETRY
+    again = error.reacts() is Reaction.RETRY
     return AirflowException(str(error)) if again else AirflowFailException(str(error))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.relay.health import Life
-    from airflow_provider_dm.engine.relay.process import RelayProcess
+    from airflow_provider_dm.engine.relay.keeper import KeptRelay
     from airflow_provider_dm.engine.relay.spec import RelaySpec
     from airflow_provider_dm.hooks.relay import Goal
     from airflow_provider_dm.launch.job import Upstream
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 KILL_SECONDS: Final = 2.0
 SAY_EVERY_SECONDS: Final = 60.0
-STAND_BY_SECONDS: Final = 1.0
-"""Between two looks whether the directory that another relay writes is free."""
 
 Until = Literal["stopped", "caught-up"]
 
@@ -85,7 +83,7 @@ class DmRelayOperator(BaseOperator):
         self.source_conn_id = source_conn_id
         self.dm_meta_conn_id = dm_meta_conn_id
         self.deferrable = deferrable
-        self._process: RelayProcess | None = None
+        self._kept: KeptRelay | None = None
         self._detached: DetachedRelay | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -113,6 +111,7 @@ class DmRelayOperator(BaseOperator):
         """Handle what the trigger saw: the end, or a relay to start again. Anything that is not known to be good
         fails.
         """
+        from airflow_provider_dm.engine.errors import ReportedError
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import Goal
         from airflow_provider_dm.launch.relays import RelayFailed
@@ -123,7 +122,7 @@ class DmRelayOperator(BaseOperator):
                 case "stopped" | "caught-up":
                     return summary(source_id, store.relay_status(source_id))
                 case "failed":
-                    raise RelayFailed(source_id, dict(event["error"]))
+                    raise RelayFailed(source_id, ReportedError.read(event["error"]))
                 case "gone":
                     self.log.warning("the relay of %s is gone: %s; starting it again", source_id, event["message"])
                     upstream = self._upstream()
@@ -156,7 +155,7 @@ class DmRelayOperator(BaseOperator):
         environment = {**environment_of_apps(), **secrets.variables}
         relay = self._detached = DetachedRelay(spec, environment, store, log_path, secrets.masked)
         if deaths and (tail := relay.tail()):
-            self.log.warning("the end of its log:\n%s", secrets.masked(tail))
+            self.log.warning("the end of its log:\n%s", tail)
         found = relay.ensure(deaths)
         status = store.relay_status(upstream.source_id)
         caught_up = goal is not None and isinstance(progress_to(status, goal), CaughtUp)
@@ -195,57 +194,45 @@ class DmRelayOperator(BaseOperator):
     # A process that lives and dies with the task
 
     def _end_process(self) -> None:
-        process, self._process = self._process, None
-        if process is not None and process.alive():
-            self.log.info("ending relay process %d", process.pid)
-            process.stop(KILL_SECONDS)
+        if self._kept is not None and self._kept.process is not None:
+            self.log.info("ending relay process %d", self._kept.process.pid)
+            self._kept.stop(KILL_SECONDS)
 
     def _keep(self, upstream: Upstream, store: MetaStore, log_path: Path) -> None:
-        """Run the relay until it has ended as it was asked to. Raises DmError, AirflowException."""
-        from airflow_provider_dm.engine.relay.lock import RelayLocked
-        from airflow_provider_dm.launch.relays import RelayFailed
-
-        while not self._stand_by(upstream, store):
-            process = self._process = self._start(upstream, log_path)
-            self._watch(process, upstream.source_id, store)
-            code = process.exit_code()
-            if code == 0:
-                return
-            error = process.error() if code == 2 else None
-            if error is None:
-                raise AirflowException(f"the relay of {upstream.source_id} died with exit code {code}; see {log_path}")
-            if error.get("ErrCode") != RelayLocked.code:
-                raise RelayFailed(upstream.source_id, error)
-
-    def _watch(self, process: RelayProcess, source_id: str, store: MetaStore) -> None:
-        """Wait until the process has ended; says now and then where it is."""
+        """Run the relay until it has ended as it was asked to, or another one has done so. Raises DmError,
+        AirflowException.
+        """
+        from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
         from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.hooks.spark import environment_of_apps
+        from airflow_provider_dm.launch.relays import RelayFailed, prepare_relay_directory
 
-        say_at = time.monotonic()
-        while process.wait(settings.poll_seconds()) is None:
-            if time.monotonic() >= say_at:
-                say_at = time.monotonic() + SAY_EVERY_SECONDS
-                with self._asking_again():
-                    self.log.info("relay of %s: %s", source_id, summary(source_id, store.relay_status(source_id)))
-
-    def _stand_by(self, upstream: Upstream, store: MetaStore) -> bool:
-        """Wait while another relay writes the directory. Returns whether that one has done what was asked of us."""
-        from airflow_provider_dm.engine.meta.model import Stage
-        from airflow_provider_dm.engine.relay.lock import holder_of
-
-        source_id, said = upstream.source_id, False
-        while (holder := holder_of(upstream.relay_dir)) is not None:
-            if not said:
-                said = True
-                self.log.info("another relay of %s is running (%s); standing by", source_id, holder)
+        source_id, say_at = upstream.source_id, time.monotonic()
+        spec, secrets = self._spec(upstream, launcher_pid=os.getpid())
+        prepare_relay_directory(upstream.config, upstream.relay_dir)
+        environment = {**environment_of_apps(), **secrets.variables}
+        kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
+        while (end := kept.look()) is None:
             with self._asking_again():
-                status = store.relay_status(source_id)
-                if store.relay_desired(source_id) is Stage.STOPPED:
-                    return True
-                if self.until == "caught-up" and status is not None and status.caught_up:
-                    return True
-            time.sleep(STAND_BY_SECONDS)
-        return False
+                if kept.holder is not None and self._is_done_by_another(source_id, store):
+                    return
+                if time.monotonic() >= say_at:
+                    say_at = time.monotonic() + SAY_EVERY_SECONDS
+                    self.log.info("relay of %s: %s", source_id, summary(source_id, store.relay_status(source_id)))
+            kept.wait(settings.poll_seconds())
+        match end:
+            case Failed(error):
+                raise RelayFailed(source_id, error)
+            case Died(code):
+                raise AirflowException(f"the relay of {source_id} died with exit code {code}; see {log_path}")
+
+    def _is_done_by_another(self, source_id: str, store: MetaStore) -> bool:
+        """Tell whether the relay that is stood by for has done what was asked of us."""
+        from airflow_provider_dm.engine.meta.model import Stage
+
+        status = store.relay_status(source_id)
+        stopped = store.relay_desired(source_id) is Stage.STOPPED
+        return stopped or (self.until == "caught-up" and status is not None and status.caught_up)
 
     @contextmanager
     def _asking_again(self) -> Iterator[None]:
@@ -259,33 +246,14 @@ class DmRelayOperator(BaseOperator):
                 raise
             self.log.warning("%s Asking again.", error)
 
-    def _start(self, upstream: Upstream, log_path: Path) -> RelayProcess:
-        from airflow_provider_dm.engine.relay.process import RelayProcess
-        from airflow_provider_dm.hooks.spark import environment_of_apps
-        from airflow_provider_dm.launch.relays import prepare_relay_directory
-
-        spec, secrets = self._spec(upstream, launcher_pid=os.getpid())
-        prepare_relay_directory(upstream.config, upstream.relay_dir)
-        log_path.unlink(missing_ok=True)
-        process = RelayProcess.start(spec, {**environment_of_apps(), **secrets.variables}, log_path)
-        self.log.info("relay process %d of %s writes %s", process.pid, upstream.source_id, upstream.relay_dir)
-        return process
-
     # Both
 
     def _spec(self, upstream: Upstream, *, launcher_pid: int | None) -> tuple[RelaySpec, SecretEnvironment]:
-        from airflow_provider_dm.engine.relay.spec import RelaySpec
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.launch.job import source_spec
-        from airflow_provider_dm.launch.secrets import SecretEnvironment
+        from airflow_provider_dm.launch.relays import relay_spec
 
-        secrets = SecretEnvironment()
-        spec = RelaySpec(
-            source=source_spec(upstream, secrets),
-            meta_url=secrets.reference("META", "meta", DmMetadataHook(self.dm_meta_conn_id).url()),
-            launcher_pid=launcher_pid,
-            until=self.until,
-        )
+        meta_url = DmMetadataHook(self.dm_meta_conn_id).url()
+        spec, secrets = relay_spec(upstream, meta_url, until=self.until, launcher_pid=launcher_pid)
         mask(*secrets.variables.values())
         return spec, secrets
 

@@ -329,8 +329,8 @@ def decide(
         deaths_after,
         seen,
     )
+    from airflow_provider_dm.engine.relay.keeper import STEADY_SECONDS
     from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
-    from airflow_provider_dm.launch.relays import STEADY_SECONDS
 
     if goal is not None and isinstance(progress_to(status, goal), CaughtUp):
         return {"status": "caught-up"}

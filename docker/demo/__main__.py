@@ -137,7 +137,8 @@ def summarise(outcome: Outcome, watch: Stopwatch) -> None:
         console.print(str(outcome.report), highlight=False, markup=False)
     console.print(
         f"The writers made {outcome.changes_written:,} changes; {outcome.changes_applied:,} were read from the log and "
-        "applied, the others came with the copy."
+        "applied, the others came with the copy. They changed columns and keys of tables by "
+        f"{outcome.schema_changes} statements; the target's tables followed {outcome.ddl_applied}."
     )
     console.print("Seconds: " + ", ".join(f"{name} {seconds:g}" for name, seconds in watch.seconds.items()))
     if outcome.state != "success":
@@ -151,6 +152,7 @@ def _final(outcome: Outcome, watch: Stopwatch) -> dict[str, object]:
         "rows": outcome.report.rows if outcome.report else 0,
         "changes_applied": outcome.changes_applied,
         "changes_written": outcome.changes_written,
+        "ddl_applied": outcome.ddl_applied,
         "dag_run": outcome.state,
         "seconds": watch.seconds,
     }

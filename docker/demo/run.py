@@ -34,12 +34,14 @@ class Outcome:
     report: Report | None
     changes_written: int
     changes_applied: int
+    schema_changes: int
+    ddl_applied: int
     tasks: list[TaskState]
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def verified(self) -> bool:
-        """True if the DAG succeeded and an independent comparison found every row equal."""
+        """True if the DAG succeeded and an independent comparison found every column and row equal."""
         return self.state == "success" and self.report is not None and self.report.equal
 
 
@@ -80,15 +82,17 @@ def run_dag(
         state=state,
         report=report,
         changes_written=sum(writer.changes for writer in writers),
-        changes_applied=sum(_applied(world, run_id, task) for task in _SYNC_TASKS) if state == "success" else 0,
+        changes_applied=_applied(world, run_id, "changes_applied") if state == "success" else 0,
+        schema_changes=sum(writer.schema_changes for writer in writers),
+        ddl_applied=_applied(world, run_id, "ddl_applied") if state == "success" else 0,
         tasks=tasks,
         seconds=seconds,
     )
 
 
-def _applied(world: World, run_id: str, task_id: str) -> int:
-    summary: dict[str, Any] = world.airflow.api.xcom(DAG_ID, run_id, task_id)
-    return int(summary["changes_applied"])
+def _applied(world: World, run_id: str, what: str) -> int:
+    summaries: list[dict[str, Any]] = [world.airflow.api.xcom(DAG_ID, run_id, task) for task in _SYNC_TASKS]
+    return sum(int(summary[what]) for summary in summaries)
 
 
 def _watch(world: World, run_id: str, writers: Sequence[Writer], tell: Say) -> str:
@@ -104,6 +108,9 @@ def _watch(world: World, run_id: str, writers: Sequence[Writer], tell: Say) -> s
                 seen[key] = task.state
                 tell(f"{time.monotonic() - began:6.1f} s  {_named(task):32} {task.state}")
                 last_line = time.monotonic()
+                if (task.task_id, task.state) == ("full_migration", "success"):
+                    for writer in writers:
+                        writer.begin_altering()
         state = api.run_state(DAG_ID, run_id)
         if state in FINISHED:
             return state

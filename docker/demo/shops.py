@@ -2,6 +2,7 @@
 
 Four shards, two on each source. `orders_N` has a primary key, `customers_N` a second unique key, `audit_N` no key at
 all: the three ways in which a row can be known. Row ids carry their shard's number, so that merged shards do not meet.
+`stock_N` is merged with nothing: its columns and keys are changed while it is migrated.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ ID_SPAN: Final = 100_000_000
 
 TARGET_SCHEMA: Final = "shop"
 ENTITIES: Final = ("orders", "customers", "audit")
+"""Tables that are merged over all shards."""
+ALTERED: Final = "stock"
+"""The table of each shard that is a table of its own in the target, and gets another form meanwhile."""
 
 _TABLES: Final = {
     "orders": """(
@@ -43,6 +47,12 @@ _TABLES: Final = {
         shard INT NOT NULL,
         message VARCHAR(100) NOT NULL
     ) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin""",
+    ALTERED: """(
+        id INT UNSIGNED NOT NULL,
+        name VARCHAR(60) NOT NULL,
+        amount INT NOT NULL,
+        PRIMARY KEY (id)
+    ) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin""",
 }
 
 _ROWS: Final = {
@@ -52,6 +62,7 @@ _ROWS: Final = {
     "customers": """SELECT {base} + seq, CONCAT('c', {base} + seq, '@shop.example'), CONCAT('Zoë ', seq),
         (seq % 9973) / 13, IF(seq % 7 = 0, NULL, seq / 3), seq % 2""",
     "audit": "SELECT '2025-01-01' + INTERVAL seq % 50 SECOND, {shard}, CONCAT('opened ', seq % 40)",
+    ALTERED: "SELECT seq, CONCAT('Stück ', seq), seq % 100",
 }
 
 _NUMBERS: Final[dict[str, Callable[[int], str]]] = {
@@ -66,7 +77,7 @@ _NUMBERS: Final[dict[str, Callable[[int], str]]] = {
 
 @dataclass(frozen=True)
 class Shard:
-    """Tables `orders_N`, `customers_N` and `audit_N` in schema `shop_N` on one source."""
+    """Tables `orders_N`, `customers_N`, `audit_N` and `stock_N` in schema `shop_N` on one source."""
 
     number: int
     source: Server
@@ -79,15 +90,19 @@ class Shard:
     def first_id(self) -> int:
         return self.number * ID_SPAN
 
+    def name(self, entity: str) -> str:
+        return f"{entity}_{self.number:02d}"
+
     def table(self, entity: str) -> str:
-        return f"{self.schema}.{entity}_{self.number:02d}"
+        return f"{self.schema}.{self.name(entity)}"
 
 
 def rows_per_shard(rows: int, shards: int) -> dict[str, int]:
-    """Divide `rows` in all: four fifths orders, one fifth customers, a handful of keyless audit rows."""
-    audit = max(1, min(1_000, rows // shards // 20))
+    """Divide `rows` in all: four fifths orders, one fifth customers, a handful of keyless audit rows and of stock."""
+    audit = stock = max(1, min(1_000, rows // shards // 20))
     customers = max(10, rows // shards // 5)
-    return {"orders": max(10, rows // shards - customers - audit), "customers": customers, "audit": audit}
+    orders = max(10, rows // shards - customers - audit - stock)
+    return {"orders": orders, "customers": customers, "audit": audit, ALTERED: stock}
 
 
 def fill(shard: Shard, counts: dict[str, int]) -> int:

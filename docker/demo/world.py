@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from demo.shops import ENTITIES, TARGET_SCHEMA, Shard, begin_new_binlog, fill, rows_per_shard
+from demo.shops import ALTERED, ENTITIES, TARGET_SCHEMA, Shard, begin_new_binlog, fill, rows_per_shard
 from demo.writer import Writer, prepare_control
 from testbed.airflow import Airflow, AirflowSpec, attach_airflow, start_airflow
 from testbed.equality import Comparison, Place, Report, compare
@@ -30,7 +30,7 @@ DAGS: Final = Path(__file__).resolve().parents[2] / "dags"
 ACCOUNT: Final = "dm"
 
 SOURCE_PRIVILEGES: Final = "SELECT, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT"
-TARGET_PRIVILEGES: Final = "SELECT, INSERT, UPDATE, DELETE, CREATE"
+TARGET_PRIVILEGES: Final = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX"
 _CONTROL_PRIVILEGES: Final = "UPDATE"
 _SERVERS: Final = (
     ServerSpec(SOURCES[0], "mariadb"),
@@ -75,15 +75,14 @@ class World:
         return fill_shards(self.servers, self.rows)
 
     def compare(self) -> Report:
-        """Compare every row of every shard with the merged tables. The sources must be quiet."""
-        return compare(
-            [
-                Comparison(
-                    tuple(Place(shard.source.client_config(), shard.table(entity)) for shard in self.shards),
-                    Place(self.target.client_config(), f"{TARGET_SCHEMA}.{entity}"),
-                )
-                for entity in ENTITIES
-            ]
+        """Compare every row of every shard with the target's tables. The sources must be quiet."""
+        merged = [self._comparison(self.shards, entity, entity) for entity in ENTITIES]
+        return compare(merged + [self._comparison([shard], ALTERED, shard.name(ALTERED)) for shard in self.shards])
+
+    def _comparison(self, shards: Sequence[Shard], entity: str, target: str) -> Comparison:
+        return Comparison(
+            tuple(Place(shard.source.client_config(), shard.table(entity)) for shard in shards),
+            Place(self.target.client_config(), f"{TARGET_SCHEMA}.{target}"),
         )
 
     def stop(self) -> None:

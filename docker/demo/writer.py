@@ -1,8 +1,9 @@
 """The demo's application: it inserts, updates and deletes on one source until the DAG asks it to stop.
 
 Each transaction does a few things at once, some of them awkward on purpose: two customers swap their unique e-mail
-address, an order's key moves, a keyless audit row is written twice. A control row on the source is how the DAG's
-`stop_writes` task and the writer talk; the writer's own books (`changes`) are independent of the migration.
+address, an order's key moves, a keyless audit row is written twice. Once the tables are copied, it also changes the
+columns and keys of its shards' stock, step by step, between the transactions. A control row on the source is how the
+DAG's `stop_writes` task and the writer talk; the writer's own books (`changes`) are independent of the migration.
 """
 
 from __future__ import annotations
@@ -15,13 +16,22 @@ from typing import Final
 
 from pymysql.cursors import Cursor
 
-from demo.shops import ID_SPAN, Shard
+from demo.shops import ALTERED, ID_SPAN, Shard
 from testbed.servers import Server
 
 CONTROL_SCHEMA: Final = "dm_demo_control"
 NEW_IDS_FROM: Final = ID_SPAN // 2
 """Rows that the writer inserts have numbers above this one inside their shard."""
 _STOP_CHECK_EVERY: Final = 20
+_SCHEMA_CHANGES: Final = (
+    "ADD COLUMN place VARCHAR(40) NOT NULL DEFAULT 'main hall'",
+    "ADD COLUMN weight DECIMAL(8,3) NULL AFTER name",
+    "MODIFY COLUMN name VARCHAR(160) NOT NULL, ADD INDEX by_place (place)",
+    "DROP COLUMN weight",
+    "CHANGE COLUMN place shelf VARCHAR(80) NULL, ADD COLUMN checked_at DATETIME(3) NULL FIRST",
+    "DROP INDEX by_place",
+)
+"""What happens to each shard's stock, once."""
 
 
 def prepare_control(source: Server) -> None:
@@ -45,18 +55,25 @@ class Writer:
     def __init__(self, source: Server, shards: Sequence[Shard], counts: dict[str, int], *, per_second: int) -> None:
         self.source = source
         self.changes = 0
+        self.schema_changes = 0
         self.error: BaseException | None = None
         self._shards = tuple(shards)
         self._counts = counts
         self._pause_seconds = 1.0 / per_second
         self._random = random.Random(source.server_id)
         self._next_number = dict.fromkeys(self._shards, NEW_IDS_FROM)
+        self._altering = threading.Event()
+        self._alterations = [(shard, change) for change in _SCHEMA_CHANGES for shard in self._shards]
         self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"writer-{source.name}", daemon=True)
 
     def start(self) -> None:
         prepare_control(self.source)
         self._thread.start()
+
+    def begin_altering(self) -> None:
+        """Change the schema from now on: the copy is over."""
+        self._altering.set()
 
     def abandon(self) -> None:
         """Stop without being asked by the DAG: the demo itself is ending."""
@@ -80,8 +97,10 @@ class Writer:
                     connection.commit()
                     self.changes += changes
                     transactions += 1
-                    if transactions % _STOP_CHECK_EVERY == 0 and self._asked_to_stop(cursor):
-                        break
+                    if transactions % _STOP_CHECK_EVERY == 0:
+                        self._alter(cursor)
+                        if self._asked_to_stop(cursor):
+                            break
                     time.sleep(max(0.0, self._pause_seconds - (time.monotonic() - began)))
                 self._announce(cursor, running=False)
                 connection.commit()
@@ -100,6 +119,13 @@ class Writer:
         shard = self._random.choice(self._shards)
         action = self._random.choices(_ACTIONS, weights=_WEIGHTS)[0]
         return action(self, cursor, shard)
+
+    def _alter(self, cursor: Cursor) -> None:
+        """Make the next change of the schema, if it is time for it."""
+        if self._altering.is_set() and self._alterations:
+            shard, change = self._alterations.pop(0)
+            cursor.execute(f"ALTER TABLE {shard.table(ALTERED)} {change}")
+            self.schema_changes += 1
 
     def _some_id(self, shard: Shard, entity: str) -> int:
         """Return an id among the initial rows; it may be gone by now."""
@@ -167,6 +193,15 @@ class Writer:
         )
         return deleted + max(0, cursor.rowcount)
 
+    def _restock(self, cursor: Cursor, shard: Shard) -> int:
+        """Count some stock anew, whatever columns it has by now."""
+        first = self._random.randint(1, self._counts[ALTERED])
+        return cursor.execute(
+            f"UPDATE {shard.table(ALTERED)} SET amount = amount + 1, name = CONCAT(LEFT(name, 50), '!') "
+            "WHERE id BETWEEN %s AND %s",
+            (first, first + 4),
+        )
+
 
 _MIX: Final[tuple[tuple[Callable[[Writer, Cursor, Shard], int], int], ...]] = (
     (Writer._order, 5),
@@ -175,6 +210,7 @@ _MIX: Final[tuple[tuple[Callable[[Writer, Cursor, Shard], int], int], ...]] = (
     (Writer._move, 1),
     (Writer._swap, 2),
     (Writer._reopen, 1),
+    (Writer._restock, 2),
 )
 _ACTIONS: Final = tuple(action for action, _ in _MIX)
 _WEIGHTS: Final = tuple(weight for _, weight in _MIX)

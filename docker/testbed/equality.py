@@ -32,8 +32,6 @@ from typing import Any, Final
 import pymysql
 from pymysql.cursors import SSCursor
 
-from testbed.local_connection import LocalConnection
-
 CLASSES: Final = 256
 KEY: Final = b"row equality of the testbed"
 MODULUS: Final = 1 << 64
@@ -278,4 +276,12 @@ def _connect(place: Place) -> "pymysql.connections.Connection[Any]":
     ours = "time_zone = '+00:00', sql_mode = ''"
     theirs = place.server.get("init_command")
     login = {**place.server, "init_command": f"{theirs}, {ours}" if theirs else f"SET {ours}"}
-    return LocalConnection(**login, charset="utf8mb4", use_unicode=False, autocommit=None, conv={}, connect_timeout=10)
+    return pymysql.connect(
+        **login,
+        charset="utf8mb4",
+        use_unicode=False,
+        autocommit=None,
+        conv={},
+        connect_timeout=10,
+        ssl_disabled=True,
+    )

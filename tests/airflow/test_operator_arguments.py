@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig
-from airflow_provider_dm.engine.errors import NotSupportedYet, Reaction, describe, reaction_of
+from airflow_provider_dm.engine.errors import NotSupportedYet, Reaction, ReportedError
 from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
 from airflow_provider_dm.get_provider_info import get_provider_info
 from airflow_provider_dm.launch.submit import SparkAppFailed
@@ -61,14 +61,17 @@ def test_default_args_reach_every_argument() -> None:
     [
         (ServerUnreachable("one", "refused"), Reaction.RETRY),
         (NotSupportedYet("x", "y", "z"), Reaction.STOP),
-        (SparkAppFailed("sync", "run", describe(ServerUnreachable("one", "refused"))), Reaction.RETRY),
-        (SparkAppFailed("sync", "run", describe(NotSupportedYet("x", "y", "z"))), Reaction.STOP),
-        (SparkAppFailed("sync", "run", describe(MemoryError("?"))), Reaction.RETRY),
-        (SparkAppFailed("sync", "run", {"ErrCode": "?", "ErrScope": "?", "Message": "?"}), Reaction.STOP),
+        (SparkAppFailed("sync", "run", ReportedError.of(ServerUnreachable("one", "refused"))), Reaction.RETRY),
+        (SparkAppFailed("sync", "run", ReportedError.of(NotSupportedYet("x", "y", "z"))), Reaction.STOP),
+        (SparkAppFailed("sync", "run", ReportedError.of(MemoryError("?"))), Reaction.RETRY),
+        (
+            SparkAppFailed("sync", "run", ReportedError.read({"ErrCode": "?", "Message": "?"})),
+            Reaction.STOP,
+        ),
     ],
 )
 def test_an_error_makes_airflow_retry_or_stop(error: ServerUnreachable, reaction: Reaction) -> None:
-    assert reaction_of(error) is reaction
+    assert error.reacts() is reaction
     raised = as_airflow(error)
     assert isinstance(raised, AirflowException)
     assert isinstance(raised, AirflowFailException) is (reaction is not Reaction.RETRY)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from testbed import Flavour, ServerSpec, running_servers
-from tests.chaos import model, moves
+from tests.chaos import ddl, model, moves
 from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
 
@@ -51,6 +51,15 @@ def _giants(options: argparse.Namespace) -> int:
 
 
 def _moves(options: argparse.Namespace) -> int:
+    return _rounds("moves", moves.play_round, options)
+
+
+def _ddl(options: argparse.Namespace) -> int:
+    return _rounds("ddl", ddl.play_round, options)
+
+
+def _rounds(what: str, play_round: Callable[..., Counter[str]], options: argparse.Namespace) -> int:
+    """Play rounds of two sources of different flavours, in both orders, and a target of either."""
     total: Counter[str] = Counter()
     specs = [ServerSpec(f"{flavour}_{role}", flavour) for role in ("source", "target") for flavour in FLAVOURS]
     with running_servers(specs) as (*sources, first_target, second_target):
@@ -58,11 +67,11 @@ def _moves(options: argparse.Namespace) -> int:
             begun, seed = time.monotonic(), options.seed * 1000 + number
             target = (first_target, second_target)[number % 2]
             a, b = sources if number // 2 % 2 else sources[::-1]
-            done = moves.play_round(target, {"a": a, "b": b}, schema=f"moves_{seed}", seed=seed)
+            done = play_round(target, {"a": a, "b": b}, schema=f"{what}_{seed}", seed=seed)
             for server in (a, b, target):
-                server.sql(f"DROP DATABASE moves_{seed}")
+                server.sql(f"DROP DATABASE {what}_{seed}")
             total += done
-            killed = ", ".join(f"{count} {what}" for what, count in done.items())
+            killed = ", ".join(f"{count} {deed}" for deed, count in done.items())
             print(f"round {number + 1}, {a.flavour} and {b.flavour} to {target.flavour}: equal; {killed} "
                   f"({time.monotonic() - begun:.0f} s)", flush=True)  # fmt: skip
     print(f"all: {options.rounds} rounds, equal every time: " + ", ".join(f"{n} {what}" for what, n in total.items()))
@@ -103,8 +112,10 @@ def _parser() -> argparse.ArgumentParser:
     for one in (relay, giant):
         one.add_argument("--flavour", choices=["both", *FLAVOURS], default="both")
         one.add_argument("--mode", choices=["both", "position", "gtid"], default="both")
-    rounds = add("moves", _moves, "move rows between shards and sources of a merged table while all is killed")
-    rounds.add_argument("--rounds", type=int, default=30, help="(default 30)")
+    moving = add("moves", _moves, "move rows between shards and sources of a merged table while all is killed")
+    altering = add("ddl", _ddl, "random DDL at two sources, and rows that move beside it, while all is killed")
+    for one, usual in ((moving, 30), (altering, 50)):
+        one.add_argument("--rounds", type=int, default=usual, help=f"(default {usual})")
     histories = add("model", _model, "random histories of the exactly-once protocol's model")
     histories.add_argument("--histories", type=int, default=100_000, help="(default 100,000)")
     return parser

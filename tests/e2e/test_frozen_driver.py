@@ -203,8 +203,8 @@ def ends_by_itself(world: World, app: SparkApp, code: str) -> None:
     run = world.store.get_run(app.job.spec.run_id)
     assert run is not None
     assert run.stage is Stage.PAUSED
-    assert reported["ErrCode"] in (code, CONNECTION_LOST)
-    assert reported["Reaction"] == Reaction.RETRY.value
+    assert reported.code in (code, CONNECTION_LOST)
+    assert reported.reaction is Reaction.RETRY
     assert not world.written_by("first")
 
 

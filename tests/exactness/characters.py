@@ -56,6 +56,9 @@ def alphabet(charset: str) -> str:
         return ""
     if charset in SCRIPTS:
         return "".join(map(chr, SCRIPTS[charset]))
+    if charset in ONE_BYTE:
+        known = bytes(range(256)).decode(CODECS[charset], "ignore")
+        return "".join(sorted({found for found in known if found >= "\x80"}))
     return "".join(found for code in range(0x80, 0x10000) if (found := chr(code)) and _has(found, CODECS[charset]))
 
 

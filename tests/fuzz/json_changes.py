@@ -33,14 +33,14 @@ def length(number: int) -> bytes:
 
 def written_changes(changes: list[Change]) -> bytes:
     """Return them as they stand behind their length in an after image."""
-    found = b""
+    found = bytearray()
     for change in changes:
         path = "$" + "".join(_leg(leg) for leg in change.path)
         found += bytes([change.operation]) + length(len(path.encode())) + path.encode()
         if change.operation != REMOVE:
             value = written(change.value)
             found += length(len(value)) + value
-    return found
+    return bytes(found)
 
 
 def _leg(leg: Leg) -> str:

@@ -29,6 +29,8 @@ OUTSIDE_ONLY: Final = frozenset(
 )
 _GTIDS: Final = frozenset({33, 34, 42, 162})
 _XA: Final = 64 | 128
+_STANDALONE: Final = 1
+_GROUP_COMMIT_ID, _START_OR_ROLLBACK_ALTER = 2, 2 | 8
 _NO_TABLE: Final = (b"\xff" * 6, b"\xff\xff\xff\0\0\0", b"\xff\xff\xff\xff\0\0")
 
 _LEADING: Final = re.compile(
@@ -82,6 +84,16 @@ class Statement:
     variables: bytes
 
 
+def _is_void(body: bytes) -> bool:
+    """Whether a GTID event of MariaDB's announces an ALTER that has only started, or has failed."""
+    extra = 13 + (8 if body[12] & _GROUP_COMMIT_ID else 0)
+    return (
+        len(body) > extra
+        and body[12] & (_STANDALONE | _XA) == _STANDALONE
+        and body[extra] & _START_OR_ROLLBACK_ALTER > 0
+    )
+
+
 @dataclass
 class Story:
     """What a stretch of a file says."""
@@ -98,6 +110,8 @@ class Story:
     _maps: dict[bytes, bytes] = field(default_factory=dict)
     """The bodies of the maps in force; those of tables that nobody wants need not be right."""
     _rows: bool = False
+    _void: bool = False
+    """The statement that follows is an ALTER that has only started, or has failed (MariaDB's two phases)."""
     _proven: bool = False
     """Checksums show that a log which MariaDB had encrypted is not encrypted any more."""
 
@@ -140,8 +154,8 @@ class Story:
         elif code in _GTIDS:
             self._need(self._state == "outside", "a transaction begins inside another one")
             unusual = body[12] if code == codes.MARIADB_GTID and len(body) > 12 else 0
-            self._need(not unusual & _XA, "an XA transaction")
             self._state = "begun" if code == codes.MARIADB_GTID and not unusual & 1 else "opened"
+            self._void = code == codes.MARIADB_GTID and _is_void(body)
         elif code == codes.XID:
             self._need(self._state == "begun", "the end of nothing")
             self._close()
@@ -183,7 +197,8 @@ class Story:
                 raise Malformed("an XA transaction")
             case _:
                 self._need(word not in _CHANGES, "a change as text")
-                self.statements.append(statement)
+                if not (self._void and self._state == "opened"):
+                    self.statements.append(statement)
                 if self._state != "begun":
                     self._close()
 

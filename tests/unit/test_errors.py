@@ -6,7 +6,7 @@ import pickle
 import pkgutil
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 import airflow_provider_dm
 from airflow_provider_dm.engine import errors
 from airflow_provider_dm.engine.config.problems import ConfigError
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, describe, reaction_of
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, ReportedError, describe
 from airflow_provider_dm.engine.relay.opening import UpstreamLacks
 from airflow_provider_dm.engine.reported import MARK, reported_in
 
@@ -39,8 +39,10 @@ def every_error() -> list[type[DmError]]:
 
 
 def value_for(name: str, annotation: str) -> object:
-    if "dict" in annotation:
-        return describe(errors.InvariantBroken("a", "b"))
+    if annotation == "ReportedError":
+        return ReportedError.of(errors.InvariantBroken("a", "b"))
+    if annotation == "Reaction":
+        return Reaction.RETRY
     if "tuple" in annotation:
         return (f"<{name}>",)
     return 1 if "float" in annotation or "int" in annotation else f"<{name}>"
@@ -84,10 +86,10 @@ def test_an_error_that_passes_on_a_childs_asks_for_what_the_childs_does():
     from airflow_provider_dm.launch.submit import SparkAppFailed
 
     gone = errors.InvariantBroken("a", "b")
-    passing = describe(gone) | {"Reaction": "retry"}
+    passing = replace(ReportedError.of(gone), reaction=Reaction.RETRY)
 
-    assert reaction_of(gone) is Reaction.STOP
-    assert reaction_of(SparkAppFailed("verify", "1", passing)) is Reaction.RETRY
+    assert gone.reacts() is Reaction.STOP
+    assert SparkAppFailed("verify", "1", passing).reacts() is Reaction.RETRY
 
 
 def test_not_supported_names_feature_place_and_way_out():
@@ -112,6 +114,6 @@ def test_of_what_is_very_long_a_message_has_the_beginning() -> None:
     error = UpstreamLacks(gaps, "0-7")
     line = MARK + json.dumps(describe(error))
     assert len(line) < 5000
-    assert reported_in(f"{line}\n") == describe(error)
+    assert reported_in(f"{line}\n") == ReportedError.of(error)
     assert f"the transactions {gaps[:2000]}… ({len(gaps) - 2000} characters more), which" in error.message()
     assert error.details()["missing"] == gaps

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.located import Events
-from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, Epoch, LogFile, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, Epoch, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
+from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, InvalidLocation, Location, reached
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile, SubDir
@@ -73,7 +74,7 @@ def audit_pieces(
     lo = _first(directory) if start is None else _located(directory, start)
     hi = None if end is None else _located(directory, end)
     names = {sub_dir.suffix: str(sub_dir) for sub_dir in directory.sub_dirs()}
-    ranges = _ranges(root, RelayReader(root).files(lo), lo, hi, piece_bytes)
+    ranges = _ranges(root, RelayReader(root), lo, hi, piece_bytes)
     gtids = _gtids_of_seams(ranges)
     return [Piece(one, names[one.suffix], gtid) for one, gtid in zip(ranges, gtids, strict=True)]
 
@@ -105,15 +106,21 @@ def _holds(files: Sequence[RelayFile], file: BinlogFile) -> bool:
     return any(one.file == file for one in files)
 
 
-def _ranges(
-    root: Path, files: Sequence[LogFile], lo: Location, hi: Location | None, piece_bytes: int
-) -> list[ByteRange]:
+def _ranges(root: Path, reader: RelayReader, lo: Location, hi: Location | None, piece_bytes: int) -> list[ByteRange]:
     """Return the ranges of the whole stretch; what only a DDL statement divides, and is small, is one range."""
     ranges: list[ByteRange] = []
-    here, passed, repetitions = lo, None, Repetitions()
+    files, here, passed, repetitions = reader.files(lo), lo, None, Repetitions()
+    prepared: tuple[Prepared, ...] = ()
     while True:
         planned = plan_epoch(
-            files, here, goal=hi, max_bytes=sys.maxsize, range_bytes=piece_bytes, repetitions=repetitions
+            files,
+            here,
+            goal=hi,
+            max_bytes=sys.maxsize,
+            range_bytes=piece_bytes,
+            repetitions=repetitions,
+            prepared=prepared,
+            held=reader.held,
         )
         match planned:
             case UpToDate(at):
@@ -123,6 +130,7 @@ def _ranges(
             case Epoch():
                 _append(ranges, planned.ranges, passed, piece_bytes)
                 here, passed = planned.hi, None
+                prepared = prepared if planned.prepared is None else planned.prepared
             case DdlStatement():
                 rows = planned.rows_epoch()
                 if rows is not None:
@@ -135,6 +143,8 @@ def _append(
     ranges: list[ByteRange], found: Sequence[ByteRange], passed: tuple[int, int] | None, piece_bytes: int
 ) -> None:
     """Add ranges; `passed`: where a statement begins and ends that lies between the last ones and these."""
+    if not found:
+        return
     first, *others = found
     last = ranges[-1] if ranges else None
     if last is not None and passed == (last.end, first.start) and not (last.closes or first.inside):

@@ -48,10 +48,12 @@ from airflow_provider_dm.engine.binlog.transaction import (
     OPENED,
     OUTSIDE,
     Ended,
+    FoundEnd,
+    FoundPrepared,
     Seam,
     Stretch,
     Walk,
-    check_unusual,
+    look_at_unusual,
     look_into,
     unapplicable,
 )
@@ -67,6 +69,7 @@ __all__ = [
     "Tail",
     "last_boundary",
     "list_transactions",
+    "list_xa",
     "read_format",
     "scan",
     "verify_events",
@@ -141,6 +144,7 @@ def scan(
     inside: bool = False,
     part: int = NOWHERE,
     hop: bool | None = None,
+    notes_xa: bool | None = None,
 ) -> Stretch:
     """Walk from `start`, the beginning of an event outside of a transaction, to the first boundary at or behind `cut`.
 
@@ -148,11 +152,13 @@ def scan(
     `inside`: `start` is a seam instead, and the first boundary the end of that transaction. `part`: look for seams once
     this many bytes have passed since the start or the seam before. `hop`: use the compiled short cut, if it is there;
     the relay scans with `apply=False` and does not load it.
-    Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, XaTransaction, TwoPhaseAlter, EventTooLarge
-    or ChecksumMismatch at the first event that is the reason, unless complete transactions lie before it.
+    `notes_xa`: note what is about XA; None: if it is to be applied.
+    Raises UnknownEvent, MalformedEvent, StatementDml, MixedEngineRollback, EventTooLarge or ChecksumMismatch at the
+    first event that is the reason, unless complete transactions lie before it.
     """
     state = BEGUN if inside else OUTSIDE
     walk = Walk(f"{name}:", Stretch(start, start), apply, log_format.flavour, state, opened_at=start)
+    walk.notes_xa = apply if notes_xa is None else notes_xa
     try:
         hopper = hopper_for(log_format.flavour, log_format.trailer_size) if (apply if hop is None else hop) else None
         walk.found.ended = _walk(walk, window, cut, log_format.trailer_size, part, hopper)
@@ -189,6 +195,15 @@ def list_transactions(
     if len(listed) < found.transactions:
         note(None)
     return listed, found.end
+
+
+def list_xa(
+    window: Bytes, start: int, *, end: int, log_format: BinlogFormat, name: str
+) -> list[FoundPrepared | FoundEnd]:
+    """Return what lies between two boundaries that is about XA, whatever else does. Raises MalformedEvent."""
+    walk = Walk(f"{name}:", Stretch(start, start), False, log_format.flavour, notes_xa=True, opened_at=start)
+    _walk(walk, window, end, log_format.trailer_size, hopper=hopper_for(log_format.flavour, log_format.trailer_size))
+    return walk.found.xa
 
 
 def verify_events(window: Bytes, start: int, end: int, *, log_format: BinlogFormat, name: str) -> None:
@@ -292,7 +307,7 @@ def _walk(
             elif code == _MARIADB_GTID and not mysql and state == OUTSIDE and size >= smallest + MARIADB_GTID.size:
                 sequence, domain, flags = mariadb_gtid(buffer, body)
                 if flags & _UNUSUAL:
-                    check_unusual(walk, position, flags, buffer[body : offset + size - trailer])
+                    look_at_unusual(walk, buffer[body : offset + size - trailer])
                 walk.pending = (domain, server_id, sequence)
                 walk.opened_at, walk.rows = position, False
                 walk.state = state = OPENED if flags & STANDALONE else BEGUN
@@ -339,11 +354,12 @@ def _walk_payload(walk: Walk, position: int, behind: int, timestamp: int, body: 
     at = walk.at(position)
     if walk.inside_payload or walk.state != OPENED:
         raise MalformedEvent(at, "a compressed transaction inside another one, or without its id")
-    if not walk.apply:
+    if not walk.notes_xa:
         walk.close(behind, timestamp)
         return
     window = open_payload(body, at)
-    inner = Walk(inner_place(at, ""), Stretch(0, 0), True, walk.flavour, OPENED, inside_payload=True)
+    place = inner_place(at, "")
+    inner = Walk(place, Stretch(0, 0), walk.apply, walk.flavour, OPENED, inside_payload=True, notes_xa=True)
     ended = _walk(inner, window, 1, 0)
     end = inner.found.end if inner.found.ddl is None else inner.found.ddl.end
     if ended not in (Ended.CUT, Ended.DDL) or end != window.size:

@@ -70,32 +70,6 @@ class MixedEngineRollback(DmError):
 
 
 @dataclass(eq=False)
-class XaTransaction(DmError):
-    """A two-phase transaction: its rows count only when its commit comes, perhaps much later."""
-
-    at: str
-
-    code: ClassVar[str] = "DM-3006"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the transaction at {at} is an XA transaction, which this release does not apply yet."
-    hint: ClassVar[str] = (
-        f"Leave XA out at the source. Apply this one by hand, wait for its XA COMMIT, and {GO_ON_BEHIND}."
-    )
-
-
-@dataclass(eq=False)
-class TwoPhaseAlter(DmError):
-    """MariaDB's binlog_alter_two_phase: an ALTER that starts now and counts later."""
-
-    at: str
-
-    code: ClassVar[str] = "DM-3007"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the ALTER at {at} is logged in two phases, which this release does not apply yet."
-    hint: ClassVar[str] = f"Set binlog_alter_two_phase=OFF at the source; apply this ALTER by hand and {GO_ON_BEHIND}."
-
-
-@dataclass(eq=False)
 class UnsupportedFormat(DmError):
     """A file that does not begin as binlog version 4 does."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final, NamedTuple
 
-from airflow_provider_dm.engine.errors import GO_ON_BEHIND, DmError, Scope
+from airflow_provider_dm.engine.errors import GO_ON_BEHIND, MIGRATE_AGAIN, DmError, Scope
 
 
 class Do(IntEnum):
@@ -51,6 +51,7 @@ TABLE_MAP: Final = 19
 WRITE_ROWS_V1: Final = 23
 UPDATE_ROWS_V1: Final = 24
 DELETE_ROWS_V1: Final = 25
+INCIDENT: Final = 26
 WRITE_ROWS: Final = 30
 UPDATE_ROWS: Final = 31
 DELETE_ROWS: Final = 32
@@ -102,7 +103,7 @@ DECLARED: Final = (
     Kind(WRITE_ROWS_V1, "WRITE_ROWS_V1", Do.ROWS),
     Kind(UPDATE_ROWS_V1, "UPDATE_ROWS_V1", Do.ROWS),
     Kind(DELETE_ROWS_V1, "DELETE_ROWS_V1", Do.ROWS),
-    Kind(26, "INCIDENT", Do.STOP, "the source itself lost events: compare the data, then start behind it"),
+    Kind(INCIDENT, "INCIDENT", Do.STOP, "the source itself could not log what it changed (LOST_EVENTS)"),
     Kind(27, "HEARTBEAT", Do.PASS, "says that the connection lives"),
     Kind(28, "IGNORABLE", Do.STOP, "an event of a newer server that hides its kind"),
     Kind(29, "ROWS_QUERY", Do.PASS, "the statement's text; its rows follow"),
@@ -114,7 +115,7 @@ DECLARED: Final = (
     Kind(PREVIOUS_GTIDS, "PREVIOUS_GTIDS", Do.READER),
     Kind(36, "TRANSACTION_CONTEXT", Do.PASS, "what group replication certifies; its rows follow"),
     Kind(37, "VIEW_CHANGE", Do.PASS, "who belongs to the replication group"),
-    Kind(XA_PREPARE, "XA_PREPARE", Do.STOP, "XA transactions are not read yet: commit them without XA at the source"),
+    Kind(XA_PREPARE, "XA_PREPARE", Do.BOUNDARY),
     Kind(PARTIAL_UPDATE_ROWS, "PARTIAL_UPDATE_ROWS", Do.ROWS),
     Kind(TRANSACTION_PAYLOAD, "TRANSACTION_PAYLOAD", Do.PAYLOAD),
     Kind(41, "HEARTBEAT_V2", Do.PASS, "says that the connection lives"),
@@ -179,3 +180,12 @@ class UnknownEvent(DmError):
     def of(cls, at: str, kind: int) -> UnknownEvent:
         """Return the error for event code `kind` at location `at`."""
         return cls(at, kind, EVENTS[kind].name, EVENTS[kind].why)
+
+    def workaround(self) -> str:
+        return _LOST if self.kind == INCIDENT else self.hint
+
+
+_LOST: Final = (
+    "Everything before it is applied. What is missing nobody knows: the source's error log says when and why. "
+    f"Compare the tables with the source's, correct what differs, and {GO_ON_BEHIND}; or {MIGRATE_AGAIN}."
+)

@@ -28,7 +28,7 @@ STANDALONE: Final = 1
 _GROUP_COMMIT_ID: Final = 2
 PREPARED_XA: Final = 64
 COMPLETED_XA: Final = 128
-_TWO_PHASE_ALTER: Final = 2 | 4 | 8  # of the extra flags: start, commit, rollback
+_START_ALTER, _ROLLBACK_ALTER = 2, 8  # of the extra flags; 4 is COMMIT ALTER
 
 _COUNT: Final = struct.Struct("<Q")
 _RANGE: Final = struct.Struct("<QQ")
@@ -113,11 +113,16 @@ class GtidTrail:
         )
 
 
-def is_two_phase_alter(body: bytes) -> bool:
-    """Tell whether a MariaDB GTID event opens one part of a two-phase ALTER (binlog_alter_two_phase)."""
+def alters_nothing(body: bytes) -> bool:
+    """Tell whether the statement behind a MariaDB GTID event counts for nothing.
+
+    That is START ALTER, which only announces it (binlog_alter_two_phase), and ROLLBACK ALTER, as it came to nothing.
+    """
     flags = body[MARIADB_GTID.size - 1]
+    if flags & (PREPARED_XA | COMPLETED_XA):
+        return False  # an xid stands where extra flags would
     extra = MARIADB_GTID.size + (8 if flags & _GROUP_COMMIT_ID else 0)
-    return len(body) > extra and bool(body[extra] & _TWO_PHASE_ALTER)
+    return len(body) > extra and bool(body[extra] & (_START_ALTER | _ROLLBACK_ALTER))
 
 
 def previous_gtids(body: bytes, at: str) -> MysqlGtidSet:

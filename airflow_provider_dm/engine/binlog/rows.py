@@ -52,6 +52,7 @@ from airflow_provider_dm.engine.binlog.splitting import (
     WHAT,
 )
 from airflow_provider_dm.engine.binlog.table_map import ID_AND_FLAGS
+from airflow_provider_dm.engine.binlog.transaction import FoundPrepared
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -154,6 +155,8 @@ class _Range:
 
     def _skip_before(self, key: str) -> int:
         """Return the last boundary of the range at or before the location `key`: transactions before it are skipped."""
+        if self.range.counts_at:  # as one: `key` lies between two transactions
+            return 0 if key <= self.range.counts_at else self.range.end
         if key <= self._sort_key(self.range.start):
             return 0
         if key >= self._sort_key(self.range.last_boundary):
@@ -167,8 +170,11 @@ class _Range:
             name=self.range.file,
             apply=False,
             inside=self.range.inside,
+            notes_xa=True,
         )
-        return walked.end
+        last = walked.xa[-1] if walked.xa else None
+        # Between a prepared transaction and its commit: what it has changed is not before `key`.
+        return last.start if isinstance(last, FoundPrepared) and last.end == walked.end else walked.end
 
     def _sort_key(self, position: int) -> str:
         return Location(self.range.file, position, "", self.range.suffix).sort_key

@@ -3,9 +3,16 @@
     outside   GTID, BEGIN      -> inside        (a standalone GTID: one statement, which is DDL)
     inside    XID, COMMIT      -> outside       a boundary
     inside    ROLLBACK         -> outside       a boundary, if no row came before
+    inside    XA_PREPARE       -> outside       a boundary; the rows count where their commit comes (xa.py)
     inside    DDL              -> the transaction is a DDL transaction (CREATE TABLE … SELECT carries rows, too)
     outside   DDL              -> a transaction of its own
     outside   anything that carries no change   a boundary behind it
+
+MariaDB can log an ALTER in two transactions (binlog_alter_two_phase). It counts with the second:
+
+    START ALTER  … rows of others, by the old definition …  COMMIT ALTER      DDL, where it is committed
+    START ALTER  …                                          ROLLBACK ALTER    nothing
+    START ALTER  … the server dies                                            nothing
 
 Between a GTID and the statement or BEGIN that must follow, a transaction is *opened*; behind BEGIN it is *begun*
 (MariaDB's GTID is both at once). A compressed transaction (TRANSACTION_PAYLOAD) follows its GTID and is walked by a
@@ -18,7 +25,7 @@ Inside a transaction a range of the log may end at a *seam*: behind a statement,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -28,27 +35,24 @@ from airflow_provider_dm.engine.binlog.errors import (
     MalformedEvent,
     MixedEngineRollback,
     StatementDml,
-    TwoPhaseAlter,
-    XaTransaction,
 )
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.binlog.gtid_events import (
-    COMPLETED_XA,
-    PREPARED_XA,
     Gtid,
     GtidTrail,
+    alters_nothing,
     gtid_list,
-    is_two_phase_alter,
     previous_gtids,
     tagged_gtid,
 )
 from airflow_provider_dm.engine.binlog.query_event import QueryEvent, query_of
+from airflow_provider_dm.engine.binlog.xa import Xid, read_end, read_prepare
 from airflow_provider_dm.engine.ddl.first_words import (
     StatementKind,
-    begins_xa,
     head_of_row_change,
     is_of_temporary_table,
     kind_of,
+    xa_verb,
 )
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
@@ -90,11 +94,33 @@ class FoundDdl:
     seams: tuple[Seam, ...] = ()
 
 
+@dataclass(frozen=True)
+class FoundPrepared:
+    """A prepared XA transaction; `rows`: it has some, which count where it is committed."""
+
+    xid: Xid
+    start: int
+    end: int
+    rows: bool
+    seams: tuple[Seam, ...] = ()
+
+
+@dataclass(frozen=True)
+class FoundEnd:
+    """The end of a prepared XA transaction, `start` to `end`: its commit, or its rollback."""
+
+    xid: Xid
+    start: int
+    end: int
+    committed: bool
+
+
 @dataclass(slots=True)
 class Stretch:
     """Complete transactions from `start` to the boundary `end`; DDL, if found first, lies behind `end`.
 
-    `seams`: where the transactions before `end` may be cut into parts of the size asked for.
+    `seams`: where the transactions before `end` may be cut into parts of the size asked for. `xa`: what of them is
+    about XA, if it was to be noted.
     """
 
     start: int
@@ -104,6 +130,7 @@ class Stretch:
     ended: Ended = Ended.FILE
     ddl: FoundDdl | None = None
     seams: list[Seam] = field(default_factory=list)
+    xa: list[FoundPrepared | FoundEnd] = field(default_factory=list)
     trail: GtidTrail = field(default_factory=GtidTrail)
     ddl_trail: GtidTrail = field(default_factory=GtidTrail)
 
@@ -113,7 +140,8 @@ class Walk:
     """The state of a scan between two events.
 
     `place`: how errors name a position, but for its number. `pending`: the id of the transaction that is open;
-    `seams`: positions where it may be cut. `inside_payload`: the events are those of a compressed transaction.
+    `void`: the statement behind it counts for nothing; `seams`: positions where it may be cut. `inside_payload`: the
+    events are those of a compressed transaction. `notes_xa`: XA transactions are noted, also if nothing is applied.
     """
 
     place: str
@@ -122,8 +150,10 @@ class Walk:
     flavour: Flavour
     state: int = OUTSIDE
     inside_payload: bool = False
+    notes_xa: bool = False
     opened_at: int = 0
     rows: bool = False
+    void: bool = False
     pending: Gtid | None = None
     ddl: QueryEvent | None = None
     seams: list[int] = field(default_factory=list)
@@ -160,11 +190,26 @@ class Walk:
             self.pending = None
         self.state = OUTSIDE
 
+    def prepare(self, position: int, timestamp: int, xid: Xid) -> None:
+        """End a transaction with being prepared."""
+        if self.notes_xa:
+            seams = tuple(Seam(seam, position) for seam in self.seams)
+            self.found.xa.append(FoundPrepared(xid, self.opened_at, position, self.rows, seams))
+        self.seams.clear()
+        self.close(position, timestamp)
+
+    def end_xa(self, position: int, timestamp: int, xid: Xid, *, committed: bool) -> None:
+        """End a transaction that is nothing but the end of a prepared one."""
+        if self.notes_xa:
+            self.found.xa.append(FoundEnd(xid, self.opened_at, position, committed))
+        self.close(position, timestamp)
+
     def take_in(self, inner: Walk, behind: int) -> None:
         """Take over the transaction that was one payload, whose events `inner` has walked."""
         found = inner.found
         if found.ddl is None:
             self.rows = inner.rows
+            self.found.xa += [replace(one, start=self.opened_at, end=behind) for one in found.xa]
             self.close(behind, found.newest_timestamp)
         elif self.found.transactions:
             self.found.ended = Ended.DDL
@@ -198,6 +243,14 @@ def look_into(walk: Walk, position: int, behind: int, timestamp: int, code: int,
             if walk.state != BEGUN:
                 raise MalformedEvent(walk.at(position), "the end of a transaction that did not begin")
             walk.close(behind, timestamp)
+        case codes.XA_PREPARE:
+            xid, one_phase = read_prepare(body, walk.at(position))
+            if walk.state != BEGUN:
+                raise MalformedEvent(walk.at(position), "the end of a transaction that did not begin")
+            if one_phase:
+                walk.close(behind, timestamp)
+            else:
+                walk.prepare(behind, timestamp, xid)
         case codes.ANONYMOUS_GTID:
             walk.open(position, OPENED)
             walk.pending = None
@@ -220,18 +273,15 @@ def unapplicable(walk: Walk, position: int, behind: int, timestamp: int, code: i
     """Raise UnknownEvent for an event whose entry in the table is STOP; with `apply=False` walk over it."""
     if walk.apply:
         raise UnknownEvent.of(walk.at(position), code)
-    if code == codes.XA_PREPARE or walk.state == OPENED:
+    if walk.state == OPENED:
         walk.close(behind, timestamp)
     else:
         walk.pass_over(behind)
 
 
-def check_unusual(walk: Walk, position: int, flags: int, body: bytes) -> None:
-    """Refuse a MariaDB transaction that is one part of something in two phases, if it is to be applied."""
-    if walk.apply and flags & (PREPARED_XA | COMPLETED_XA):
-        raise XaTransaction(walk.at(position))
-    if walk.apply and is_two_phase_alter(body):
-        raise TwoPhaseAlter(walk.at(position))
+def look_at_unusual(walk: Walk, body: bytes) -> None:
+    """Look at a MariaDB GTID that opens a single statement, or one part of something in two phases."""
+    walk.void = alters_nothing(body)
 
 
 def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
@@ -250,12 +300,7 @@ def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryE
         case StatementKind.SAVEPOINT | StatementKind.NOTHING:
             walk.alone_or_inside(behind, timestamp)
         case StatementKind.XA:
-            if walk.apply:
-                raise XaTransaction(walk.at(position))
-            if begins_xa(query.sql):
-                walk.open(position, BEGUN)
-            else:
-                walk.alone_or_inside(behind, timestamp)
+            _xa(walk, position, behind, timestamp, query.sql)
         case StatementKind.ROW_CHANGE:
             if walk.apply:
                 raise StatementDml(walk.at(position), head_of_row_change(query.sql))
@@ -264,8 +309,26 @@ def _query(walk: Walk, position: int, behind: int, timestamp: int, query: QueryE
             _ddl(walk, position, behind, timestamp, query)
 
 
+def _xa(walk: Walk, position: int, behind: int, timestamp: int, sql: bytes) -> None:
+    ended = read_end(sql)
+    match xa_verb(sql):
+        case "START" | "BEGIN":
+            walk.open(position, BEGUN)
+        case "END" if walk.state == BEGUN:
+            pass  # XA_PREPARE follows
+        case "COMMIT" | "ROLLBACK" if ended is not None and walk.state != BEGUN:
+            if walk.state == OUTSIDE:
+                walk.opened_at = position
+            xid, committed = ended
+            walk.end_xa(behind, timestamp, xid, committed=committed)
+        case verb if walk.apply:
+            raise MalformedEvent(walk.at(position), f"an XA {verb} that no server logs here")
+        case _:
+            walk.alone_or_inside(behind, timestamp)
+
+
 def _ddl(walk: Walk, position: int, behind: int, timestamp: int, query: QueryEvent) -> None:
-    if walk.apply:
+    if walk.apply and not (walk.void and walk.state == OPENED):  # behind a GTID, which has just said it
         if walk.found.transactions:
             walk.found.ended = Ended.DDL
             return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 
@@ -19,10 +21,36 @@ def _readable(text: str) -> str:
     return text
 
 
+def _names_a_table(text: str) -> str:
+    """Check a rule that makes a real table's name of a tool's table: a regular expression, as it is, with one group."""
+    try:
+        Pattern.compile(f"~{text}", case_sensitive=True)
+    except InvalidPattern as error:
+        raise ValueError(error.why) from None
+    if (groups := re.compile(text).groups) != 1:
+        raise ValueError(f"it has {groups} groups in parentheses, and one has to be the real table's name")
+    return text
+
+
 PatternText = Annotated[str, Field(min_length=1), AfterValidator(_readable)]
 OptionalPattern = Annotated[str, AfterValidator(_readable)]
 """Empty: no pattern, which is something else than one that matches everything."""
 Patterns = Annotated[tuple[PatternText, ...], BeforeValidator(one_or_many)]
+ToolTableRules = Annotated[
+    tuple[Annotated[str, Field(min_length=1), AfterValidator(_names_a_table)], ...], BeforeValidator(one_or_many)
+]
+
+SHADOW_TABLE_RULES: Final = (r"^_(.+)_(?:new|gho)$",)
+TRASH_TABLE_RULES: Final = (r"^_(.+)_(?:ghc|del|old)$",)
+"""DM's defaults: the names that gh-ost and pt-online-schema-change give."""
+
+
+@dataclass(frozen=True)
+class OnlineDdlConfig:
+    """How the tables of online DDL tools are told from others: regular expressions whose group is the real table."""
+
+    shadow: tuple[str, ...] = SHADOW_TABLE_RULES
+    trash: tuple[str, ...] = TRASH_TABLE_RULES
 
 
 class TablePattern(DmModel):

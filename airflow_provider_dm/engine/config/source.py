@@ -25,13 +25,14 @@ class PurgeConfig(DmModel):
 
 
 class CheckerConfig(DmModel):
-    """The retries of a relay that lost its upstream (`relay.backoff`)."""
+    """The retries of a relay that lost its upstream (`relay.backoff`), and of a sync (`sync.resuming`)."""
 
     check_enable: bool = True
-    """False: a second failure in a row ends it."""
+    """False: a second failure in a row ends a relay, and any failure a sync."""
     check_interval: Seconds = 5.0
-    """Accepted as DM does, without effect, as `backoff_rollback`."""
+    """Accepted as DM does, without effect."""
     backoff_rollback: Seconds = 300.0
+    """A sync that was well for so long has its pause shortened by one step; a relay begins with short ones anyway."""
     backoff_max: Seconds = 300.0
     backoff_min: Seconds = Field(default=1.0, gt=0)
     backoff_jitter: bool = True

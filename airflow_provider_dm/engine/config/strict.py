@@ -8,4 +8,4 @@ from pydantic import BaseModel, ConfigDict
 class Strict(BaseModel):
     """Fields may be given by their DM key (alias) or by their Python name."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)

@@ -17,7 +17,9 @@ from airflow_provider_dm.engine.config.rule_models import (
     BlockAllowConfig,
     ExpressionFilter,
     FilterRule,
+    OnlineDdlConfig,
     RouteRule,
+    ToolTableRules,
 )
 from airflow_provider_dm.engine.config.start import StartMeta
 from airflow_provider_dm.engine.config.units import (
@@ -129,6 +131,8 @@ class SubtaskConfig:
     loader: LoaderConfig
     mydumper: MydumperConfig
     start: Location | None
+    online_ddl: OnlineDdlConfig | None = None
+    """None: tables that are named like those of an online DDL tool are tables like any other."""
 
     @property
     def overwrites(self) -> bool:
@@ -154,8 +158,10 @@ class TaskConfig(DmModel):
     )
     online_ddl: bool = True
     online_ddl_scheme: Literal["", "gh-ost", "pt"] = ""
-    shadow_table_rules: Names = ()
-    trash_table_rules: Names = ()
+    """Old: either tool means online-ddl true, for both."""
+    shadow_table_rules: ToolTableRules = ()
+    trash_table_rules: ToolTableRules = ()
+    """Empty: DM's own rules. What is given stands in their place."""
     clean_dump_file: bool = True
     ignore_checking_items: Names = ()
     experimental: Experimental = Experimental()
@@ -191,6 +197,14 @@ class TaskConfig(DmModel):
     def sharding(self) -> ShardMode:
         """`shard-mode`, with the old `is-sharding` understood."""
         return ShardMode.PESSIMISTIC if self.is_sharding and not self.shard_mode else self.shard_mode
+
+    @property
+    def online(self) -> OnlineDdlConfig | None:
+        """`online-ddl` and its rules, with the old `online-ddl-scheme` understood; None: it is off."""
+        if not (self.online_ddl or self.online_ddl_scheme):
+            return None
+        dm = OnlineDdlConfig()
+        return OnlineDdlConfig(self.shadow_table_rules or dm.shadow, self.trash_table_rules or dm.trash)
 
     def instance(self, source_id: str) -> MysqlInstance:
         """Return the mysql-instance of a source. Raises UnknownSource."""
@@ -234,6 +248,7 @@ class TaskConfig(DmModel):
             mydumper=self._mydumper(instance),
             # As in DM, `meta` means nothing to a task that copies first.
             start=instance.meta.location() if instance.meta and self.task_mode == TaskMode.INCREMENTAL else None,
+            online_ddl=self.online,
         )
 
     # An inline configuration wins over a named one; `…-thread` wins over both, as in DM.

@@ -82,8 +82,6 @@ def _task_gaps(task: TaskConfig) -> Iterator[NotSupportedYet]:
         yield NotSupportedYet("shard-mode optimistic", where, "Use pessimistic, or leave it out if no DDL is expected.")
     if task.collation_compatible == "strict":
         yield NotSupportedYet("collation_compatible strict", where, "Create the target tables first and use loose.")
-    if task.online_ddl and (task.shadow_table_rules or task.trash_table_rules):
-        yield NotSupportedYet("shadow-table-rules and trash-table-rules", where, "Leave them out.")
     if task.mariadb2tidb.mode == "on":
         yield NotSupportedYet("mariadb2tidb", where, "Create the target tables first and set its mode to off.")
     if task.remove_meta:

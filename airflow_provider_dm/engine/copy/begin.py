@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.config.job import SourceSpec
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig, TaskMode
 from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
 from airflow_provider_dm.engine.copy.design import Design, design
+from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
@@ -35,13 +36,16 @@ from airflow_provider_dm.engine.reading.chunks import plan_chunks
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, measure, survey_source, survey_target
 from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import insert_chunks, load_chunks
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
+from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
 log = logging.getLogger(__name__)
@@ -256,8 +260,12 @@ def _begin_source(
     if start.server_uuid != survey.server_uuid:
         raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
     _announce(target, source, start, begun)
+    if not full:
+        wait_for_prepared(source.endpoint)
     tables = [one.table for one in survey.tables]
     check_unchanged(source, tables)
+    with connected(source.endpoint) as connection:
+        definitions = Definitions.read(connection, [table.name for table in tables])
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
     chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.subtask.mydumper.rows)
     fence = source.fence
@@ -267,6 +275,8 @@ def _begin_source(
         begin_subtask(connection, fence, unit=UNIT_LOAD, start=start)
         schemas = [TableSchema(one.table, one.target) for one in survey.tables]
         numbers = enter_tables(connection, fence.ref, schemas, newcomers[source.id], fellows, loading=True, full=full)
+        begin_definitions(connection, fence.ref, definitions)
+        save_online_ddls(connection, fence.ref, OnlineDdls())
         insert_chunks(connection, fence, chunks)
         return numbers
 

@@ -1,55 +1,28 @@
 """Creating what the target lacks: schemas with the source's default collation, tables, and those without a key as such.
 
-Outside of a transaction, as DDL commits by itself; whatever was made before a failure is found next time.
-
-A target may be told to demand a primary key of every table, or to add one by itself (MySQL's
-`sql_require_primary_key` and `sql_generate_invisible_primary_key`). An added key is a column that no row of the source
-has. Both are turned off for our session; where the account may not do that, it is said before anything is created."""
+Outside of a transaction, as DDL commits by itself; whatever was made before a failure is found next time."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from dataclasses import replace
+from typing import Final
 
 import pymysql
 from pymysql.constants import ER
 
 from airflow_provider_dm.engine.ddl.create_like import NewSchema, NewTable, create_schema_like
-from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
-from airflow_provider_dm.engine.mysql.pinned import Setting
-from airflow_provider_dm.engine.mysql.pinning import SessionRefused, set_all
 from airflow_provider_dm.engine.reading.survey import SourceSurvey
 from airflow_provider_dm.engine.target.errors import translate
+from airflow_provider_dm.engine.target.keyless import check_keyless, key_demanded
 from airflow_provider_dm.engine.target.session import fresh_target
 
 log = logging.getLogger(__name__)
 
-_KEYS_DEMANDED: Final = (Setting("sql_require_primary_key", 0), Setting("sql_generate_invisible_primary_key", 0))
-_NO_KEY: Final = {ER.REQUIRES_PRIMARY_KEY: "innodb_force_primary_key", 3750: "sql_require_primary_key"}
 _NO_COLLATION: Final = frozenset({ER.UNKNOWN_COLLATION, ER.UNKNOWN_CHARACTER_SET})
-
-
-@dataclass(eq=False)
-class KeyDemanded(DmError):
-    """The target does not let a table be created as it is at the source, which is without a primary key."""
-
-    tables: tuple[str, ...]
-    setting: str
-
-    code: ClassVar[str] = "DM-7019"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
-        "tables without a primary key cannot be created in the target, whose {setting} is on and cannot be turned off "
-        "by this account for its own sessions: {tables}."
-    )
-    hint: ClassVar[str] = (
-        "Turn that setting off globally until the tables are there, grant the account what turning it off takes "
-        "(MySQL: SESSION_VARIABLES_ADMIN), or give the tables a primary key at the source. Nothing was copied."
-    )
 
 
 def schemas_to_create(
@@ -71,15 +44,6 @@ def schemas_to_create(
                 note = f"default collations differ at the sources; {collation} is left out, tables say their own"
                 made[name] = replace(made[name], notes=tuple(dict.fromkeys((*made[name].notes, note))))
     return tuple(made[name] for name in sorted(made))
-
-
-def check_keyless(connection: Connection, tables: Sequence[str], server: str) -> None:
-    """Let these tables be created without a key in this session. Raises KeyDemanded."""
-    try:
-        if tables:
-            set_all(connection, _KEYS_DEMANDED, server=server)
-    except SessionRefused as refused:
-        raise KeyDemanded(tuple(tables), refused.variable) from None
 
 
 def create(target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSchema]) -> tuple[str, ...]:
@@ -115,7 +79,8 @@ def _create_table(connection: Connection, one: NewTable) -> None:
     try:
         query(connection, one.sql)
     except pymysql.err.MySQLError as error:
-        if error.args[0] in _NO_KEY:
-            raise KeyDemanded((str(one.name),), _NO_KEY[error.args[0]]) from None
+        demanded = key_demanded(error, str(one.name))
+        if demanded is not None:
+            raise demanded from None
         if error.args[0] != ER.TABLE_EXISTS_ERROR:  # another run of this task was faster; it is looked at again
             raise

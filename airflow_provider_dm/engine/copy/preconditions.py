@@ -5,11 +5,12 @@ target, and of complete loads, which `begin` leaves alone."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.copy.begin import Source
 from airflow_provider_dm.engine.copy.design import design
 from airflow_provider_dm.engine.errors import DmError
@@ -23,10 +24,12 @@ from airflow_provider_dm.engine.target.session import run_transaction, target_co
 from airflow_provider_dm.engine.target.subtask import begun_subtasks
 from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(eq=False)
 class TableNotCopied(DmError):
-    """The task's rules have grown since its load was completed."""
+    """A table that the task's load was completed without: its rules have grown, or the table was created since."""
 
     source: str
     table: str
@@ -35,16 +38,25 @@ class TableNotCopied(DmError):
     what: ClassVar[str] = (
         "{source}: {table} is selected by the rules, and the task's full load was completed without it."
     )
-    hint: ClassVar[str] = "Leave it out by block-allow-list, or migrate it with another task (another name)."
+    hint: ClassVar[str] = (
+        "If it was created since, the sync creates it where the log says so. Else leave it out by block-allow-list, or "
+        "migrate it with another task (another name)."
+    )
 
 
 def check_nothing_new(target: Endpoint, source: Source) -> None:
-    """Raise TableNotCopied when the rules select a table that was not in the complete load of this source."""
+    """Look for tables that the rules select and that were not in the complete load of this source.
+
+    Raises TableNotCopied where no log is read; else the log may have them created, and it is only said.
+    """
     copied = {one.table.name for one in run_transaction(target, lambda tx: load_table_schemas(tx, source.fence.ref))}
     with connected(source.endpoint) as connection:
         selected = set(select(list_tables(connection), source.rules.block_allow))
     for name in sorted(selected - copied):
-        raise TableNotCopied(source.id, str(name))
+        error = TableNotCopied(source.id, str(name))
+        if source.subtask.mode is TaskMode.FULL:
+            raise error
+        log.warning("%s", error)
 
 
 def check_beforehand(task: TaskConfig, sources: Mapping[str, Endpoint], target: Endpoint) -> None:

@@ -37,8 +37,8 @@ _COMPUTE: Final = (
     "yearweek"
 )
 """Functions and words of expressions. They read and change nothing but their arguments, nor wait, nor ask the time."""
-_COMPUTING: Final = frozenset(_COMPUTE.split())
-_OPERATORS: Final = frozenset("-><=!,+*/%&|^~()")
+COMPUTING: Final = frozenset(_COMPUTE.split())
+OPERATORS: Final = frozenset("-><=!,+*/%&|^~()")
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 _INTRODUCED: Final = frozenset({"X", "B"})
 """Letters directly before a string that make a number of it."""
@@ -112,12 +112,12 @@ def _check_expression(code: Code) -> None:
             case TokenKind.STRING:
                 known = piece.raw[0] == "'"
             case TokenKind.SIGN:
-                known = piece.raw in _OPERATORS
+                known = piece.raw in OPERATORS
             case TokenKind.WORD:
                 introduced = piece.text in _INTRODUCED and code[piece.end : piece.end + 1] == "'"
                 charset = piece.raw.removeprefix("_") in CHARSETS
                 known = (
-                    introduced or charset or piece.raw.lower() in _COMPUTING or bool(_HEXADECIMAL.fullmatch(piece.raw))
+                    introduced or charset or piece.raw.lower() in COMPUTING or bool(_HEXADECIMAL.fullmatch(piece.raw))
                 )
             case _:
                 known = False

@@ -41,7 +41,7 @@ MARIADB_TO_MYSQL: Final = {
     "utf8mb4_unicode_520_nopad_ci": "utf8mb4_0900_ai_ci",
     "utf8mb4_nopad_bin": "utf8mb4_0900_bin",
 }
-_COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
+COLLATIONS: Final[dict[tuple[Flavour, Flavour], dict[str, str]]] = {
     (Flavour.MYSQL, Flavour.MARIADB): MYSQL_TO_MARIADB,
     (Flavour.MARIADB, Flavour.MYSQL): MARIADB_TO_MYSQL,
     (Flavour.MARIADB, Flavour.TIDB): MARIADB_TO_MYSQL,
@@ -104,7 +104,7 @@ def create_schema_like(name: str, collation: str, *, source_flavour: Flavour, ta
     """Return a schema whose tables get, if they do not say otherwise, what the source's would get."""
     if target_flavour is Flavour.MARIADB and charset_of(collation) in MYSQL_ONLY_CHARSETS:
         return NewSchema(name, None, (f"there is no {collation}; its default is the target's own",))
-    becomes = _COLLATIONS.get((source_flavour, target_flavour), {}).get(collation.lower(), collation)
+    becomes = COLLATIONS.get((source_flavour, target_flavour), {}).get(collation.lower(), collation)
     return NewSchema(name, becomes, () if becomes == collation else (f"collation {collation} becomes {becomes}",))
 
 
@@ -127,7 +127,7 @@ def create_table_like(
         table, notes = adapted(table, source_flavour, target_flavour)
     except NotCopyable as error:
         raise CannotCreateTarget(str(source.name), str(target), str(error)) from None
-    swaps = _COLLATIONS.get((source_flavour, target_flavour), {})
+    swaps = COLLATIONS.get((source_flavour, target_flavour), {})
     options = {name: value for name, value in table.options if name in KEPT_OPTIONS}
     options.setdefault("COLLATE", collation)
     columns = [_with_collation(column, source) for column in table.columns]

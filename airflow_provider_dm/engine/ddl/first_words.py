@@ -78,9 +78,13 @@ def kind_of(sql: bytes) -> StatementKind:
             return StatementKind.DDL
 
 
-def begins_xa(sql: bytes) -> bool:
-    """Tell whether a statement opens an XA transaction."""
-    return _words(sql, 2) == ["XA", "START"]
+def xa_verb(sql: bytes) -> str:
+    """Return what an XA statement does: START, END, PREPARE, COMMIT, ROLLBACK; "" where it does not say.
+
+    >>> xa_verb(b"XA START X'78',X'',1")
+    'START'
+    """
+    return "".join(_words(sql, 2)[1:])
 
 
 def is_of_temporary_table(sql: bytes) -> bool:

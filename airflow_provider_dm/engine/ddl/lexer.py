@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from typing import Final, NamedTuple
 
 REAL_AS_FLOAT: Final = 1 << 0
@@ -24,6 +25,7 @@ ORACLE: Final = 1 << 9
 MSSQL: Final = 1 << 10
 NO_BACKSLASH_ESCAPES: Final = 1 << 20
 """Bits of a session's sql_mode, as the log has them."""
+_CUTTING: Final = ANSI_QUOTES | MSSQL | NO_BACKSLASH_ESCAPES
 
 
 class TokenKind(Enum):
@@ -80,7 +82,7 @@ def tokens(sql: str, sql_mode: int) -> Iterator[Token]:
 
 def pieces(sql: str, sql_mode: int) -> Iterator[Token]:
     """Yield all of the text. Raises Unreadable where a quote or a plain comment is never closed."""
-    pattern = _PATTERNS[bool(sql_mode & ANSI_QUOTES), bool(sql_mode & MSSQL), bool(sql_mode & NO_BACKSLASH_ESCAPES)]
+    pattern = _pattern(sql_mode & _CUTTING)
     position = 0
     while position < len(sql):
         match = pattern.match(sql, position)
@@ -135,9 +137,12 @@ SILENT: Final = re.compile(rf"(?:[ \t-\r;]+|{_COMMENT}|{_OPENING}|\*/)*")
 """What says nothing in front of a statement or between its words: spaces, comments, semicolons."""
 
 
-def _pattern(*, ansi_quotes: bool, mssql: bool, no_backslash_escapes: bool) -> re.Pattern[str]:
-    escape = "" if no_backslash_escapes else r"|\\[\s\S]"
-    plain = "" if no_backslash_escapes else r"\\"
+@cache
+def _pattern(modes: int) -> re.Pattern[str]:
+    """Return what cuts a text under these modes. Made when it is asked for: a process meets one or two of the eight."""
+    ansi_quotes, mssql = modes & ANSI_QUOTES, modes & MSSQL
+    escape = "" if modes & NO_BACKSLASH_ESCAPES else r"|\\[\s\S]"
+    plain = "" if modes & NO_BACKSLASH_ESCAPES else r"\\"
     single = rf"'(?:[^'{plain}]{escape}|'')*'"
     double = rf'"(?:[^"{plain}]{escape}|"")*"'
     names = [
@@ -160,12 +165,3 @@ def _pattern(*, ansi_quotes: bool, mssql: bool, no_backslash_escapes: bool) -> r
            | (?P<sign>[^'"`])""",
         re.VERBOSE,
     )
-
-
-_BOTH: Final = (False, True)
-_PATTERNS: Final = {
-    (ansi, mssql, plain): _pattern(ansi_quotes=ansi, mssql=mssql, no_backslash_escapes=plain)
-    for ansi in _BOTH
-    for mssql in _BOTH
-    for plain in _BOTH
-}

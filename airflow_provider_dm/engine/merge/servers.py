@@ -69,6 +69,10 @@ class Servers:
                     self._mappings[source, table] = map_table(schema.table, into)
         return self._mappings[source, table]
 
+    def forget_mappings(self) -> None:
+        """Read definitions again: tables have been altered."""
+        self._mappings.clear()
+
     def feeders(self) -> list[Feeder]:
         return self.transactions(lambda connection: load_feeders(connection, self.ref))
 

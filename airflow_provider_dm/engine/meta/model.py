@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final, TypeAlias
 
+from airflow_provider_dm.engine.config.pattern import Pattern
 from airflow_provider_dm.engine.mysql.location import Location
 
 Json = dict[str, Any]
+
+RESUMES_IN_SECONDS: Final = "ResumesInSeconds"
+"""The key of a subtask's error where that passes by itself: how long the sync waits before it goes on."""
 
 
 class Stage(StrEnum):
@@ -87,6 +92,76 @@ class SubtaskStatus:
     applied: Location | None
     updated_at: datetime
     age_seconds: float
+    error: Json | None = None
+    """What has paused it (`errors.describe`); with `RESUMES_IN_SECONDS` where it goes on by itself."""
+    error_at: Location | None = None
+    """The beginning of the transaction whose DDL has paused it; None where it was something else."""
+
+
+class OperatorKind(StrEnum):
+    """What is to be done at a place of the log (DM's words)."""
+
+    SKIP = "skip"
+    REPLACE = "replace"
+    INJECT = "inject"
+
+
+class OperatorState(StrEnum):
+    """How far an operator is."""
+
+    WAITING = "waiting"
+    USED = "used"  # bound to one place for good; should the run die there, the next one uses it again
+    PASSED = "passed"  # everything up to its place is in the target; without `used_at` nothing was found there
+
+
+@dataclass(frozen=True)
+class SqlPattern:
+    """The next DDL whose text the regular expression matches anywhere."""
+
+    text: str
+
+    def matches(self, sql: str) -> bool:
+        """Tell whether a statement is meant. Raises InvalidPattern.
+
+        >>> SqlPattern(r"(?i)drop\\s+column c\\b").matches("ALTER TABLE t DROP COLUMN c")
+        True
+        """
+        return Pattern.compile(f"~{self.text}", case_sensitive=True).matches(sql)
+
+    def __str__(self) -> str:
+        return f"the next DDL that matches {self.text}"
+
+
+Place: TypeAlias = Location | SqlPattern
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What a person wants done at one place of a source's log, once. Of two for one place the later one counts."""
+
+    task: str
+    source: str
+    kind: OperatorKind
+    place: Place
+    statements: tuple[str, ...] = ()
+    """DDL for the target with the source's names; none for `skip`."""
+    state: OperatorState = OperatorState.WAITING
+    used_at: Location | None = None
+    """The transaction that it was bound to."""
+    created_at: datetime | None = None
+
+    @property
+    def place_key(self) -> str:
+        return place_key(self.place)
+
+
+def place_key(place: Place) -> str:
+    """Return the text by which an operator is found again: short, and the same for the same place."""
+    match place:
+        case Location():
+            return place.sort_key
+        case SqlPattern(text):
+            return "~" + hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,25 @@
 """The metadata DB's face: `with MetaStore.open(url) as store`.
 
-It only delegates: one module for each noun (lease, runs, subtasks, relays) holds the statements. Every call is one
-short transaction; nothing stays open between two calls, so a store may live as long as a process and be shared by
-its threads."""
+It only delegates: one module for each noun (lease, runs, subtasks, operators, relays) holds the statements. Every call
+is one short transaction; nothing stays open between two calls, so a store may live as long as a process and be shared
+by its threads."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import ClassVar, Self
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta import lease, relays, runs, subtasks
+from airflow_provider_dm.engine.meta import lease, operators, relays, runs, subtasks
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.model import (
     Holder,
     Json,
     Lease,
+    Operator,
+    Place,
     RelayStatus,
     Run,
     Stage,
@@ -43,7 +46,7 @@ class MetaSchemaOutdated(DmError):
 
 
 class MetaStore:
-    """Leases, runs, subtasks and relays. Every write is a compare-and-set."""
+    """Leases, runs, subtasks, binlog operators and relays. Every write is a compare-and-set."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -158,6 +161,10 @@ class MetaStore:
         """Replace what was known; the relay keeps everything from `needed` on."""
         subtasks.put_status(self._database, task, source, unit=unit, stage=stage, needed=needed, applied=applied)
 
+    def put_subtask_error(self, task: str, source: str, error: Json, *, at: Location | None = None) -> None:
+        """Say that the subtask is Paused, and by what. `at`: the transaction whose DDL it was, if it was one."""
+        subtasks.put_error(self._database, task, source, error=error, at=at)
+
     def forget_subtask(self, task: str, source: str) -> None:
         subtasks.forget(self._database, task, source)
 
@@ -167,6 +174,28 @@ class MetaStore:
     def oldest_needed(self, source: str) -> Location | None:
         """Return the oldest need of a source's subtasks that are not Finished. Raises UnrelatedNeeds."""
         return subtasks.oldest_needed(self.list_subtasks(source=source))
+
+    # Binlog operators
+
+    def put_operators(self, wanted: Iterable[Operator]) -> None:
+        """Write all of them, or none; each takes the place of what was wanted there before."""
+        operators.put_operators(self._database, wanted)
+
+    def operators(self, task: str, source: str, *, passed: bool = False) -> list[Operator]:
+        """Return what is wanted at places of the log, the oldest first. `passed`: also what is only a record."""
+        return operators.list_of(self._database, task, source, passed=passed)
+
+    def mark_operator_used(self, operator: Operator, at: Location) -> None:
+        """Bind it to the transaction that begins at `at`, before anything is done there. Raises LostRace."""
+        operators.mark_used(self._database, operator, at)
+
+    def mark_operators_passed(self, task: str, source: str, applied: Location) -> list[Operator]:
+        """Mark what lies before `applied`, which is in the target. Return what was marked now."""
+        return operators.mark_passed(self._database, task, source, applied)
+
+    def revert_operator(self, task: str, source: str, place: Place) -> Operator:
+        """Remove what is wanted at a place, and return it. Raises OperatorMissing."""
+        return operators.revert(self._database, task, source, place)
 
     # Relays
 

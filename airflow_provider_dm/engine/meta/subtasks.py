@@ -6,14 +6,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sqlalchemy import Row, delete
+from sqlalchemy import Connection, Row, delete, update
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import location_from, location_text, matching, put, read_with_now
+from airflow_provider_dm.engine.meta.cas import (
+    from_text,
+    location_from,
+    location_text,
+    matching,
+    put,
+    read_with_now,
+    to_text,
+)
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
 from airflow_provider_dm.engine.meta.database import Database
-from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.model import Json, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
 
@@ -40,21 +48,41 @@ def put_status(
     needed: Location | None,
     applied: Location | None,
 ) -> None:
-    """Replace what was known of this subtask."""
+    """Replace what was known of this subtask, its error included."""
     values = {
         "unit": unit.value,
         "stage": stage.value,
         "needed": location_text(needed),
         "applied": location_text(applied),
         "updated_at": db_now(),
+        "error": None,
+        "error_at": None,
     }
     database.write(lambda tx: put(tx, tables.subtask, {"task": task, "source": source}, values))
 
 
-def forget(database: Database, task: str, source: str) -> None:
-    """Drop the subtask: it needs nothing any more."""
+def put_error(database: Database, task: str, source: str, *, error: Json, at: Location | None) -> None:
+    """Say what has paused the subtask; what else is known of it stays. Nothing happens to one that is not known."""
+    values = {
+        "stage": Stage.PAUSED.value,
+        "error": to_text(error),
+        "error_at": location_text(at),
+        "updated_at": db_now(),
+        "version": tables.subtask.c.version + 1,
+    }
     key = matching(tables.subtask, {"task": task, "source": source})
-    database.write(lambda tx: tx.execute(delete(tables.subtask).where(key)).rowcount)
+    database.write(lambda tx: tx.execute(update(tables.subtask).where(key).values(**values)).rowcount)
+
+
+def forget(database: Database, task: str, source: str) -> None:
+    """Drop the subtask and what was to be done at places of its log: it needs nothing any more."""
+    key = {"task": task, "source": source}
+
+    def body(tx: Connection) -> None:
+        for table in (tables.subtask, tables.binlog_operator):
+            tx.execute(delete(table).where(matching(table, key)))
+
+    database.write(body)
 
 
 def list_of(database: Database, *, task: str | None, source: str | None) -> list[SubtaskStatus]:
@@ -94,4 +122,6 @@ def _status(row: Row[Any]) -> SubtaskStatus:
         applied=location_from(row.applied),
         updated_at=moment(row.updated_at),
         age_seconds=(row.now - row.updated_at) / SECOND,
+        error=from_text(row.error),
+        error_at=location_from(row.error_at),
     )

@@ -25,7 +25,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
 VERSION_TABLE: Final = "dm_meta_version"
-SCHEMA_VERSION: Final = "0001"
+SCHEMA_VERSION: Final = "0002"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
@@ -95,6 +95,25 @@ subtask = Table(
     Column("stage", name(16), nullable=False),
     Column("needed", document()),
     Column("applied", document()),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("error", document()),
+    Column("error_at", document()),
+)
+
+binlog_operator = Table(
+    "dm_binlog_operator",
+    metadata,
+    Column("task", name(128), primary_key=True),
+    Column("source", name(32), primary_key=True),
+    Column("place_key", name(64), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("kind", name(16), nullable=False),
+    Column("location", document()),
+    Column("pattern", document()),
+    Column("statements", document(), nullable=False),
+    Column("state", name(16), nullable=False),
+    Column("used_at", document()),
+    Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
 )
 

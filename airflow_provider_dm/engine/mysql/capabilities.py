@@ -58,6 +58,8 @@ class Capabilities:
     compression_variable: str = "binlog_transaction_compression"
     cascades_can_be_logged: bool = False
     """innodb_native_foreign_keys says whether the binlog tells of the rows that a foreign key changes."""
+    lists_prepared: str | None = None
+    """Shows the XA transactions that are prepared, their names in ASCII."""
     snapshots_are_located: bool = False
     """A read transaction tells where in the binlog it stands, so that a copy takes no lock."""
 
@@ -70,6 +72,11 @@ class Capabilities:
     """A JSON column holds typed values, and no text."""
     max_error_count_rises: bool = False
     """A writing session asks it to keep all warnings."""
+    alters_one_change_at_a_time: bool = False
+    """ALTER TABLE takes one change. TiDB takes several from 6.2 on, but never two about one column, as of one that is
+    added and the key over it (ADMIN SHOW DDL JOBS, too, tells of each on its own)."""
+    conditional_alters: bool = False
+    """ALTER TABLE and CREATE INDEX have IF EXISTS and IF NOT EXISTS."""
     writing_session: str | None = None
     """Another statement that a writing session begins with."""
 
@@ -87,6 +94,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             gtids_can_be_off=True,
             dumps_by_gtid=True,
             cascades_can_be_logged=True,
+            lists_prepared="XA RECOVER CONVERT XID",
             row_alias=True,
             max_error_count_rises=True,
         ),
@@ -103,9 +111,11 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             leaves_torn_files=True,
             unstated_format="",
             compression_variable="log_bin_compress",
+            lists_prepared="XA RECOVER FORMAT='SQL'",
             snapshots_are_located=True,
             under_sql_mode=b"SET STATEMENT sql_mode='%(mode)b' FOR %(verb)b %(rest)b",
             json_is_binary=False,
+            conditional_alters=True,
         ),
         Capabilities(
             flavour=Flavour.TIDB,
@@ -113,6 +123,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             oldest=(6, 2),  # GET_LOCK and SAVEPOINT; none was tried
             identity=None,
             writes_binlog=False,
+            alters_one_change_at_a_time=True,
             writing_session="SET SESSION tidb_txn_mode = 'pessimistic'",
         ),
     )

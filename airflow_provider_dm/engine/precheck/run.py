@@ -73,6 +73,7 @@ SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("foreign_keys", "table_schema", tables.check_foreign_keys),
     Check(side_effects.CASCADES, side_effects.CASCADES, side_effects.check_cascades, _follows),
     Check("table_engines", "table_schema", tables.check_source_engines),
+    Check("online_ddl", "online_ddl", tables.check_online_ddl),
 )
 TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
     Check("version", "downstream_version", version.check_version),

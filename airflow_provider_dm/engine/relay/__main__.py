@@ -1,84 +1,23 @@
-"""`python -m airflow_provider_dm.engine.relay SPEC.json`: one relay in this process.
-
-Exit codes: 0 caught up or stopped by the desired stage, 2 a typed error (one `DM-ERROR {json}` line on stderr), 143
-stopped by SIGTERM or by the death of its launcher. Light imports only: a relay has to stay a small process.
-"""
+"""`python -m airflow_provider_dm.engine.relay SPEC.json`: one relay in this process, as `child` describes it."""
 
 from __future__ import annotations
 
-import logging
-import os
-import select
-import signal
+import gc
 import sys
-import threading
-import time
-from pathlib import Path
-from typing import Final
-
-from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.process import (
-    EXIT_ERROR,
-    EXIT_FINISHED,
-    EXIT_TERMINATED,
-    process_exists,
-)
-from airflow_provider_dm.engine.relay.service import run_relay
-from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.reported import report
-
-log = logging.getLogger("airflow_provider_dm.engine.relay")
-
-_LAST_WORDS_SECONDS: Final = 5.0
 
 
-def main(arguments: list[str]) -> int:
-    """Run the relay that the spec file in `arguments` describes, and return the exit code."""
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True
-    )
-    path = Path(arguments[0])
-    spec = RelaySpec.read(path)
-    path.unlink(missing_ok=True)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    if spec.launcher_pid is not None:
-        threading.Thread(target=_die_with, args=(spec.launcher_pid, stop), name="launcher-watch", daemon=True).start()
-    try:
-        with MetaStore.open(spec.meta_url.resolve("the metadata DB")) as store:
-            result = run_relay(spec, store, stop)
-    except DmError as error:
-        report(error)
-        return EXIT_ERROR
-    log.info("the relay ends (%s) at %s", result.stage, result.location)
-    return EXIT_TERMINATED if stop.is_set() else EXIT_FINISHED
+def main() -> int:
+    """Import the relay and run it.
 
+    What an import makes is no garbage, and to look for some takes a fifth of its time; nor will it be any later.
+    """
+    gc.disable()
+    from airflow_provider_dm.engine.relay import child
 
-def _die_with(launcher_pid: int, stop: threading.Event) -> None:
-    """Wait for the launcher's end, then stop; and stop hard when that takes too long."""
-    _wait_for_end_of(launcher_pid)
-    log.warning("the launcher %d is gone", launcher_pid)
-    stop.set()
-    time.sleep(_LAST_WORDS_SECONDS)
-    os._exit(EXIT_TERMINATED)
-
-
-def _wait_for_end_of(pid: int) -> None:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    except OSError:  # a kernel before 5.3
-        while process_exists(pid):
-            time.sleep(0.5)
-        return
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    poll.poll()
-    os.close(descriptor)
+    gc.freeze()
+    gc.enable()
+    return child.main(sys.argv[1:])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""How long a relay waits before it tries again: the `checker` of its source says."""
+"""How long a relay or a sync waits before it tries again: the `checker` of its source says."""
 
 from __future__ import annotations
 
@@ -20,12 +20,24 @@ def pause_seconds(checker: CheckerConfig, failures: int) -> float:
     >>> [pause_seconds(CheckerConfig(backoff_jitter=False), failures) for failures in (1, 2, 3, 4, 99)]
     [0.2, 1.0, 2.0, 4.0, 300.0]
     """
+    if failures > 1:
+        return lengthened(checker, failures - 2)
+    return _jittered(checker, FIRST_PAUSE_SECONDS)
+
+
+def lengthened(checker: CheckerConfig, steps: int) -> float:
+    """Return `backoff-min`, times `backoff-factor` as often as `steps` says, and `backoff-max` at most.
+
+    >>> [lengthened(CheckerConfig(backoff_jitter=False), steps) for steps in (0, 1, 8, 9, 9999)]
+    [1.0, 2.0, 256.0, 300.0, 300.0]
+    """
     pause = checker.backoff_min
-    for _ in range(failures - 2):
-        if pause >= checker.backoff_max:
+    for _ in range(steps):
+        if pause >= checker.backoff_max or checker.backoff_factor == 1:
             break
         pause *= checker.backoff_factor
-        if checker.backoff_factor == 1:
-            break
-    pause = min(pause, checker.backoff_max) if failures > 1 else FIRST_PAUSE_SECONDS
+    return _jittered(checker, min(pause, checker.backoff_max))
+
+
+def _jittered(checker: CheckerConfig, pause: float) -> float:
     return pause * random.uniform(0.5, 1.0) if checker.backoff_jitter else pause  # not for secrets

@@ -1,7 +1,7 @@
 """A relay as a process of its own: started, watched and ended by a launcher, and never surviving it.
 
 The child leads its own session, so a signal to the launcher's terminal or group does not reach it. It dies with its
-launcher because it watches it (see `__main__`): the kernel's parent-death signal alone would strike when the launching
+launcher because it watches it (see `child`): the kernel's parent-death signal alone would strike when the launching
 *thread* ends, and a task runner may well start a relay from a worker thread.
 """
 
@@ -14,12 +14,13 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Final
 
+from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.relay.spec import RelaySpec
-from airflow_provider_dm.engine.reported import reported_at_the_end_of
+from airflow_provider_dm.engine.reported import reported_in
 
-EXIT_FINISHED, EXIT_ERROR, EXIT_TERMINATED = 0, 2, 143
+_TAIL_BYTES: Final = 16384
 
 
 @dataclass
@@ -27,6 +28,8 @@ class RelayProcess:
     """A running or ended relay. `log_path` takes its stdout and stderr, appended."""
 
     log_path: Path
+    log_from: int
+    """Size of the log when it was started: what is before was written by its predecessors."""
     _process: subprocess.Popen[bytes] = field(repr=False)
 
     @classmethod
@@ -40,6 +43,7 @@ class RelayProcess:
         os.close(descriptor)
         spec.write(Path(name))
         output = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        log_from = os.fstat(output).st_size
         try:
             process = subprocess.Popen(
                 [sys.executable, "-m", "airflow_provider_dm.engine.relay", name],
@@ -51,7 +55,7 @@ class RelayProcess:
             )
         finally:
             os.close(output)
-        return cls(log_path, process)
+        return cls(log_path, log_from, process)
 
     @property
     def pid(self) -> int:
@@ -86,9 +90,23 @@ class RelayProcess:
         self._process.kill()
         self._process.wait()
 
-    def error(self) -> dict[str, Any] | None:
-        """Return the typed error in its log (as `errors.describe` makes it), if it ended with one."""
-        return reported_at_the_end_of(self.log_path)
+    def error(self) -> ReportedError | None:
+        """Return the typed error in its log, if it ended with one."""
+        return reported_in(self.tail())
+
+    def tail(self) -> str:
+        """Return the end of what it has written into the log."""
+        return end_of_log(self.log_path, self.log_from)
+
+
+def end_of_log(path: Path, start: int = 0) -> str:
+    """Return the end of a log file, from `start` at the earliest; empty when there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(start, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _importing_us(env: Mapping[str, str]) -> dict[str, str]:

@@ -133,6 +133,11 @@ class RelayReader:
             return files
         return []
 
+    def held(self) -> list[LogFile]:
+        """List every file there is, older sub-directories first; something may be missing in between."""
+        found = [(sub_dir, one) for sub_dir in self._directory.sub_dirs() for one in self._directory.files(sub_dir)]
+        return [_log_file(sub_dir, one, last=one is found[-1][1]) for sub_dir, one in found]
+
     def gtid_set_behind(self, known: Location, place: Location) -> str | None:
         """Return the GTID set of a boundary: that of `known`, which lies before it, and what was committed in between.
 
@@ -141,7 +146,13 @@ class RelayReader:
         here, files, repetitions = known, self.files(known), Repetitions()
         while files and not reached(here, place):
             match plan_epoch(
-                files, here, goal=place, max_bytes=_ALL_OF_IT, range_bytes=_ALL_OF_IT, repetitions=repetitions
+                files,
+                here,
+                goal=place,
+                max_bytes=_ALL_OF_IT,
+                range_bytes=_ALL_OF_IT,
+                repetitions=repetitions,
+                bounds_only=True,
             ):
                 case Epoch(hi=hi):
                     here = hi

@@ -323,7 +323,7 @@ class _Service:
         """Tell whether to pull on; publish and save when their time has come."""
         now = time.monotonic()
         if now < self._publish_at:
-            return not self.stop.is_set() and self._may_pull()
+            return not self.stop.is_set() and not self._caught_up() and self._may_pull()
         assert self.writer is not None  # a session is running
         self._publish_at = now + PUBLISH_SECONDS
         began, begun_at = self._began

@@ -3,7 +3,8 @@
 First the schema is judged (`do-dbs`; only if that is empty, `ignore-dbs`), then the table: whatever `do-tables` names
 is in, whatever `ignore-tables` names is out, and the rest is in only if there is no `do-tables`. The servers' own
 schemas and the task's meta-schema are never in, whatever the lists say: copying them would overwrite the target's own
-state."""
+state. Neither are, while `online-ddl` is on, the tables that an online DDL tool makes beside a table that is in: their
+rows are that table's, or nobody's (`tool_tables`)."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.config.pattern import Pattern
-from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, TablePattern
+from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, OnlineDdlConfig, TablePattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.tool_tables import NO_TOOLS, Real, TableKind, ToolTables
 
 SYSTEM_SCHEMAS: Final = frozenset(
     {"information_schema", "performance_schema", "metrics_schema", "inspection_schema", "mysql", "sys"}
@@ -48,9 +50,17 @@ class BlockAllowRules:
     ignore_tables: tuple[TableMatcher, ...]
     never: frozenset[str]
     """Schemas in lower case that no rule can bring in."""
+    tools: ToolTables = NO_TOOLS
 
     @classmethod
-    def from_config(cls, config: BlockAllowConfig, *, case_sensitive: bool, meta_schema: str) -> BlockAllowRules:
+    def from_config(
+        cls,
+        config: BlockAllowConfig,
+        *,
+        case_sensitive: bool,
+        meta_schema: str,
+        online_ddl: OnlineDdlConfig | None = None,
+    ) -> BlockAllowRules:
         """Compile the lists. Raises InvalidPattern."""
 
         def patterns(texts: Sequence[str]) -> tuple[Pattern, ...]:
@@ -65,10 +75,18 @@ class BlockAllowRules:
             do_tables=matchers(config.do_tables),
             ignore_tables=matchers(config.ignore_tables),
             never=SYSTEM_SCHEMAS | {meta_schema.lower()},
+            tools=ToolTables.of(online_ddl, case_sensitive=case_sensitive) if online_ddl else NO_TOOLS,
         )
 
     def allows(self, name: TableName) -> bool:
         """Tell whether the table belongs to the task."""
+        return self._lists_allow(name) and isinstance(self.kind_of(name), Real)
+
+    def kind_of(self, name: TableName) -> TableKind:
+        """Tell a table of an online DDL tool, at work on a table that the lists allow, from any other."""
+        return self.tools.kind_of(name, self._lists_allow)
+
+    def _lists_allow(self, name: TableName) -> bool:
         return self.allows_schema(name.schema) and self._allows_table(name)
 
     def allows_schema(self, schema: str) -> bool:

@@ -21,7 +21,10 @@ class SubtaskRules:
         """Compile them. Raises InvalidPattern."""
         return cls(
             BlockAllowRules.from_config(
-                subtask.block_allow, case_sensitive=subtask.case_sensitive, meta_schema=subtask.meta_schema
+                subtask.block_allow,
+                case_sensitive=subtask.case_sensitive,
+                meta_schema=subtask.meta_schema,
+                online_ddl=subtask.online_ddl,
             ),
             Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive),
         )

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, ClassVar, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
@@ -90,6 +89,18 @@ def create_statement(connection: Connection, name: TableName) -> str:
     return text(query(connection, f"SHOW CREATE TABLE {name.quoted()}")[0][1])
 
 
+def create_statements(connection: Connection, names: Iterable[TableName]) -> dict[TableName, str]:
+    """Return the SHOW CREATE TABLE of each of these base tables."""
+    return {name: create_statement(connection, name) for name in names}
+
+
+def schema_collations(connection: Connection) -> dict[str, str]:
+    """Return the default collation of each schema but the system's. Raises AnswerCut."""
+    rows = query_whole(connection, "schema_name, default_collation_name", "FROM information_schema.schemata")
+    found = {text(name): text(collation) for name, collation in rows}
+    return {name: collation for name, collation in found.items() if name.lower() not in SYSTEM_SCHEMAS}
+
+
 def _read_batch(connection: Connection, names: list[TableName]) -> dict[TableName, Table]:
     _check_kinds(names, _select(connection, _EXIST, names))
     columns = _by_table(_select(connection, _COLUMNS, names))
@@ -164,7 +175,11 @@ def _column(position: int, row: tuple[Any, ...]) -> Column:
 
 
 def _unique_keys(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
-    keys = [_index(text(name), list(parts)) for name, parts in groupby(rows, key=lambda row: row[0])]
+    # Not groupby: to the server `a` and `ä` are one name, so their parts come mixed.
+    parts: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in rows:
+        parts[text(row[0])].append(row)
+    keys = [_index(name, found) for name, found in parts.items()]
     return tuple(sorted(keys, key=lambda key: (not key.primary, key.name)))
 
 

@@ -37,6 +37,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
+from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.sync.locations import RELAY_LOOK_SECONDS, in_relay
@@ -45,8 +46,10 @@ from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
+from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
@@ -134,21 +137,23 @@ class Announcer:
     source: SyncSource
     store: MetaStore
 
-    def say(self, needed: Location | None, *, again: bool = False) -> None:
+    def say(self, applied: Location | None, needed: Location | None = None, *, again: bool = False) -> None:
         """Say that the log is needed from there on; None: maybe all of it, until more is known.
 
-        `again`: it was said before, if maybe to another metadata DB, and one that does not answer stops nobody.
+        `needed`: from this earlier place on. `again`: it was said before, if maybe to another metadata DB, and one that
+        does not answer stops nobody.
         Raises Fenced, and what the store raises.
         """
 
         def write() -> None:
             try:
                 key = self.source.fence.ref.key
-                self.store.put_subtask(*key, unit=Unit.SYNC, stage=Stage.RUNNING, needed=needed, applied=needed)
+                place = needed or applied
+                self.store.put_subtask(*key, unit=Unit.SYNC, stage=Stage.RUNNING, needed=place, applied=applied)
             except DmError as error:
                 if not again:
                     raise
-                log.warning("the metadata DB does not know that %s is needed: %s", needed, error)
+                log.warning("the metadata DB does not know that %s is needed: %s", needed or applied, error)
 
         self._as_holder(write)
 
@@ -230,10 +235,11 @@ class _Beginning:
             today = in_relay(current_location(connection), connection, self.source.spec)
             binlogs = list_binlogs(connection)
             tables = read_tables(connection, select(list_tables(connection), rules.block_allow))
+            definitions = Definitions.read(connection, tables)
         schemas = tuple(TableSchema(table, rules.router.route(name)) for name, table in tables.items())
         names = {one.target for one in schemas}
         keyed = frozenset() if self.source.config.overwrites else _keyed(self.source.target, names)
-        return _Found(self, today, tuple(binlogs), schemas, keyed)
+        return _Found(self, today, tuple(binlogs), schemas, keyed, definitions)
 
     def withdraw(self) -> None:
         """Say what is needed of the log if this is not begun. Raises Fenced, and what the store raises."""
@@ -252,6 +258,7 @@ class _Found:
     binlogs: tuple[BinlogSize, ...]
     schemas: tuple[TableSchema, ...]
     keyed: frozenset[TableName]
+    definitions: Definitions
 
     def proven(self, stop: threading.Event) -> Location:
         """Return the configured place with its GTID set. Waits until the log has come so far."""
@@ -273,6 +280,8 @@ class _Found:
         def body(connection: Connection) -> None:
             begin_subtask(connection, source.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.today)
             enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
+            begin_definitions(connection, source.fence.ref, self.definitions)
+            save_online_ddls(connection, source.fence.ref, OnlineDdls())
 
         run_transaction(source.target, body)
 

@@ -6,11 +6,14 @@ when something is in doubt: may an error be due to a flipped bit, is a damaged f
 
 from __future__ import annotations
 
-from airflow_provider_dm.engine.binlog.boundary import read_format
+from collections.abc import Sequence
+
+from airflow_provider_dm.engine.binlog.boundary import read_format, verify_events
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_checksum
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.window import Window
+from airflow_provider_dm.engine.binlog.xa import Prepared, file_of
 from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
 
 
@@ -34,3 +37,18 @@ def check_events(file: LogFile, start: int) -> None:
             if log_format.checksum:
                 verify_checksum(window.read(position, size), at)
             position += size
+
+
+def check_prepared(files: Sequence[LogFile], prepared: Sequence[Prepared]) -> None:
+    """Check the bytes of prepared transactions, as far as these files have them.
+
+    Raises MalformedEvent, ChecksumMismatch, UnsupportedFormat or OSError.
+    """
+    for group in prepared:
+        file = file_of(group, files)
+        if file is None:
+            continue
+        with Window(file.path, file.size) as window:
+            log_format = read_format(window, file.name)
+            if log_format is not None:
+                verify_events(window, group.at.position, group.end, log_format=log_format, name=file.name)

@@ -1,9 +1,9 @@
 """Whether a DDL statement in the log concerns the task: by what it does (`engine.ddl`), and to which tables.
 
-Tables of the task cannot be altered yet, so a statement that touches one stops the task at its location. Passed over
-are statements of a kind that changes no migrated row or table, those whose tables the rules exclude, and those that
+What concerns it is followed (schema_change.py), or stops the task at its location where it cannot be. Passed over are
+statements of a kind that changes no migrated row or table, those whose tables the rules exclude, and those that
 change nothing where they ran: CREATE TABLE IF NOT EXISTS of a table that is there, DROP TABLE IF EXISTS of one that is
-not. What is there is what the task has: a statement that creates or drops one of its tables would have stopped it.
+not. What is there is what the task has, as it follows what creates and drops its tables.
 
 What cannot be read with certainty is passed over only where it ran with an excluded default schema and cannot name
 another; else it stops, as an unknown head does, an undecodable text, or a name with a character that is not known.
@@ -34,26 +34,40 @@ from airflow_provider_dm.engine.ddl.statements import (
     RenameTables,
     Statement,
 )
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.online_ddl import RealChange
 
 _ON_TABLES: Final = re.compile(
     r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|RENAME)\s+(?:OR\s+REPLACE\s+)?TABLES?\s", re.IGNORECASE
 )
 
 AFTER_DDL: Final = (
-    f"Leave the table out by block-allow-list, and the task goes on without it; or {MIGRATE_AGAIN}. A table that was "
-    "left out comes back by such a task of its own."
+    "Make the change in the target yourself, as far as it is wanted there, and run `dmctl binlog skip TASK -s SOURCE`, "
+    'or let another statement stand for it by `dmctl binlog replace TASK -s SOURCE "…"`. Or leave the table out by '
+    f"block-allow-list, and the task goes on without it. Or {MIGRATE_AGAIN}."
 )
 
 
 @dataclass(eq=False)
 class DdlNotSupported(NotSupportedYet):
-    """DDL on a table of the task, or DDL that could be that."""
+    """DDL on a table of the task that its tables cannot follow, or DDL that could be that."""
 
     code: ClassVar[str] = "DM-6032"
     scope: ClassVar[Scope] = Scope.UPSTREAM
+
+
+@dataclass(eq=False)
+class InjectionRefused(DmError):
+    """A statement that a person wants executed in front of rows, and that the task's tables cannot take."""
+
+    where: str
+    why: str
+
+    code: ClassVar[str] = "DM-6036"
+    what: ClassVar[str] = "the statements to be injected at {where} cannot be executed: {why}."
+    hint: ClassVar[str] = "Take them back by `dmctl binlog revert TASK -s SOURCE -b FILE:POSITION`, or give others."
 
 
 @dataclass(frozen=True)
@@ -64,17 +78,25 @@ class PassOver:
 
 
 @dataclass(frozen=True)
-class Stop:
+class Concerns:
     """The verdict that the statement changes something of the task, or might.
 
-    `statement`: None where it is not understood to its end.
+    `statement`: None where it is not understood to its end, which stops the task.
     """
 
     why: str
     statement: Statement | None = None
 
 
-Verdict = PassOver | Stop
+@dataclass(frozen=True)
+class Repeat:
+    """The verdict that a table which an online DDL tool has altered has become one of the task's."""
+
+    real: TableName
+    changes: tuple[RealChange, ...]
+
+
+Verdict = PassOver | Concerns
 
 
 @dataclass(frozen=True)
@@ -107,23 +129,35 @@ def _folded(table: TableName) -> TableName:
     return TableName(table.schema.casefold(), table.table.casefold())
 
 
-def judge_ddl(ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]) -> Verdict:
-    """Return what to do about a statement of the log. `tables`: those of the task that the source has there."""
-    ours = _Ours(rules, frozenset(tables))
+def read_ddl(ddl: DdlStatement) -> Statement | NotRead | Unreadable:
+    """Return what a statement of the log says, or why it is not read."""
+    if ddl.undecoded is not None:
+        return Unreadable("its text is in a charset that is not readable here")
     try:
-        if ddl.undecoded is not None:
-            raise Unreadable("its text is in a charset that is not readable here")
-        return _judge(parse(ddl.sql, ddl.sql_mode, ddl.schema), ours)
-    except NotRead as error:
-        return _of_tables(error.about.tables, ours, if_not_exists=error.about.if_not_exists)
+        return parse(ddl.sql, ddl.sql_mode, ddl.schema)
     except Unreadable as error:
+        return error
+
+
+def judge_ddl(
+    said: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]
+) -> Verdict:
+    """Return what a statement of the log is to the task. `said`: what it says, or what is left of that.
+
+    `tables`: those of the task that the source has there.
+    """
+    ours = _Ours(rules, frozenset(tables))
+    if isinstance(said, NotRead):
+        return _of_tables(said.about.tables, ours, if_not_exists=said.about.if_not_exists)
+    if isinstance(said, Unreadable):
         if _stays_in_excluded_schema(ddl, rules):
             return PassOver(f"its default schema {ddl.schema} is excluded, and it names no other")
-        return Stop(str(error))
+        return Concerns(str(said))
+    return _judge(said, ours)
 
 
 def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:
-    """Return the error for a statement that `judge_ddl` stops at."""
+    """Return the error for a statement that is not followed. `why`: what stands in the way."""
     return DdlNotSupported(
         feature=f"DDL in the log ({first_words(ddl.sql)} …: {why})",
         where=f"at {ddl.at}, default schema {ddl.schema!r}",
@@ -152,14 +186,16 @@ def _judge(statement: Statement, ours: _Ours) -> Verdict:
     match statement:
         case PassedOver(what):
             return PassOver(what)
-        case CreateDatabase() | AlterDatabase():
-            return PassOver("an empty schema, or defaults for tables to come")
+        case CreateDatabase(name) | AlterDatabase(name):
+            if UNSURE not in name and not ours.rules.allows_schema(name):
+                return PassOver("the rules exclude it")
+            return Concerns(f"it says the defaults of the schema {name}", statement)
         case DropDatabase(name):
             if UNSURE not in name and not ours.rules.allows_schema(name):
                 return PassOver("the rules exclude it")
             if ours.lacks_schema(name):
                 return PassOver("none of the task's tables is in it")
-            return Stop(f"it drops the schema {name}", statement)
+            return Concerns(f"it drops the schema {name}", statement)
         case DropTables(tables, if_exists):
             there = [table for table in tables if not (if_exists and ours.certainly_lacks(table))]
             return _of_tables(there, ours, statement)
@@ -190,5 +226,5 @@ def _of_tables(
         return PassOver(f"{tables[0]} exists")
     concerned = [table for table in tables if ours.concerns(table)]
     if concerned:
-        return Stop(f"it concerns {', '.join(str(table) for table in concerned)}", statement)
+        return Concerns(f"it concerns {', '.join(str(table) for table in concerned)}", statement)
     return PassOver(f"the rules exclude {', '.join(str(table) for table in tables)}")

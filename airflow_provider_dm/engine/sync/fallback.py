@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.errors import (
     BrokenFileChain,
@@ -18,12 +18,11 @@ from airflow_provider_dm.engine.binlog.errors import (
     EventTooLarge,
     LocationNotInLog,
     MalformedEvent,
-    TwoPhaseAlter,
     UnsupportedFormat,
-    XaTransaction,
 )
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope, reaction_of
+from airflow_provider_dm.engine.binlog.xa import XaRowsGone
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, ReportedError, Scope
 from airflow_provider_dm.engine.relay.decide import FileSequenceBroken
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged, GtidsPurged, UpstreamLostTail
@@ -59,14 +58,15 @@ class RelaySilent(DmError):
 class NeitherServes(DmError):
     """The relay log and the upstream both failed; `local` and `upstream` are what happened there.
 
-    `reported` says how to react, as the upstream's error does, and what can be done. See `neither_serves`.
+    It asks for what the upstream's error asks for, with ways out of its own. See `neither_serves`.
     """
 
     source: str
     here: str
     local: str
     upstream: str
-    reported: dict[str, Any]
+    way_out: str
+    asks: Reaction
 
     code: ClassVar[str] = "DM-4061"
     scope: ClassVar[Scope] = Scope.UPSTREAM
@@ -74,6 +74,12 @@ class NeitherServes(DmError):
         "the sync of {source} stands at {here}, and nothing can serve it from there. Relay log: {local} "
         "Upstream: {upstream}"
     )
+
+    def workaround(self) -> str:
+        return self.way_out
+
+    def reacts(self) -> Reaction:
+        return self.asks
 
 
 @dataclass(eq=False)
@@ -93,11 +99,11 @@ class OtherUpstream(DmError):
 class PrivateRelayEnded(DmError):
     """The process that pulls for this task alone has ended."""
 
-    reported: dict[str, Any]
+    reported: ReportedError
 
     code: ClassVar[str] = "DM-4063"
     scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "[{reported[ErrCode]} {reported[ErrScope]}] {reported[Message]}"
+    what: ClassVar[str] = "{reported}"
 
 
 _LOG: Final = (
@@ -112,8 +118,9 @@ _LOG: Final = (
     BrokenFileChain,
     LocationNotInLog,
     UnsupportedFormat,
+    XaRowsGone,
 )
-_SUSPECT: Final = (UnknownEvent, EventTooLarge, XaTransaction, TwoPhaseAlter)
+_SUSPECT: Final = (UnknownEvent, EventTooLarge)
 
 
 def unreadable(path: str, error: OSError) -> DmError:
@@ -128,7 +135,7 @@ def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *,
 
     What each of them advises counts on the other one, so of their ways out only those are named that are still open.
     """
-    reaction = reaction_of(upstream)
+    reaction = upstream.reacts()
     if is_another_server(upstream):
         workaround = f"Point the source back to the server whose log was read, or {MIGRATE_AGAIN}."
         if by_gtid:
@@ -148,10 +155,7 @@ def neither_serves(source: str, here: str, local: DmError, upstream: DmError, *,
         workaround = f"The upstream sends the same, so its own file is damaged: {MIGRATE_AGAIN}."
     else:
         workaround = f"The upstream may still have it. {upstream.workaround()}"
-    return NeitherServes(
-        *(source, here, _without_advice(local), _without_advice(upstream)),
-        {"Reaction": reaction.value, "Workaround": workaround},
-    )
+    return NeitherServes(source, here, _without_advice(local), _without_advice(upstream), workaround, reaction)
 
 
 def is_another_server(error: DmError) -> bool:
@@ -166,7 +170,7 @@ _GONE_UPSTREAM: Final = frozenset(
 
 def _code_of(error: DmError) -> str:
     """Return its code, or that of the child's error that it passes on."""
-    return str(error.reported.get("ErrCode")) if isinstance(error, PrivateRelayEnded) else error.code
+    return error.reported.code if isinstance(error, PrivateRelayEnded) else error.code
 
 
 def _without_advice(error: DmError) -> str:

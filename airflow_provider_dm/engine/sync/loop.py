@@ -1,4 +1,4 @@
-"""The loop: plan a piece of the log, apply it, go on; until the goal, a DDL of the task, an error, or a wish.
+"""The loop: plan a piece of the log, apply it, go on; until the goal, an error, or a wish.
 
 A short conductor. What to apply next is the planner's (binlog/planner), how is epoch.py's, whether it counts is the
 frontier's (target/frontier). Here is only what ties them: `applied`, which moves when an epoch is applied everywhere.
@@ -18,23 +18,29 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
+from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
 from airflow_provider_dm.engine.merge.writer import TooManyContested
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.model import Operator, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl import Concerns, InjectionRefused, PassOver, Repeat, stop_error
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
+from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
+from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened, open_sync
 from airflow_provider_dm.engine.sync.tail import Tail
@@ -66,6 +72,7 @@ class SyncResult:
     changes: int
     contested_rows: int
     """Rows that wait for others to give their places in merged tables free."""
+    ddl_applied: int
     seconds: float
 
 
@@ -86,11 +93,15 @@ def run_sync(
     shown = progress or SyncProgress()
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
         opened = open_sync(source, store=store, stop=stop)
+        writes = Target.at(source.target)
         loop = Loop(
             source=source,
             opened=opened,
-            writes=Target.at(source.target),
+            writes=writes,
+            prepared=PreparedHere(writes.transactions, source.fence, opened.prepared),
             sharing=Sharing.of(source, opened.plan),
+            following=Following(source),
+            by_hand=ByHand(store, *source.fence.ref.key),
             runner=runner,
             store=store,
             stop=stop,
@@ -106,7 +117,14 @@ def run_sync(
         finished = loop.run()
     seconds = round(time.monotonic() - began, 3)
     return SyncResult(
-        loop.applied, finished, shown.epochs, shown.transactions, shown.changes, loop.sharing.rows, seconds
+        loop.applied,
+        finished,
+        shown.epochs,
+        shown.transactions,
+        shown.changes,
+        loop.sharing.rows,
+        shown.ddl_applied,
+        seconds,
     )
 
 
@@ -119,7 +137,11 @@ class Loop:
     opened: Opened
     writes: Target
     """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
+    prepared: PreparedHere
+    """The XA transactions that are prepared at `applied`, and `here`."""
     sharing: Sharing
+    following: Following
+    by_hand: ByHand
     runner: Runner
     store: MetaStore
     stop: threading.Event
@@ -145,19 +167,22 @@ class Loop:
             raise
 
     def _run(self) -> bool:
-        self.progress.goal = self.opened.goal
+        self.progress.goal, self.progress.ddl_at = self.opened.goal, None
         self.progress.location = self.applied
         self.note(Stage.RUNNING, now=True)
         wait, idle_since = SHORTEST_WAIT, time.monotonic()
         ahead: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
             while not self._at_goal() and not self.stop.is_set():
+                self.by_hand.refresh()
                 planned = self._planned(ahead)
                 ahead = None
                 match planned:
-                    case Epoch(hi=hi, bytes=size):
+                    case Epoch(lo=lo, hi=hi, bytes=size):
+                        if self.edge is None:
+                            self._inject(lo)
                         if self.size.is_backlog(size):  # look ahead while this is applied
-                            ahead = planner.submit(self._plan_from, hi)
+                            ahead = planner.submit(self._plan_from, hi, after(self.prepared.now, planned))
                         self._epoch(planned)
                     case DdlStatement():
                         self._ddl(planned)
@@ -182,10 +207,13 @@ class Loop:
         if self.edge is None:
             if ahead is not None and not isinstance(ahead.result(), UpToDate):
                 return ahead.result()  # an UpToDate would be old news by now
-            return self._plan_from(self.here)
+            return self._plan_from(self.here, self.prepared.now)
         if ahead is not None:
             ahead.exception()  # waited for only: before the edge nothing else may be applied, nor end the run
-        planned = self.tail.plan(self.here, goal=self.edge, limit=None, range_bytes=self.size.range_bytes(1))
+        range_bytes = self.size.range_bytes(1)
+        planned = self.tail.plan(
+            self.here, goal=self.edge, limit=None, range_bytes=range_bytes, prepared=self.prepared.now
+        )
         return self._ending_at_edge(planned, self.edge)
 
     def _ending_at_edge(self, planned: Planned, edge: Location) -> Planned:
@@ -200,15 +228,13 @@ class Loop:
                 return planned
         raise InvariantBroken(f"the first epoch ends where buckets stand already ({edge})", f"the log has {planned}")
 
-    def _plan_from(self, lo: Location) -> Planned:
-        limit = self.size.limit
-        return self.tail.plan(
-            lo, goal=self._next_goal(lo), limit=limit, range_bytes=self.size.range_bytes(self.runner.slots)
-        )
+    def _plan_from(self, lo: Location, prepared: tuple[Prepared, ...]) -> Planned:
+        limit, range_bytes = self.size.limit, self.size.range_bytes(self.runner.slots)
+        return self.tail.plan(lo, goal=self._next_goal(lo), limit=limit, range_bytes=range_bytes, prepared=prepared)
 
     def _next_goal(self, lo: Location) -> Location | None:
-        """Return what an epoch must not cross, the goal or the end of catch-up mode; None: neither lies behind `lo`."""
-        ends = (self.opened.goal, self.opened.catch_up_until)
+        """Return what an epoch must not cross: goal, end of catch-up mode, a person's place; None: none is ahead."""
+        ends = (self.opened.goal, self.opened.catch_up_until, self.by_hand.next_place(lo))
         return min((end for end in ends if end and not reached(lo, end)), key=lambda end: end.sort_key, default=None)
 
     def _at_goal(self) -> bool:
@@ -224,6 +250,7 @@ class Loop:
     def _epoch(self, epoch: Epoch) -> None:
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
         began = time.monotonic()
+        self.prepared.note(epoch)
         try:
             applied = self._apply_with_retries(epoch)
         except DmError as error:
@@ -233,6 +260,7 @@ class Loop:
             return
         seconds = time.monotonic() - began
         self._applied_up_to(epoch.hi)
+        self.prepared.applied(epoch)
         self.edge = None
         self._follow_plan()
         if applied.contested or self.sharing.rows:
@@ -309,25 +337,63 @@ class Loop:
             self.progress.contested_rows = self.sharing.rows
 
     def _ddl(self, ddl: DdlStatement) -> None:
-        plan = self.opened.plan
-        match judge_ddl(ddl, plan.rules, (table.name for table in plan.tables())):
-            case PassOver(why):
+        operator = self.by_hand.at(ddl)
+        match self.following.meaning(ddl, self.sharing.plan):
+            case PassOver(why) if operator is None:
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
-                rows = ddl.rows_epoch()
-                if rows is None:
-                    self._advance(ddl.end)
-                else:
-                    self._epoch(rows)  # the statement is nothing to us, the rows of its transaction may be
-            case Stop(why, statement) if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
-                key = self.source.fence.ref.key  # DDL of merged tables is for all shards to agree on
-                coordinate(ShardDdl(*key, ddl.at, statement, first_words(ddl.sql), why))
-            case Stop(why):
-                raise stop_error(ddl, why)
+                if self.following.pass_over(ddl, self._step(ddl.end), self.sharing.plan.buckets):
+                    self._applied_up_to(ddl.end)
+            case PassOver(why):
+                self._follow(ddl, PassedOver(why), why, operator)
+            case Concerns(why, statement):
+                self._follow(ddl, statement, why, operator)
+            case Repeat(real) as repeat:
+                self._follow(ddl, repeat, f"it ends an online DDL on {real}", operator)
+        rows = ddl.rows_epoch()
+        if rows is not None:
+            self._epoch(rows)  # whatever the statement is to us, the rows of its transaction are like any others
+        elif compare(self.applied, ddl.end) is not Order.SAME:
+            self._advance(ddl.end)
+        self.by_hand.passed(self.applied)
+
+    def _follow(
+        self, ddl: DdlStatement, statement: Statement | Repeat | None, why: str, operator: Operator | None
+    ) -> None:
+        self.progress.ddl_at = ddl.at
+        if statement is None and operator is None:
+            raise stop_error(ddl, why)
+        try:
+            plan = self.following.follow(ddl, statement, self._step(ddl.end), self.sharing.plan, operator)
+        except NeedsAgreement as error:
+            if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
+                key = self.source.fence.ref.key
+                agreed = None if isinstance(statement, Repeat) else statement
+                coordinate(ShardDdl(*key, ddl.at, agreed, first_words(ddl.sql), why))
+            raise stop_error(ddl, str(error)) from None
+        except CannotFollow as error:
+            raise stop_error(ddl, f"{why}: {error}") from None
+        self.progress.ddl_at = None
+        self.sharing.adopt(plan)
+        self._follow_plan()
+        self.progress.ddl_applied += 1
+        if ddl.rows is None:
+            self._applied_up_to(ddl.end)
+
+    def _inject(self, here: Location) -> None:
+        """Execute what a person wants executed in front of the rows that begin here."""
+        operator = self.by_hand.before_rows(here)
+        if operator is None:
+            return
+        try:
+            self.following.inject(operator, here, self.source.fence)
+        except CannotFollow as error:
+            raise InjectionRefused(str(here), str(error)) from None
+        self._follow_plan()
 
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
-        writer = WaveWriter(self.opened.plan, self.writes, self._step(hi), self._catching_up())
-        writer.advance({}, range(self.opened.plan.buckets))
+        writer = WaveWriter(self.sharing.plan, self.writes, self._step(hi), self._catching_up())
+        writer.advance({}, range(self.sharing.plan.buckets))
         self._applied_up_to(hi)
 
     def _applied_up_to(self, hi: Location) -> None:
@@ -367,8 +433,10 @@ class Loop:
         if not only_meta:
             self.writes.transactions(lambda connection: note_location(connection, fence, applied))
             self._look_at_shared(now=False)
+            self.by_hand.passed(applied)
+        needed = self.prepared.needed(applied)
         try:
-            self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=applied, applied=applied)
+            self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
         except DmError as error:
             log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
         self.noted_at = time.monotonic()

@@ -21,6 +21,10 @@ class SyncProgress:
     changes: int = 0
     rows: int = 0
     """Rows that the target was asked to write or delete: fewer than changes, as those of one key are folded."""
+    ddl_applied: int = 0
+    """DDL statements that the target's tables have followed."""
+    ddl_at: Location | None = None
+    """Where the DDL statement begins that is being followed: what an error of now is about."""
     newest_timestamp: int | None = None
     """Commit time, in seconds since 1970, of the newest transaction applied."""
     caught_up: bool = False
@@ -29,6 +33,8 @@ class SyncProgress:
     """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
     contested_rows: int = 0
     """Rows that wait until rows of other source tables give their places in merged tables free."""
+    resuming: str = ""
+    """What has failed, while the sync waits to go on by itself."""
     binlog_type: str = "local"
     """DM's word for where the log is read: "local" (the source's relay log) or "remote" (pulled for this task)."""
 
@@ -50,9 +56,11 @@ class SyncProgress:
             "transactions": self.transactions,
             "changes_applied": self.changes,
             "rows_written": self.rows,
+            "ddl_applied": self.ddl_applied,
             "lag_seconds": self.lag_seconds(),
             "caught_up": self.caught_up,
             "catch_up_mode": self.catching_up,
             "contested_rows": self.contested_rows,
+            "resuming": self.resuming,
             "binlog_type": self.binlog_type,
         }

@@ -78,6 +78,11 @@ class Sharing:
             self.plan = replace(self.plan, merged=merged)
         return news
 
+    def adopt(self, plan: SyncPlan) -> None:
+        """Take the plan that holds behind a DDL statement."""
+        self.plan = plan
+        self.servers.forget_mappings()
+
     def finish(self, wait: Callable[[float], bool]) -> None:
         """Give rows that wait a little time, at the goal. Raises as `Contests.finish` does."""
         if self.rows:

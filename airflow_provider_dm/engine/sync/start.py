@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -22,12 +23,14 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
+from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import (
     HASH_VERSION,
@@ -120,6 +123,8 @@ class Opened:
     edge: Location | None
     catch_up_until: Location | None
     goal: Location | None
+    prepared: tuple[Prepared, ...] = ()
+    """The XA transactions that are prepared at `lo`."""
 
 
 def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) -> Opened:
@@ -131,12 +136,14 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
     ref, announcer = source.fence.ref, Announcer(source, store)
     connection = target_connection(source.target)
     begin_incremental([source], store=store, stop=stop)
+    take_definitions_by_hand(source)
     subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
     if subtask is None or subtask.location is None or subtask.unit != UNIT_SYNC:
         raise SubtaskMissing(*ref.key)
     reader = RelayReader(Path(source.spec.relay_dir))
     lo, edge = between(stands, subtask, reader.base_of)
-    announcer.say(lo, again=True)
+    prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
+    announcer.say(lo, oldest_place(lo, prepared), again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)
@@ -151,6 +158,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         edge=edge,
         catch_up_until=subtask.catch_up_until,
         goal=_goal(source.job.until, source.spec, lo),
+        prepared=prepared,
     )
 
 
@@ -234,24 +242,28 @@ def goal_at_place(place: Location, lo: Location, newest: int | None) -> Location
 
 def _plan(connection: Connection, source: SyncSource, buckets: int) -> tuple[SyncPlan, list[TableName]]:
     """Return the plan, and the tables that the rules leave out of what the task began with."""
-    ref, rules, route = source.fence.ref, source.rules, source.rules.router.route
-    chunks = load_chunks(connection, ref)
+    ref, rules = source.fence.ref, source.rules
     known = load_table_schemas(connection, ref)
-    schemas, left_out = chosen(known, [chunk.table for chunk in chunks], rules.block_allow)
+    schemas, left_out = chosen(known, [chunk.table for chunk in load_chunks(connection, ref)], rules.block_allow)
     for schema in schemas:
-        schema.check_route(route(schema.table.name))
-    targets = read_tables(connection, {route(schema.table.name) for schema in schemas})
+        schema.check_route(rules.router.route(schema.table.name))
+    return plan_for(connection, source, schemas, buckets), left_out
+
+
+def plan_for(connection: Connection, source: SyncSource, schemas: Sequence[TableSchema], buckets: int) -> SyncPlan:
+    """Return the plan for these tables, as the target's tables are now. Raises what `make_plan` does."""
+    ref = source.fence.ref
+    targets = read_tables(connection, {schema.target for schema in schemas})
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref)
-    plan = make_plan(
+    return make_plan(
         schemas,
         targets,
-        rules=rules,
+        rules=source.rules,
         buckets=buckets,
         merged=None if source.config.overwrites else shared,
-        adopts=not chunks,  # whoever has filled the target, it was not this task
+        adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
     )
-    return plan, left_out
 
 
 def chosen(

@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationN
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate, plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
+from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import JobSpec, place_of
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus
@@ -32,7 +33,7 @@ from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, write_mark
-from airflow_provider_dm.engine.sync.damage import check_events
+from airflow_provider_dm.engine.sync.damage import check_events, check_prepared
 from airflow_provider_dm.engine.sync.fallback import (
     Fault,
     RelaySilent,
@@ -115,6 +116,8 @@ class Tail:
     _mark: tuple[Path, Place] | None = field(default=None, init=False)
     _marked_at: float = field(default=0.0, init=False)
     _checked: LogFile | None = field(default=None, init=False)
+    _prepared: tuple[Prepared, ...] = field(default=(), init=False, repr=False)
+    """The XA transactions that are prepared where the last plan began."""
     _repetitions: Repetitions = field(default_factory=Repetitions, init=False, repr=False)
     """What was found out about the log that is being read."""
 
@@ -134,12 +137,23 @@ class Tail:
 
     # What the loop asks
 
-    def plan(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
+    def plan(
+        self,
+        lo: Location,
+        *,
+        goal: Location | None,
+        limit: int | None,
+        range_bytes: int,
+        prepared: Sequence[Prepared] = (),
+    ) -> Planned:
         """Plan the next piece behind `lo`; `limit` in bytes, None: all up to the goal.
+
+        `prepared`: the XA transactions that are prepared at `lo`.
 
         Raises what reader and planner raise where it is not the relay log's fault, and NeitherServes.
         """
         with self._lock:
+            self._prepared = tuple(prepared)
             match self.reading:
                 case FromRelay(left_at):
                     self._forget_left(left_at, lo)
@@ -224,12 +238,20 @@ class Tail:
                 max_bytes=limit or sys.maxsize,
                 range_bytes=range_bytes,
                 repetitions=self._repetitions,
+                prepared=self._prepared,
+                held=self._held,
             )
         except OSError as error:
             raise unreadable(str(error.filename or files[0].path), error) from error
         enough = _is_enough(planned, goal if limit is None else None)
         self._say_how_far(reader, Place.of(lo) if enough else _end_of(files[-1]), enough=enough)
         return planned
+
+    def _held(self) -> Sequence[LogFile]:
+        """List the files that can be read, wherever they are: prepared transactions may lie far behind."""
+        elsewhere = [self.local, self.upstream.reader] if self.upstream is not None else [self.local]
+        now = self._reader()
+        return [file for reader in (now, *(one for one in elsewhere if one is not now)) for file in reader.held()]
 
     def _gtid_set_at(self, place: Location) -> str | None:
         reader = self._kept_going()
@@ -274,13 +296,17 @@ class Tail:
                 self._leave_upstream(reading, error, at)
 
     def _is_read_now(self, epoch: Epoch) -> bool:
-        return all(Path(one.path).is_relative_to(self._reader().root) for one in epoch.ranges)
+        return all(
+            Path(one.path).is_relative_to(self._reader().root)
+            for one in epoch.ranges
+            if not one.counts_at  # prepared long ago, it may lie elsewhere
+        )
 
     def _begin_earlier(self, reading: FromUpstream, error: DmError, at: Location) -> None:
         """Pull from `at` on what is pulled from a later place. Raises NeitherServes."""
         reading.log.end()
         try:
-            reading.log.begin(at, self._server_uuid(at))
+            self._begin_upstream(reading.log, at)
         except DmError as refused:
             raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
         log.warning("the relay log of %s cannot serve %s either: %s", self.source, at, error)
@@ -309,11 +335,22 @@ class Tail:
         if self.upstream is None:
             raise error
         try:
-            self.upstream.begin(at, self._server_uuid(at))
+            self._begin_upstream(self.upstream, at)
         except DmError as refused:
             raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
         log.warning("the relay log of %s cannot serve %s, pulling from the upstream: %s", self.source, at, error)
         self._go(FromUpstream(self.upstream, error, None if isinstance(error, RelaySilent) else at))
+
+    def _begin_upstream(self, upstream: UpstreamLog, at: Location) -> None:
+        """Pull from `at` on, or from where the oldest prepared transaction begins, if the server still has that."""
+        oldest = oldest_place(at, [one for one in self._prepared if one.at.suffix == at.suffix])
+        if oldest is not at:
+            try:
+                upstream.begin(oldest, self._server_uuid(at))
+                return
+            except DmError as error:
+                log.warning("what is prepared at %s cannot be pulled: %s", oldest, error)
+        upstream.begin(at, self._server_uuid(at))
 
     def _leave_upstream(self, reading: FromUpstream, error: DmError, at: Location) -> None:
         """Go on from the relay log if that serves, sick as the upstream is. Raises NeitherServes."""
@@ -372,6 +409,7 @@ class Tail:
             if not health.is_pulling(self._status()):
                 return False
             check_events(files[0], _begin_in(files[0], lo))
+            check_prepared(self.local.held(), self._prepared)
         except (DmError, OSError):
             return False
         return True

@@ -7,36 +7,32 @@ locations stay what they are. Only the server whose log was being read will do.
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pymysql
 
 from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope, describe
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, Scope
 from airflow_provider_dm.engine.mysql.binlog_status import list_binlogs
 from airflow_provider_dm.engine.mysql.connection import connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
-from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
-from airflow_provider_dm.engine.relay.process import EXIT_ERROR, RelayProcess
+from airflow_provider_dm.engine.relay.keeper import AsAsked, Died, Failed, KeptRelay
+from airflow_provider_dm.engine.relay.lock import RelayLocked
 from airflow_provider_dm.engine.relay.protocol import StreamLost
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.start import check_available
 from airflow_provider_dm.engine.sync.fallback import OtherUpstream, PrivateRelayEnded
 
-log = logging.getLogger(__name__)
-
 READ_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 3.0
 DEATHS_ALLOWED: Final = 5
-PAUSE_SECONDS: Final = 1.0
 LOCKED_SECONDS: Final = 60.0
 """How long another process may hold the directory before that is an error."""
 
@@ -51,11 +47,7 @@ class UpstreamLog:
     root: Path
     until: Location | None = None
     """Where the run will end, if it is FILE:POSITION; nothing is pulled behind that."""
-    _process: RelayProcess | None = field(default=None, init=False)
-    _spec: RelaySpec | None = field(default=None, init=False)
-    _deaths: int = field(default=0, init=False)
-    _start_at: float = field(default=0.0, init=False)
-    _locked_since: float | None = field(default=None, init=False)
+    _kept: KeptRelay | None = field(default=None, init=False)
 
     @property
     def reader(self) -> RelayReader:
@@ -77,7 +69,7 @@ class UpstreamLog:
         # A server-id of its own: the source's relay may be connected as well.
         own = {"server_id": 0, "enable_gtid": False, "relay_binlog_name": "", "relay_binlog_gtid": ""}
         config = self.source.config.model_copy(update=own)
-        self._spec = RelaySpec(
+        spec = RelaySpec(
             source=self.source.model_copy(update={"config": config, "relay_dir": str(self.root)}),
             spool=SpoolSpec(
                 task=self.task,
@@ -89,27 +81,24 @@ class UpstreamLog:
             meta_url=self.meta_url,
             launcher_pid=os.getpid(),
         )
-        self._deaths = 0
-        self._start()
+        self.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.log_path.unlink(missing_ok=True)  # that of an earlier run
+        self._kept = KeptRelay(spec, os.environ, self.log_path, DEATHS_ALLOWED)
+        self.check()
 
     def check(self) -> None:
         """Start it again if it died. Raises PrivateRelayEnded when that would not help."""
-        if self._process is None:
-            if self._spec is not None and time.monotonic() >= self._start_at:
-                self._start()
+        if self._kept is None:
             return
-        code = self._process.exit_code()
-        if code is None:
-            return
-        said, self._process = self._process.error(), None
-        if said is not None and said.get("ErrCode") == RelayLocked.code:
-            self._start_at = time.monotonic() + PAUSE_SECONDS
-            return
-        self._deaths += 1
-        if (code == EXIT_ERROR and said is not None) or self._deaths > DEATHS_ALLOWED:
-            raise PrivateRelayEnded(said or _died(code))
-        log.warning("what pulls %s for this task died (exit code %d); it is started again", self.root, code)
-        self._start_at = time.monotonic() + PAUSE_SECONDS * self._deaths
+        match self._kept.look():
+            case Failed(error):
+                raise PrivateRelayEnded(error)
+            case AsAsked(code) | Died(code):
+                raise PrivateRelayEnded(_died(code))
+        # The child of a driver that was killed a moment ago, or that hangs.
+        holder = self._kept.holder
+        if holder is not None and time.monotonic() - self._kept.held_since > LOCKED_SECONDS:
+            raise PrivateRelayEnded(ReportedError.of(RelayLocked(str(self.root), holder)))
 
     def check_upstream(self) -> None:
         """Connect to the upstream once. Raises ServerUnreachable or AccessDenied when it does not answer."""
@@ -118,28 +107,13 @@ class UpstreamLog:
 
     def end(self) -> None:
         """Stop pulling; the files stay, for ranges that are being applied and for another run."""
-        self._spec = None
-        if self._process is not None:
-            self._process.stop(STOP_SECONDS)
-            self._process = None
+        if self._kept is not None:
+            self._kept.stop(STOP_SECONDS)
+            self._kept = None
 
     def forget(self) -> None:
         """Remove the files. After `end`."""
         shutil.rmtree(self.root, ignore_errors=True)
-
-    def _start(self) -> None:
-        assert self._spec is not None
-        now, holder = time.monotonic(), holder_of(self.root)
-        if holder is not None:  # the child of a driver that was killed a moment ago, or that hangs
-            self._locked_since = self._locked_since or now
-            if now - self._locked_since > LOCKED_SECONDS:
-                raise PrivateRelayEnded(describe(RelayLocked(str(self.root), holder)))
-            self._start_at = now + PAUSE_SECONDS
-            return
-        self._locked_since = None
-        self.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.log_path.unlink(missing_ok=True)  # an error in it would be taken for one of the new process
-        self._process = RelayProcess.start(self._spec, os.environ, self.log_path)
 
     def _holds(self, at: Location, server_uuid: str) -> bool:
         """Tell whether an earlier run left something to go on with."""
@@ -161,11 +135,12 @@ class UpstreamLog:
             raise StreamLost(str(error)) from error
 
 
-def _died(code: int) -> dict[str, Any]:
-    return {
-        "ErrCode": DmError.code,
-        "ErrScope": Scope.INTERNAL.value,
-        "Message": f"the process that pulls for this task died again and again, last with exit code {code}.",
-        "Workaround": "Look at its log, beside the folder `upstream` of the task's work directory.",
-        "Reaction": Reaction.RETRY.value,
-    }
+def _died(code: int) -> ReportedError:
+    return ReportedError(
+        code=DmError.code,
+        kind="",
+        scope=Scope.INTERNAL.value,
+        message=f"the process that pulls for this task died again and again, last with exit code {code}.",
+        workaround="Look at its log, beside the folder `upstream` of the task's work directory.",
+        reaction=Reaction.RETRY,
+    )

@@ -65,6 +65,25 @@ def load_chunks(connection: Connection, ref: SubtaskRef) -> list[ChunkProgress]:
     return [_progress(row) for row in rows]
 
 
+def rename_chunks(connection: Connection, ref: SubtaskRef, old: TableName, new: TableName) -> None:
+    """Let, in a transaction that has checked the generation, the chunks of a table be those of its new name."""
+    query(
+        connection,
+        f"UPDATE {ref.table(_TABLE)} SET source_schema = %s, source_table = %s "
+        "WHERE task = %s AND source = %s AND source_schema = %s AND source_table = %s",
+        (*new, *ref.key, *old),
+    )
+
+
+def forget_chunks(connection: Connection, ref: SubtaskRef, table: TableName) -> None:
+    """Remove, in a transaction that has checked the generation, the chunks of a table that is gone at the source."""
+    query(
+        connection,
+        f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s AND source_schema = %s AND source_table = %s",
+        (*ref.key, *table),
+    )
+
+
 def load_chunk(connection: Connection, fence: Fence, number: int) -> ChunkProgress:
     """Return one chunk as it stands. Raises Fenced or TargetWentBack when it is another generation's, or nobody's."""
     rows = query(

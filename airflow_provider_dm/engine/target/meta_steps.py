@@ -129,7 +129,74 @@ def versions_and_owners(connection: Connection, meta_schema: str) -> None:
     )
 
 
-STEPS: Final[Sequence[Step]] = (first_tables, versions_and_owners)
+def definitions(connection: Connection, meta_schema: str) -> None:
+    """Create the tables of version 3: of the source's tables as SQL, and of DDL that is being executed."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_table_definition",
+        """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        table_schema varchar(64) NOT NULL,
+        table_name varchar(64) NOT NULL COMMENT 'empty: the row is about the schema',
+        create_sql mediumtext NOT NULL COMMENT 'the table where the frontier stands',
+        collation varchar(64) NOT NULL DEFAULT '' COMMENT 'the default of the schema or table',
+        by_hand tinyint NOT NULL DEFAULT 0 COMMENT 'a person wrote it, and rows are not read by it yet',
+        PRIMARY KEY (task, source, table_schema, table_name)""",
+    )
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_ddl",
+        f"""
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        position {_POSITION} COMMENT 'where the statement ends in the log',
+        number int NOT NULL COMMENT 'of the statements for the target that it becomes',
+        statement mediumtext NOT NULL,
+        looks mediumtext NOT NULL COMMENT 'JSON: the CREATE TABLE of its tables in the target before it',
+        done tinyint NOT NULL,
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source, position, number)""",
+    )
+
+
+def online_ddl_memory(connection: Connection, meta_schema: str) -> None:
+    """Create the table of version 4: of online DDL under way."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_online_ddl",
+        """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        ghost_schema varchar(64) NOT NULL,
+        ghost_table varchar(64) NOT NULL COMMENT 'or the name under which a table of the task lies for the moment',
+        statements longtext NOT NULL COMMENT 'JSON: target/online_ddl_memory.py',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source, ghost_schema, ghost_table)""",
+    )
+
+
+def prepared_xa(connection: Connection, meta_schema: str) -> None:
+    """Create the table of XA transactions that are prepared at the source and not ended."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_xa",
+        f"""
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        prepared_at {_POSITION} COMMENT 'it is prepared for whoever stands here or behind',
+        ended_at {_POSITION} DEFAULT '' COMMENT 'and no longer here; empty: its end has not come',
+        xid varchar(300) CHARACTER SET ascii NOT NULL COMMENT 'as XA COMMIT takes it, for people',
+        log_place mediumtext NOT NULL COMMENT 'JSON of binlog.xa.Prepared: where its rows are',
+        PRIMARY KEY (task, source, prepared_at)""",
+    )
+
+
+STEPS: Final[Sequence[Step]] = (first_tables, versions_and_owners, definitions, online_ddl_memory, prepared_xa)
 """Step number n, counted from 1, makes version n of version n - 1."""
 
 

@@ -5,9 +5,13 @@
     dm_frontier      one row for each bucket: up to where its rows are applied
     dm_copy_chunk    one row for each chunk of a full load: how far it is copied
     dm_table_schema  a source's tables as they were when the load began: what rows are decoded by
+    dm_table_definition  the same tables as SQL, where the frontier stands: what the next DDL is applied to
+    dm_ddl           DDL that is being executed: what each of its statements has found, and which are done
     dm_owner         the numbers of source tables whose rows in merged tables are recorded
+    dm_xa            XA transactions that are prepared at the source: where their rows are in its log
     dm_row_owner     of tables that are merged: which rows a source table has put there, while its log cannot tell
     dm_contested_row of tables that are merged: rows whose place in the target is held by another one's row
+    dm_online_ddl    one row for each ghost table of an online DDL tool: what was done to it
 
 Names compare byte by byte (utf8mb4_bin): a task called `A` is not the task `a`. Positions are `Location.sort_key`, text
 whose byte order is the order of the log.

@@ -11,6 +11,7 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.prepared_xa import forget_prepared
 
 BUCKETS: Final = 64
 """Hash classes of a subtask's rows. Kept in dm_subtask: it may change only while all buckets stand at one place."""
@@ -134,6 +135,7 @@ def begin_subtask(
         "WHERE task = %s AND source = %s",
         (unit, BUCKETS, HASH_VERSION, _json(start), _json(catch_up_until), _json(start), *ref.key),
     )
+    forget_prepared(connection, ref)
     frontier = ref.table("dm_frontier")
     query(connection, f"DELETE FROM {frontier} WHERE task = %s AND source = %s", ref.key)
     with connection.cursor() as cursor:

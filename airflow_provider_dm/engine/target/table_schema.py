@@ -15,8 +15,10 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
+from airflow_provider_dm.engine.target.copy_progress import rename_chunks
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.owner_numbers import forget_owners
+from airflow_provider_dm.engine.target.table_definitions import delete_definitions
 
 
 @dataclass(eq=False)
@@ -74,6 +76,32 @@ def save_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterabl
         )
 
 
+def put_table_schemas(connection: Connection, ref: SubtaskRef, schemas: Iterable[TableSchema]) -> None:
+    """Write these tables of the subtask, new ones and known ones, in a transaction that has checked the generation."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"REPLACE INTO {ref.table('dm_table_schema')} (task, source, table_schema, table_name, target_schema, "
+            "target_name, skip_until, definition) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+            [(*ref.key, *one.table.name, *one.target, one.skip_until, _json(one.table)) for one in schemas],
+        )
+
+
+def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple[TableName, TableName]]) -> None:
+    """Let, in a transaction that has checked the generation, all that is known of a table be known of its new name.
+
+    The pairs (old, new) come in the order of the renames, as a name may be given on.
+    """
+    for old, new in pairs:
+        for table in ("dm_table_schema", "dm_table_definition", "dm_owner", "dm_contested_row"):
+            query(
+                connection,
+                f"UPDATE {ref.table(table)} SET table_schema = %s, table_name = %s "
+                "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
+                (*new, *ref.key, *old),
+            )
+        rename_chunks(connection, ref, old, new)
+
+
 def load_feeders(connection: Connection, ref: SubtaskRef) -> list[Feeder]:
     """Return the source tables of all sources of the task that have begun. Raises AnswerCut."""
     rows = query_whole(
@@ -107,6 +135,7 @@ def forget_table_schemas(connection: Connection, ref: SubtaskRef, names: Iterabl
     names = list(names)
     withdraw_all(connection, ref, names)
     forget_owners(connection, ref, names)
+    delete_definitions(connection, ref, names)
     for name in names:
         query(
             connection,

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_query, uncompressed_rows
-from airflow_provider_dm.engine.binlog.errors import StatementDml, XaTransaction
+from airflow_provider_dm.engine.binlog.errors import StatementDml
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange
 from airflow_provider_dm.engine.mysql.connection import Connection, query
@@ -23,8 +23,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
 from testbed import Server, debian_sid
 from testbed.mysql_apt import MYSQL
-from tests.integration.binlog.reading import FreshSchema, definition, here, raw_rows, session
-from tests.integration.binlog.walking import Event, events_between, plans, ranges_between, rows_of, run
+from tests.integration.binlog.reading import FreshSchema, definition, here, logged, raw_rows, session
+from tests.integration.binlog.walking import Event, end_xa, events_between, plans, ranges_between, rows_of, run
 
 DIGITS: Final = "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4)"
 MANY: Final = " JOIN ".join(f"{DIGITS} AS {alias}" for alias in "abcef")
@@ -192,19 +192,20 @@ def test_ids_of_compressed_transactions_join_the_set(mysql_source: Server, fresh
     assert last.hi.gtid_set == bytes(executed).decode().replace("\n", "")
 
 
-def test_what_stops_is_found_in_a_payload_too(mysql_source: Server, fresh_schema: FreshSchema) -> None:
+def test_a_prepared_transaction_is_found_in_a_payload_too(mysql_source: Server, fresh_schema: FreshSchema) -> None:
     name = TableName(fresh_schema(mysql_source), "t")
     connection = session(mysql_source)
     run(connection, name, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(10))")
     run(connection, name, "SET SESSION binlog_transaction_compression = ON")
-    lo = here(connection)
+    table, lo = definition(connection, name), here(connection)
     run(connection, name, "XA START 'x'", "INSERT INTO t VALUES (1, 'a')", "XA END 'x'", "XA PREPARE 'x'")
-    with pytest.raises(XaTransaction, match=rf"{lo.file}:\d+\+0 "):
-        list(plans(mysql_source, lo, here(connection)))
-    behind = here(connection)
-    run(connection, name, "XA COMMIT 'x'", "SET SESSION binlog_format = STATEMENT", "INSERT INTO t VALUES (2, 'b')")
-    with pytest.raises(XaTransaction):
-        list(plans(mysql_source, behind, here(connection)))
+    hi = here(connection)
+    connection.close()
+    other = session(mysql_source)
+    run(other, name, "INSERT INTO t VALUES (-2, 'b')")
+    end_xa(mysql_source, "'x'")
+    assert {"TRANSACTION_PAYLOAD", "XA_PREPARE"} <= {one.name for one in events_between(mysql_source, lo, hi)}
+    assert [one.after for one in logged(mysql_source, table, lo, here(other))] == [(b"-2", b"b"), (b"1", b"a")]
 
 
 def test_a_compressed_statement_that_changes_rows_stops(mariadb_source: Server, fresh_schema: FreshSchema) -> None:

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import pymysql
 import pytest
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
-from airflow_provider_dm.engine.binlog.errors import MixedEngineRollback, StatementDml, TwoPhaseAlter, XaTransaction
+from airflow_provider_dm.engine.binlog.errors import MixedEngineRollback, StatementDml
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch
 from airflow_provider_dm.engine.binlog.rows import PartialRowImage
@@ -19,7 +20,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
 from tests.integration.binlog.reading import FreshSchema, definition, here, logged, session
-from tests.integration.binlog.walking import events_between, plans, run
+from tests.integration.binlog.walking import end_xa, events_between, plans, run
 
 
 @pytest.fixture
@@ -111,14 +112,13 @@ STOPPED: list[tuple[list[str], type[DmError], str]] = [
     (["SET SESSION binlog_format = STATEMENT", "INSERT INTO t VALUES (1, rand())"], UnknownEvent, "RAND"),
     (["SET SESSION binlog_format = STATEMENT", "INSERT INTO i VALUES (NULL)"], UnknownEvent, "INTVAR"),
     (["SET SESSION binlog_format = STATEMENT", "LOAD DATA"], UnknownEvent, "BEGIN_LOAD_QUERY"),
-    (["XA START 'x'", "INSERT INTO t VALUES (1, 'a')", "XA END 'x'", "XA PREPARE 'x'"], XaTransaction, "XA"),
 ]
 
 
 @pytest.mark.parametrize(
     ("statements", "error", "what"),
     STOPPED,
-    ids=["statement", "user variable", "random seed", "automatic number", "loaded file", "xa"],
+    ids=["statement", "user variable", "random seed", "automatic number", "loaded file"],
 )
 def test_what_cannot_be_applied_stops(
     source: Server, name: TableName, tmp_path: Path, statements: list[str], error: type[DmError], what: str
@@ -131,44 +131,67 @@ def test_what_cannot_be_applied_stops(
     load = f"LOAD DATA INFILE '{tmp_path / 'rows'}' INTO TABLE t"
     run(connection, name, *[load if one == "LOAD DATA" else one for one in statements])
     hi = here(connection)
-    if "PREPARE" in statements[-1]:
-        run(connection, name, "XA ROLLBACK 'x'")
     with pytest.raises(error, match=what):
         list(plans(source, lo, hi))
 
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
-def test_an_xa_transaction_is_caught_from_either_of_its_halves(source: Server, name: TableName, end: str) -> None:
+def test_the_rows_of_an_xa_transaction_come_where_it_is_committed(source: Server, name: TableName, end: str) -> None:
     connection = session(source)
-    start = here(connection)
-    run(connection, name, "XA START 'x'", "INSERT INTO t VALUES (1, 'a')", "XA END 'x'", "XA PREPARE 'x'")
-    prepared = here(connection)
-    run(connection, name, f"XA {end} 'x'")
-    for lo in (start, prepared):
-        with pytest.raises(XaTransaction):
-            list(plans(source, lo, here(connection)))
+    table, lo = definition(connection, name), here(connection)
+    run(
+        connection,
+        name,
+        "XA START 'x'",
+        "INSERT INTO t VALUES (1, 'a')",
+        "SAVEPOINT s",
+        "INSERT INTO t VALUES (2, 'b')",
+    )
+    run(connection, name, "ROLLBACK TO s", "XA END 'x'", "XA PREPARE 'x'")
+    connection.close()  # MySQL lets nothing else be done by a session with a prepared transaction
+    other = session(source)
+    run(other, name, "INSERT INTO t VALUES (-3, 'c')")  # behind 1 lies a gap that is locked
+    end_xa(source, "'x'", end)
+    run(other, name, "INSERT INTO t VALUES (4, 'd')")
+    found = [change.after and change.after[0] for change in logged(source, table, lo, here(other))]
+    assert found == ([b"-3", b"1", b"4"] if end == "COMMIT" else [b"-3", b"4"])
 
 
-def test_xa_in_one_phase_is_logged_as_xa_by_mysql_only(source: Server, name: TableName) -> None:
+def test_xa_in_one_phase_is_an_ordinary_transaction(source: Server, name: TableName) -> None:
     connection = session(source)
     table, lo = definition(connection, name), here(connection)
     run(connection, name, "XA START 'x'", "INSERT INTO t VALUES (1, 'a')", "XA END 'x'", "XA COMMIT 'x' ONE PHASE")
     hi = here(connection)
-    if source.flavour == "mysql":
-        with pytest.raises(XaTransaction):
-            list(plans(source, lo, hi))
-    else:
-        assert [change.after for change in logged(source, table, lo, hi)] == [(b"1", b"a")]
+    assert [change.after for change in logged(source, table, lo, hi)] == [(b"1", b"a")]
+    (epoch,) = plans(source, lo, hi)
+    assert isinstance(epoch, Epoch)
+    assert not epoch.prepared
 
 
-def test_an_alter_in_two_phases_stops(mariadb_source: Server, fresh_schema: FreshSchema) -> None:
+@pytest.mark.parametrize("algorithm", ["COPY", "INPLACE"])
+def test_an_alter_in_two_phases_comes_once_and_a_failed_one_never(
+    mariadb_source: Server, fresh_schema: FreshSchema, algorithm: str
+) -> None:
     name = TableName(fresh_schema(mariadb_source), "t")
     connection = session(mariadb_source)
-    run(connection, name, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (0, 'a')")
+    run(connection, name, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (0, 1), (1, 1)")
     lo = here(connection)
-    run(connection, name, "SET SESSION binlog_alter_two_phase = ON", "ALTER TABLE t ADD z INT, ALGORITHM=COPY")
-    with pytest.raises(TwoPhaseAlter):
-        list(plans(mariadb_source, lo, here(connection)))
+    run(connection, name, "SET SESSION binlog_alter_two_phase = ON", f"ALTER TABLE t ADD z INT, ALGORITHM={algorithm}")
+    with pytest.raises(pymysql.err.IntegrityError):
+        run(connection, name, f"ALTER TABLE t ADD UNIQUE KEY v (v), ALGORITHM={algorithm}")
+    run(connection, name, "INSERT INTO t VALUES (2, 2, 2)", "SET SESSION binlog_alter_two_phase = OFF")
+    hi = here(connection)
+    logged_ones = [one for one in events_between(mariadb_source, lo, hi) if b"ALTER TABLE" in one.body]
+    assert len(logged_ones) == 4  # each of them twice
+    before, alter, after = plans(mariadb_source, lo, hi)
+    assert isinstance(alter, DdlStatement)
+    assert (alter.sql, alter.session.alter_phase and alter.session.alter_phase[0]) == (
+        f"ALTER TABLE t ADD z INT, ALGORITHM={algorithm}",
+        4,
+    )
+    assert isinstance(before, Epoch)
+    assert isinstance(after, Epoch)
+    assert (before.transactions, after.transactions) == (1, 3)
 
 
 def test_a_loaded_file_is_rows(source: Server, name: TableName, tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """A server's log at hand, read in the engine's ways: what is in it, what is planned, which rows come out."""
 
+import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import pymysql
 
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.boundary import read_format
@@ -18,6 +21,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
 from testbed import Server
 from tests.integration.binlog.reading import log_files
+
+_UNKNOWN_XID: Final = 1397
 
 
 class Event(NamedTuple):
@@ -38,6 +43,19 @@ def run(connection: Connection, name: TableName, *statements: str) -> None:
         cursor.execute(f"USE `{name.schema}`")
         for statement in statements:
             cursor.execute(statement)
+
+
+def end_xa(server: Server, xid: str, verb: str = "COMMIT") -> None:
+    """End a prepared transaction whose session has ended, or is about to: until then it is nobody else's to end."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            server.sql(f"XA {verb} {xid}")
+            return
+        except pymysql.err.MySQLError as error:
+            if error.args[0] != _UNKNOWN_XID or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def events_between(server: Server, lo: Location, hi: Location) -> list[Event]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.copy.creation import KeyDemanded
 from airflow_provider_dm.engine.precheck.result import State
 from airflow_provider_dm.engine.precheck.run import run_precheck
+from airflow_provider_dm.engine.target.keyless import KeyDemanded
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences, endpoint

@@ -95,7 +95,7 @@ def test_a_refused_login_is_an_error_and_not_a_loop(mariadb_source: Server, tmp_
         eventually(lambda: relays.error is not None)
 
     assert isinstance(relays.error, RelayFailed)
-    assert relays.error.reported["ErrCode"] == "DM-2002"
+    assert relays.error.reported.code == "DM-2002"
     assert "wrong-password" not in (tmp_path / "relay-one.log").read_text()
 
 

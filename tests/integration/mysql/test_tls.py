@@ -7,6 +7,7 @@ import ipaddress
 import select
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +203,8 @@ def test_an_answer_in_clear_where_tls_begins_is_no_fault_of_tls(mysql_source: Se
                 client.sendall(greeting)
                 client.recv(4096)
                 client.sendall(b"\x1a\0\0\2\xff\x87\x04#08S01Got timeout reading")
-                client.recv(1)
+                with suppress(ConnectionResetError):  # it may leave before it has read all
+                    client.recv(1)
 
         giving_up = threading.Thread(target=answer)
         giving_up.start()

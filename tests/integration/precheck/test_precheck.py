@@ -369,3 +369,21 @@ def test_mysql_whose_engine_cascades(mariadb_target: Server, start_own: StartSer
     report = check(native, mariadb_target, ["shop"])
 
     assert "shop.gone fk_gone" in result(report, "foreign_key_cascades", state=State.FAIL).message
+
+
+def test_tables_of_an_online_ddl_are_told(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE _x_old (id INT PRIMARY KEY)", database=schema)
+
+    report = check(source, target, [schema])
+
+    assert report.passed
+    assert f"{schema}._x_old" in result(report, "online_ddl", state=State.WARN).message
+
+    source.sql("CREATE TABLE _t_gho LIKE t", database=schema)
+    report = check(source, target, [schema])
+    assert not report.passed
+    assert f"{schema}._t_gho" in result(report, "online_ddl", state=State.FAIL).message
+    assert check(source, target, [schema], task={"task-mode": "full"}).passed
+    assert check(source, target, [schema], task={"ignore-checking-items": ["online_ddl"]}).passed
+    assert check(source, target, [schema], task={"online-ddl": False}).passed

@@ -3,6 +3,7 @@
 import os
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import pytest
 
 from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -74,7 +76,7 @@ class RelayKit:
         process = self.start("caught-up", endpoint, **config)
         assert process.wait(FINISH_SECONDS) == 0, self.log()
 
-    def fails_with(self, endpoint: EndpointSpec | None = None, **config: object) -> dict[str, str]:
+    def fails_with(self, endpoint: EndpointSpec | None = None, **config: object) -> ReportedError:
         """The typed error of a relay that cannot work."""
         process = self.start("caught-up", endpoint, **config)
         assert process.wait(FINISH_SECONDS) == 2, self.log()
@@ -147,9 +149,29 @@ def kit_of(tmp_path: Path) -> Iterator[KitOf]:
 def kit(source: Server, kit_of: KitOf) -> RelayKit:
     """Make relays of a shared server, from its present file on."""
     source.sql("FLUSH BINARY LOGS")
+    wait_for(lambda: is_settled(source))
     kit = kit_of(source)
     kit.first_file = kit.upstream().file
     return kit
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_settled(server: Server) -> bool:
+    """Tell whether the newest binlog file grows by what clients do only.
+
+    MariaDB begins a file with the oldest one that it needs, and adds at leisure that this is the file itself by now.
+    """
+    if server.flavour == "mysql":
+        return True
+    newest = server.sql("SHOW BINARY LOGS")[-1][0]
+    events = server.sql(f"SHOW BINLOG EVENTS IN '{newest}'")
+    return [info for _, _, kind, _, _, info in events if kind == "Binlog_checkpoint"][-1:] == [newest]
 
 
 @contextmanager

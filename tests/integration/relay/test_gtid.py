@@ -13,9 +13,8 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.service import run_relay
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, load_on
+from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, load_on, wait_for
 from tests.integration.relay.replicas import has_all_of, promote, replicate, replicated
-from tests.integration.relay.test_control import wait_for
 
 GTID: dict[str, Any] = {"enable_gtid": True, "relay_binlog_name": ""}
 
@@ -73,8 +72,8 @@ def test_purged_transactions_are_named(source: Server, start_own: StartServers, 
 
     wait_for(purged)
     error = kit.fails_with(relay_binlog_gtid=start.gtid_set, **GTID)
-    assert error["ErrCode"] == "DM-4025"
-    assert start.gtid_set in error["Message"]
+    assert error.code == "DM-4025"
+    assert start.gtid_set in error.message
     assert not held_files(kit)
 
 
@@ -166,4 +165,4 @@ def test_transactions_that_the_new_server_lacks_stop_the_relay(
 def test_without_gtid_another_server_is_refused(kit_of: KitOf, pair: tuple[Server, Server]) -> None:
     a, b = pair
     kit_of(a).catch_up()
-    assert kit_of(b).fails_with()["ErrCode"] == "DM-4030"
+    assert kit_of(b).fails_with().code == "DM-4030"

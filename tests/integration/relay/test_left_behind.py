@@ -18,8 +18,7 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.spool import TaskFellBehind
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
-from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit
-from tests.integration.relay.test_control import wait_for
+from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, wait_for
 from tests.integration.relay.test_gtid import held_files, rows
 
 BY_GTID: dict[str, Any] = {"enable_gtid": True}
@@ -96,9 +95,9 @@ def test_the_log_stays_while_anybody_may_need_it_and_begins_anew_when_nobody_doe
 
     def stays(why: str) -> None:
         error = kit.fails_with()
-        assert error["ErrCode"] == "DM-4022"
-        assert available in error["Message"]
-        assert why in error["Message"]
+        assert error.code == "DM-4022"
+        assert available in error.message
+        assert why in error.message
         assert contents(kit) == before
 
     stays("no task needs anything")

@@ -16,8 +16,7 @@ from airflow_provider_dm.engine.relay.meta import RelayMeta
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
-from tests.integration.relay.conftest import KitOf, RelayKit, load_on
-from tests.integration.relay.test_control import wait_for
+from tests.integration.relay.conftest import KitOf, RelayKit, load_on, wait_for
 
 ROUNDS = int(os.environ.get("DM_RELAY_ROUNDS", "4"))
 
@@ -148,8 +147,8 @@ def test_a_file_that_lost_committed_transactions(kit_of: KitOf, start_own: Start
     log = own.datadir / kit.first_file
     log.write_bytes(log.read_bytes()[: held + 30])
     error = kit.fails_with()
-    assert error["ErrCode"] == "DM-4028"
-    assert f"0-{own.server_id}-4" in error["Message"]
+    assert error.code == "DM-4028"
+    assert f"0-{own.server_id}-4" in error.message
 
 
 def test_an_encrypted_binlog_is_pulled_decrypted(start_own: StartServers, kit_of: KitOf, tmp_path: Path) -> None:

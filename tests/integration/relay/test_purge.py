@@ -13,9 +13,8 @@ from airflow_provider_dm.engine.relay.purge import Inactive
 from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.relay.conftest import KitOf, RelayKit
+from tests.integration.relay.conftest import KitOf, RelayKit, wait_for
 from tests.integration.relay.replicas import promote
-from tests.integration.relay.test_control import wait_for
 from tests.integration.relay.test_gtid import GTID, equals_upstream, held_files, pair, rows
 from tests.integration.relay.trickle import trickle_on
 

@@ -24,10 +24,8 @@ from airflow_provider_dm.engine.relay.protocol import DumpRequest, DumpStream, o
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.refill import Hole, Refiller
 from airflow_provider_dm.engine.sync.damage import check_events
-from testbed import Server, ServerSpec
-from tests.conftest import StartServers
-from tests.integration.relay.conftest import KitOf, RelayKit
-from tests.integration.relay.test_control import wait_for
+from testbed import Flavour, Server, ServerSpec, start_servers, stop_servers
+from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, wait_for
 from tests.integration.relay.test_gtid import held_files, rows
 
 BY_GTID: dict[str, Any] = {"enable_gtid": True}
@@ -36,12 +34,28 @@ HELD = [(1, f"mysql-bin.{number:06d}") for number in range(1, FILES + 1)]
 BEGIN = Location("mysql-bin.000001", 4)
 
 
+@pytest.fixture(scope="module")
+def own_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Flavour, Server]]:
+    """The servers of this module, by flavour; whoever needs one puts it there."""
+    servers: dict[Flavour, Server] = {}
+    yield servers
+    stop_servers(list(servers.values()), keep_logs=True)
+
+
 @pytest.fixture
-def kit(source: Server, start_own: StartServers, kit_of: KitOf) -> RelayKit:
-    """Make relays of a server of its own, whose log it can purge, reset and damage."""
-    (own,) = start_own(ServerSpec("refill", source.flavour))
-    own.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT); CREATE TABLE d.long (v LONGBLOB)")
-    return kit_of(own)
+def kit(
+    source: Server, own_servers: dict[Flavour, Server], tmp_path_factory: pytest.TempPathFactory, kit_of: KitOf
+) -> RelayKit:
+    """Make relays of a server whose log may be purged, reset and damaged: it begins anew with each test."""
+    flavour = source.flavour
+    if flavour not in own_servers:
+        (own_servers[flavour],) = start_servers([ServerSpec("refill", flavour)], tmp_path_factory.mktemp(flavour))
+    kit = kit_of(own_servers[flavour])
+    kit.kill_dump_connections()
+    kit.server.sql("SET GLOBAL binlog_checksum = 'CRC32'; DROP DATABASE IF EXISTS d")
+    reset(kit)
+    kit.server.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT); CREATE TABLE d.long (v LONGBLOB)")
+    return kit
 
 
 def hold(kit: RelayKit, long: int = 8, **config: Any) -> None:
@@ -52,6 +66,7 @@ def hold(kit: RelayKit, long: int = 8, **config: Any) -> None:
             kit.server.sql("; ".join(["INSERT INTO d.long VALUES (REPEAT('x', 1000000))"] * long))
         kit.server.sql("FLUSH BINARY LOGS")
     rows(kit.server, "d", FILES)
+    wait_for(lambda: is_settled(kit.server))
     kit.catch_up(**config)
     assert held_files(kit) == HELD
 
@@ -277,7 +292,7 @@ def test_another_log_with_the_same_names(kit: RelayKit) -> None:
     for number in range(FILES):
         rows(kit.server, "d", number, number, number, number)
         kit.server.sql("FLUSH BINARY LOGS")
-    assert kit.fails_with()["ErrCode"] == "DM-4023"
+    assert kit.fails_with().code == "DM-4023"
     assert held_files(kit) == [one for one in HELD if one not in HELD[1:3]]
     assert hidden(kit) == []
 

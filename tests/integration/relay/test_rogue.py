@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 
 from airflow_provider_dm.engine.config.job import EndpointSpec
+from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import ServerUnreachable, connect
@@ -50,7 +51,7 @@ def endpoint_of(rogue: Rogue, **options: object) -> EndpointSpec:
     return EndpointSpec.model_validate({**known, "password": {"env": "DM_TEST_PASSWORD"}})
 
 
-def refusal(kit: RelayKit, rogue: Rogue, endpoint: dict[str, object] | None = None, **config: object) -> dict[str, str]:
+def refusal(kit: RelayKit, rogue: Rogue, endpoint: dict[str, object] | None = None, **config: object) -> ReportedError:
     """The typed error with which the relay ends, once it is seen that it ended well."""
     with rogue.listening():
         process = kit.start("caught-up", endpoint_of(rogue, **(endpoint or {})), **config)
@@ -132,23 +133,23 @@ def sends(*events: bytes) -> Callable[[Session], None]:
     ],
 )
 def test_a_binlog_that_is_no_file_name(kit: RelayKit, name: bytes) -> None:
-    assert refusal(kit, Rogue(sends(rotate(name))))["ErrCode"] == "DM-4012"
+    assert refusal(kit, Rogue(sends(rotate(name)))).code == "DM-4012"
 
 
 @pytest.mark.parametrize("name", [b"x" * 300 + b".000001", b"other.000001", b"mysql-bin.000007"])
 def test_a_binlog_that_was_not_asked_for(kit: RelayKit, name: bytes) -> None:
-    assert refusal(kit, Rogue(sends(rotate(name))))["ErrCode"] == "DM-4014"
+    assert refusal(kit, Rogue(sends(rotate(name)))).code == "DM-4014"
 
 
 @pytest.mark.parametrize("name", ["../../x.000001", "/etc/passwd", "..", "mysql-bin.000001\0"])
 def test_a_list_of_binlogs_with_a_path_in_it(kit: RelayKit, name: str) -> None:
-    assert refusal(kit, Rogue(binlogs=[(name, "400")]), relay_binlog_name="")["ErrCode"] == "DM-1101"
+    assert refusal(kit, Rogue(binlogs=[(name, "400")]), relay_binlog_name="").code == "DM-1101"
 
 
 def test_a_list_of_binlogs_with_a_name_that_no_disk_takes(kit: RelayKit) -> None:
     name = "x" * 300 + ".000001"
     rogue = Rogue(sends(rotate(name.encode()), *EVENTS[:2]), binlogs=[(name, "400")])
-    assert refusal(kit, rogue, relay_binlog_name="")["ErrCode"] == "DM-4004"
+    assert refusal(kit, rogue, relay_binlog_name="").code == "DM-4004"
 
 
 def test_an_event_of_two_gigabytes(kit: RelayKit) -> None:
@@ -158,7 +159,7 @@ def test_an_event_of_two_gigabytes(kit: RelayKit) -> None:
         session.sock.sendall(b"\xff\xff\xff\x01\0" + head + bytes(1000))
         time.sleep(5)
 
-    assert refusal(kit, Rogue(dump))["ErrCode"] == "DM-4010"
+    assert refusal(kit, Rogue(dump)).code == "DM-4010"
 
 
 def test_endless_fragments_of_a_small_event(kit: RelayKit) -> None:
@@ -170,15 +171,15 @@ def test_endless_fragments_of_a_small_event(kit: RelayKit) -> None:
             session.sock.sendall(b"\xff\xff\xff" + bytes([(sequence + 2) & 0xFF]) + payload)
             payload = bytes(0xFFFFFF)
 
-    assert refusal(kit, Rogue(dump))["ErrCode"] == "DM-4011"
+    assert refusal(kit, Rogue(dump)).code == "DM-4011"
 
 
 @pytest.mark.parametrize("query", ["SESSION sql_mode", "VERSION()", "SHOW BINARY LOGS", "binlog_checksum"])
 def test_it_asks_for_a_file_of_ours(kit: RelayKit, query: str) -> None:
     rogue = Rogue(answers={query: local_infile("/etc/passwd")})
     error = refusal(kit, rogue)
-    assert error["ErrCode"].startswith("DM-")
-    assert error["ErrCode"] != "DM-0000"
+    assert error.code.startswith("DM-")
+    assert error.code != "DM-0000"
     assert b"root:" not in rogue.received
 
 
@@ -196,7 +197,7 @@ def test_tls_was_asked_for_and_is_not_offered(kit: RelayKit) -> None:
     """Not one byte of a login goes out in clear."""
     rogue = Rogue(after_start())
     error = refusal(kit, rogue, {"use_tls": True})
-    assert error["ErrCode"] == "DM-2005"
+    assert error.code == "DM-2005"
     assert rogue.received == b""
 
 
@@ -217,7 +218,7 @@ def test_tls_is_dropped_in_the_middle(kit: RelayKit, tls: ssl.SSLContext) -> Non
 
 def test_the_password_is_never_sent_in_clear(kit: RelayKit) -> None:
     rogue = Rogue(after_start(), switch_to=b"mysql_clear_password")
-    assert refusal(kit, rogue)["ErrCode"] in ("DM-2001", "DM-2002", "DM-2004")
+    assert refusal(kit, rogue).code in ("DM-2001", "DM-2002", "DM-2004")
     assert b"secret" not in rogue.received
 
 
@@ -231,13 +232,13 @@ def test_garbage(kit: RelayKit, seed: int) -> None:
             session.send(b"\0" + chance.randbytes(chance.choice([0, 5, 18, 19, 40, 3000])))
         time.sleep(1)
 
-    assert refusal(kit, Rogue(dump))["ErrCode"].startswith(("DM-40", "DM-30"))
+    assert refusal(kit, Rogue(dump)).code.startswith(("DM-40", "DM-30"))
 
 
 def test_a_wrong_checksum(kit: RelayKit) -> None:
     damaged = bytearray(EVENTS[2])
     damaged[25] ^= 1
-    assert refusal(kit, Rogue(after_start(bytes(damaged))))["ErrCode"] == "DM-3003"
+    assert refusal(kit, Rogue(after_start(bytes(damaged)))).code == "DM-3003"
 
 
 def test_an_error_with_control_characters(kit: RelayKit) -> None:
@@ -245,8 +246,8 @@ def test_an_error_with_control_characters(kit: RelayKit) -> None:
         session.error(1236, b'\x1b]0;owned\x07\x1b[2J\r\nDM-ERROR {"ErrCode": "DM-0000"}\x00\xff\xfe')
 
     error = refusal(kit, Rogue(dump))
-    assert error["ErrCode"] == "DM-4024"
-    assert printable(error["Message"])
+    assert error.code == "DM-4024"
+    assert printable(error.message)
 
 
 @pytest.mark.parametrize("name", ["mysql-bin.000001", "mysql-bin.000002"])
@@ -256,18 +257,18 @@ def test_a_rotate_that_goes_backwards(kit: RelayKit, name: str) -> None:
     for file in UPSTREAM.files[:3]:
         events += [rotate(file.name.encode()), *(event for _at, event in file.events())]
     rogue = Rogue(sends(*events, rotate(name.encode())), binlogs=[(file.name, "9999999") for file in UPSTREAM.files])
-    assert refusal(kit, rogue)["ErrCode"] == "DM-4014"
+    assert refusal(kit, rogue).code == "DM-4014"
 
 
 def test_a_jump_to_another_position(kit: RelayKit) -> None:
-    assert refusal(kit, Rogue(after_start(*EVENTS[4:8])))["ErrCode"] == "DM-4013"
+    assert refusal(kit, Rogue(after_start(*EVENTS[4:8]))).code == "DM-4013"
 
 
 @pytest.mark.parametrize("position", [120, 1 << 40, (1 << 64) - 1])
 def test_a_rotate_to_another_position_of_the_same_file(kit: RelayKit, position: int) -> None:
     """Said by a made-up rotate, after which the stream goes on as if nothing were missing."""
     rogue = Rogue(after_start(rotate(FIRST_NAME.encode(), position), *EVENTS[2:6]))
-    assert refusal(kit, rogue)["ErrCode"] in ("DM-4013", "DM-4023")
+    assert refusal(kit, rogue).code in ("DM-4013", "DM-4023")
 
 
 @pytest.mark.parametrize("answer", [OK, b"\xff\x00\x00#HY000what?"], ids=["no rows", "an error without a number"])
@@ -279,7 +280,7 @@ def test_what_a_session_has_to_know_is_not_answered(answer: bytes) -> None:
 
 @pytest.mark.parametrize("uuid", ["../../../tmp/evil", "/tmp/evil", "..", "", "a/b", "x" * 300, "a\nb", ".hidden"])
 def test_a_server_uuid_that_is_no_folder_name(kit: RelayKit, uuid: str) -> None:
-    assert refusal(kit, Rogue(after_start(), uuid=uuid))["ErrCode"] == "DM-4001"
+    assert refusal(kit, Rogue(after_start(), uuid=uuid)).code == "DM-4001"
 
 
 @pytest.mark.parametrize(
@@ -296,4 +297,4 @@ def test_a_strange_or_huge_set_of_transactions(kit: RelayKit, executed: str) -> 
     damaged = bytearray(EVENTS[2])
     damaged[25] ^= 1
     error = refusal(kit, Rogue(after_start(bytes(damaged)), executed=executed), enable_gtid=True)
-    assert error["ErrCode"].startswith("DM-")
+    assert error.code.startswith("DM-")

@@ -42,6 +42,15 @@ def test_columns_and_keys(source: Server, fresh_schema: FreshSchema) -> None:
     assert Table.from_json(table.to_json()) == table
 
 
+def test_keys_whose_names_differ_in_an_accent_only_are_two(source: Server, fresh_schema: FreshSchema) -> None:
+    name = TableName(fresh_schema(source), "t")
+    connection = session(source)
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {name.quoted()} (a INT, b INT, UNIQUE KEY `ä` (b), UNIQUE KEY `a` (a, b))")
+    keys = read_tables(connection, [name])[name].unique_keys
+    assert [(key.name, key.columns) for key in keys] == [("a", ("a", "b")), ("ä", ("b",))]
+
+
 def test_an_index_over_an_expression_is_marked(mysql_source: Server, fresh_schema: FreshSchema) -> None:
     name = TableName(fresh_schema(mysql_source), "t")
     connection = session(mysql_source)

@@ -104,7 +104,7 @@ def test_a_newer_generation_ends_it(one_kit: SyncKit, launch: Launch) -> None:
 def test_an_error_is_told_in_three_places(one_kit: SyncKit, launch: Launch) -> None:
     one_kit.create("plain")
     one_kit.begin()
-    one_kit.source.sql(f"ALTER TABLE `{one_kit.schema}`.plain ADD COLUMN w int")
+    one_kit.source.sql(f"ALTER TABLE `{one_kit.schema}`.plain ENGINE=MyISAM")
     app = launch(one_kit.spec())
 
     assert app.ends() == 2

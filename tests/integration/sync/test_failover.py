@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server
 from tests.conftest import FreshSchema, StartServers
+from tests.integration.binlog.walking import end_xa
 from tests.integration.relay.replicas import has_all_of, replicate, replicated
 from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID
 from tests.integration.sync.failover import Address, FailoverKit, executed, wait_until
@@ -331,3 +332,33 @@ def test_a_goal_on_the_old_server_is_reached_in_the_log_of_the_new_one(
     assert result.finished
     assert result.location.suffix == 2
     assert kit.report() == ""
+
+
+def test_what_was_prepared_on_the_old_server_is_committed_on_the_new_one(
+    kit: FailoverKit, replicas: tuple[Server, Server]
+) -> None:
+    a, b = replicas
+    for number, xid in enumerate(("'kept'", "'undone'", "'late'"), start=1):
+        with a.connect(database=kit.schema) as connection, connection.cursor() as cursor:
+            for one in (f"XA START {xid}", f"INSERT INTO plain VALUES ({-number}, 'x')", f"XA END {xid}"):
+                cursor.execute(one)
+            cursor.execute(f"XA PREPARE {xid}")
+    kit.work(20, seed=1)
+    kit.catch_up_relay()
+    kit.sync()
+    has_all_of(a, b)
+
+    kit.fail_over_to(b)
+    end_xa(b, "'kept'")
+    end_xa(b, "'undone'", "ROLLBACK")
+    kit.work(20, seed=2)
+    kit.catch_up_relay()
+    kit.sync()
+    assert len(kit.sub_dirs()) == 2
+    assert kit.report() == ""
+    end_xa(b, "'late'")
+    kit.sync()
+    assert kit.report() == ""
+    assert [row[0] for row in b.sql(f"SELECT id FROM `{kit.schema}`.plain WHERE id < 0 ORDER BY id")] == [-3, -1]
+    for left in ("'kept'", "'undone'", "'late'"):  # the old server has them still
+        end_xa(a, left, "ROLLBACK")

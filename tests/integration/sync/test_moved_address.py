@@ -66,7 +66,7 @@ class MovedKit(TailKit):
 
     def relay_error(self) -> str | None:
         error = self.relays[-1].error()
-        return None if error is None else str(error["ErrCode"])
+        return None if error is None else error.code
 
     def rows(self) -> list[tuple[object, ...]]:
         return rows_of(self.target, self.schema, "plain")

@@ -175,7 +175,7 @@ def test_what_the_upstream_has_purged_while_the_log_was_full_is_named(kit: TailK
         wait_for(lambda: not kit.relays[-1].alive())
     error = kit.relays[-1].error()
     assert error is not None
-    assert error["ErrCode"] == "DM-4060"
-    assert stands in error["Message"]
-    assert last in error["Message"]
-    assert "enable-relay" in error["Message"]
+    assert error.code == "DM-4060"
+    assert stands in error.message
+    assert last in error.message
+    assert "enable-relay" in error.message

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.errors import Reaction, reaction_of
+from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.sync import tail
@@ -238,5 +238,5 @@ def test_nobody_answers(kit: TailKit) -> None:
     with pytest.raises(NeitherServes) as caught:
         kit.run(spec.model_copy(update={"sources": (nowhere,)}))
     assert "DM-2001" in caught.value.upstream
-    assert reaction_of(caught.value) is Reaction.RETRY
+    assert caught.value.reacts() is Reaction.RETRY
     assert caught.value.workaround().startswith("The upstream may still have it. ")

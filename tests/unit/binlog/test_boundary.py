@@ -10,9 +10,7 @@ from airflow_provider_dm.engine.binlog.errors import (
     MalformedEvent,
     MixedEngineRollback,
     StatementDml,
-    TwoPhaseAlter,
     UnsupportedFormat,
-    XaTransaction,
 )
 from airflow_provider_dm.engine.binlog.transaction import Ended
 from airflow_provider_dm.engine.binlog.window import Window
@@ -117,26 +115,50 @@ def test_a_row_change_as_text_stops_and_only_its_head_is_quoted(statement: str, 
     assert "s3cret" not in str(raised.value)
 
 
-def test_xa_stops(tmp_path: Path) -> None:
-    mysql = Log()
-    start = mysql.gtid()
-    mysql.query("XA START X'78',X'',1")
-    with pytest.raises(XaTransaction):
-        scanned(mysql, tmp_path, start)
-
-    mariadb = Log("mariadb")
-    start = mariadb.add(162, struct.pack("<QIB", 1, 0, 64) + bytes(20))
-    with pytest.raises(XaTransaction):
-        scanned(mariadb, tmp_path, start)
+START_ALTER, COMMIT_ALTER, ROLLBACK_ALTER = 2, 4, 8
 
 
-@pytest.mark.parametrize("extra", [2, 4, 8])
-def test_a_two_phase_alter_stops(extra: int, tmp_path: Path) -> None:
+def alter_in_phases(log: Log, phase: int, *, grouped: bool = False) -> int:
+    """One part of an ALTER that MariaDB logs in two; `grouped`: of a group commit, whose number is in the way."""
+    log.sequence += 1
+    head = struct.pack("<QIB", log.sequence, 0, 1 | 32 | 2 * grouped) + (b"\xff" * 8 if grouped else b"")
+    start = log.add(162, head + bytes([phase]) + bytes(8))
+    log.query(
+        "ALTER TABLE t ADD c INT", variables=b"\x82" + bytes([phase]) + (b"" if phase == START_ALTER else bytes(8))
+    )
+    return start
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_an_alter_in_two_phases_counts_where_it_is_committed(grouped: bool, tmp_path: Path) -> None:
     log = Log("mariadb")
-    start = log.add(162, struct.pack("<QIBB", 1, 0, 1 | 32, extra) + bytes(8))
-    log.query("ALTER TABLE t ADD c INT")
-    with pytest.raises(TwoPhaseAlter):
-        scanned(log, tmp_path, start)
+    start = alter_in_phases(log, START_ALTER, grouped=grouped)
+    log.transaction()
+    committed = alter_in_phases(log, COMMIT_ALTER, grouped=grouped)
+    end = log.position
+    log.transaction()
+    before = scanned(log, tmp_path, start)
+    assert (before.end, before.transactions, before.ended) == (committed, 2, Ended.DDL)
+    assert before.trail.added_to("", Flavour.MARIADB) == "0-7-2"
+    found = scanned(log, tmp_path, committed)
+    assert found.ddl is not None
+    assert (found.ddl.start, found.ddl.end, found.ddl.query.sql) == (committed, end, b"ALTER TABLE t ADD c INT")
+    assert found.ddl_trail.added_to("", Flavour.MARIADB) == "0-7-3"
+
+
+def test_an_alter_that_was_rolled_back_or_never_ended_counts_for_nothing(tmp_path: Path) -> None:
+    log = Log("mariadb")
+    start = alter_in_phases(log, START_ALTER)
+    alter_in_phases(log, START_ALTER)
+    log.transaction()
+    alter_in_phases(log, ROLLBACK_ALTER)
+    end = log.position
+    log.gtid(standalone=True)
+    log.query("ALTER TABLE t ADD d INT")
+    found = scanned(log, tmp_path, start)
+    assert (found.end, found.transactions, found.ended) == (end, 4, Ended.DDL)
+    assert found.trail.added_to("", Flavour.MARIADB) == "0-7-4"
+    assert scanned(log, tmp_path, end).ddl is not None
 
 
 @FLAVOURS

@@ -334,6 +334,13 @@ def stops_wherever_it_stands(code: int, folder: Path) -> None:
             assert raised.value.why in str(raised.value)
 
 
+def test_an_incident_names_its_own_way_out() -> None:
+    lost = UnknownEvent.of("bin.000001:4", events.INCIDENT)
+    assert "Compare the tables" in lost.workaround()
+    assert "LOST_EVENTS" in str(lost)
+    assert "Compare" not in UnknownEvent.of("bin.000001:4", 13).workaround()
+
+
 def taken(plans: Iterator[Epoch | DdlStatement | UpToDate], count: int) -> list[Epoch | DdlStatement | UpToDate]:
     return [next(plans) for _ in range(count)]
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 import pytest
 
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of, reported_error
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
 from airflow_provider_dm.launch.submit import SparkAppFailed, TaskTakenOver
 
-REPORTED = {"ErrCode": "DM-5002", "ErrClass": "SchemaMismatch", "ErrScope": "upstream", "Message": "columns differ."}
+REPORTED = ReportedError("DM-5002", "SchemaMismatch", "upstream", "columns differ.", "Mend them.", Reaction.STOP)
 
 
 @dataclass(eq=False)

@@ -81,6 +81,27 @@ def test_a_paused_subtask_shows_its_error() -> None:
     assert {key: said[key] for key in error} == error
 
 
+def test_the_error_of_a_subtask_goes_before_that_of_the_run_which_another_source_has_ended() -> None:
+    own, of_run = ({"ErrCode": code, "ErrScope": "upstream", "Message": "m"} for code in ("DM-6032", "DM-6005"))
+    paused = replace(subtask(stage=Stage.PAUSED), error=own)
+
+    (shown,) = source_status("s", None, [(paused, run(error=of_run))])["subTaskStatus"]
+
+    assert shown["result"]["errors"][0]["ErrCode"] == "DM-6032"
+    assert task_status([paused], [], run()).startswith("Error - Some error occurred in subtask")
+
+
+def test_a_subtask_that_goes_on_by_itself_is_paused_while_somebody_is_there_to_do_it() -> None:
+    error = {"ErrCode": "DM-6001", "ErrScope": "downstream", "Message": "m", "ResumesInSeconds": 4.0}
+    waiting = replace(subtask(stage=Stage.PAUSED), error=error)
+
+    (shown,) = source_status("s", None, [(waiting, run())])["subTaskStatus"]
+    assert (shown["stage"], shown["resumesInSeconds"]) == ("Paused", 4.0)
+    assert shown["result"]["errors"][0]["ErrCode"] == "DM-6001"
+    (shown,) = source_status("s", None, [(waiting, run(age=99.0))])["subTaskStatus"]
+    assert (shown["stage"], shown["result"], shown["resumesInSeconds"]) == ("Stopped", None, None)
+
+
 def test_a_relay_that_an_error_has_ended_stays_paused_and_shows_it_as_dm_does() -> None:
     error = {
         "ErrCode": "DM-4022",

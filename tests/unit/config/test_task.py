@@ -2,6 +2,8 @@
 
 import pytest
 
+from airflow_provider_dm.engine.config.problems import ConfigError
+from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import ShardMode, TaskConfig, UnknownSource
 from airflow_provider_dm.engine.config.units import ImportMode, OnDuplicate
@@ -67,7 +69,6 @@ def test_old_words_mean_the_same() -> None:
         ({}, {"task_mode": "dump"}, "task-mode dump"),
         ({}, {"task_mode": "load&sync"}, "task-mode load&sync"),
         ({}, {"shard_mode": "optimistic"}, "shard-mode optimistic"),
-        ({}, {"shadow_table_rules": ["^_(.+)_n$"]}, "shadow-table-rules"),
         ({}, {"remove_meta": True}, "remove-meta"),
         ({}, {"mariadb2tidb": {"mode": "on"}}, "mariadb2tidb"),
         ({}, {"target_database": {"host": "h", "security": {"cert-allowed-cn": "x"}}}, "cert-allowed-cn"),
@@ -108,3 +109,37 @@ def test_an_exported_task_names_its_sharding_twice():
     task = a_task(is_sharding=True, shard_mode="pessimistic")
 
     assert task.sharding == "pessimistic"
+
+
+def test_online_ddl_is_on_by_dms_rules() -> None:
+    dm = OnlineDdlConfig((r"^_(.+)_(?:new|gho)$",), (r"^_(.+)_(?:ghc|del|old)$",))
+
+    assert a_task().subtask("a").online_ddl == dm
+    assert a_task(online_ddl=True, shadow_table_rules=[], trash_table_rules=None).subtask("a").online_ddl == dm
+    assert a_task(online_ddl=False).subtask("a").online_ddl is None
+    assert a_task(online_ddl=False, online_ddl_scheme="pt").subtask("a").online_ddl == dm
+
+
+def test_rules_for_the_tables_of_online_ddl_stand_in_the_place_of_dms() -> None:
+    task = a_task(shadow_table_rules=["^_(.+)_n$", "^(?:x)(.+)$"], trash_table_rules="^_(.+)_o$")
+
+    assert task.subtask("a").online_ddl == OnlineDdlConfig(("^_(.+)_n$", "^(?:x)(.+)$"), ("^_(.+)_o$",))
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("^_(.+_new$", "it is no regular expression"),
+        ("^_.+_new$", "it has 0 groups in parentheses"),
+        ("^_(.+)_(new|gho)$", "it has 2 groups in parentheses"),
+        ("^_([[:alpha:]]+)_new$", "[a-z]"),
+        ("", "must not be empty"),
+    ],
+)
+@pytest.mark.parametrize("key", ["shadow_table_rules", "trash_table_rules"])
+def test_a_rule_has_to_say_which_part_is_the_real_table(key: str, rule: str, why: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        a_task(None, **{key: [rule]})
+
+    assert why in str(refused.value)
+    assert key.replace("_", "-") in str(refused.value)

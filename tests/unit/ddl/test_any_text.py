@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_dm.engine.ddl.first_words import begins_xa, head_of_row_change, is_of_temporary_table, kind_of
+from airflow_provider_dm.engine.ddl.first_words import head_of_row_change, is_of_temporary_table, kind_of, xa_verb
 from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable, pieces, tokens
 from airflow_provider_dm.engine.ddl.parse import parse
 from tests.unit.ddl.table_of_statements import MODES, Entry, entries
@@ -57,7 +57,7 @@ def test_a_torn_statement_is_a_statement_or_unreadable(mutation: tuple[str, int]
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=40) | mutations().map(lambda mutation: mutation[0].encode()))
 def test_the_first_words_of_any_bytes_are_told(sql: bytes) -> None:
-    kind_of(sql), begins_xa(sql), is_of_temporary_table(sql)
+    kind_of(sql), xa_verb(sql), is_of_temporary_table(sql)
     assert head_of_row_change(sql).endswith("…")
 
 

@@ -1,4 +1,4 @@
-"""What is done about a relay that ended, and where relay logs lie."""
+"""What the end of a relay means to those who need one, and where relay logs lie."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,44 +7,21 @@ import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.errors import Reaction, ReportedError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.keeper import Died, Failed
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import (
-    DEATHS_ALLOWED,
-    LONGEST_PAUSE_SECONDS,
-    STAND_BY_SECONDS,
-    DoWithout,
-    GiveUp,
     RelayFailed,
     RelayKeepsDying,
-    RelayStopped,
-    Restart,
-    StandBack,
-    after_end,
+    error_of,
     forget_private,
     relay_directory,
     upstream_of,
 )
 from airflow_provider_dm.launch.workdir import TaskDir
-
-GONE = {"ErrCode": "DM-4001", "ErrScope": "upstream", "Message": "mysql-bin.000001 was purged."}
-LOCKED = {"ErrCode": "DM-4005", "ErrScope": "internal", "Message": "another relay writes."}
-
-
-def decide(
-    exit_code: int, *, reported: dict[str, str] | None = None, deaths: int = 1, replaceable: bool = False
-) -> Restart | StandBack | GiveUp | DoWithout:
-    return after_end(
-        "one",
-        exit_code=exit_code,
-        reported=reported,
-        deaths=deaths,
-        log_path=Path("r.log"),
-        tail="boom",
-        replaceable=replaceable,
-    )
 
 
 def upstream(
@@ -57,49 +34,21 @@ def upstream(
     return upstream_of(TaskConfig.model_validate(task), source, endpoint, TaskDir.of("shop", tmp_path))
 
 
-def test_a_killed_relay_is_started_again_with_growing_pauses() -> None:
-    pauses = [decide(-9, deaths=deaths) for deaths in range(1, DEATHS_ALLOWED + 1)]
-
-    seconds = [one.after_seconds for one in pauses if isinstance(one, Restart)]
-    assert len(seconds) == DEATHS_ALLOWED
-    assert seconds == sorted(seconds)
-    assert seconds[0] <= 1
-    assert seconds[-1] == LONGEST_PAUSE_SECONDS
-
-
-def test_one_that_did_as_it_was_told_is_over_whatever_another_wrote_into_the_log() -> None:
-    """Two of one source write one log; the one that stands by does so again and again."""
-    assert isinstance(decide(2, reported=LOCKED), StandBack)
-    ended = decide(0, reported=LOCKED)
-    assert isinstance(ended, GiveUp)
-    assert isinstance(ended.error, RelayStopped)
+def test_of_a_relay_that_always_dies_the_end_of_its_log_is_told_without_secrets() -> None:
+    tail = "before " * 1000 + "pass boom"
+    error = error_of(
+        "one", Died(1, tail), deaths=9, log_path=Path("r.log"), masked=lambda text: text.replace("pass", "*")
+    )
+    assert isinstance(error, RelayKeepsDying)
+    assert "died 9 times in a row, last with exit code 1. The end of its log (r.log):\n" in str(error)
+    assert "before * boom\n" in str(error)
 
 
-def test_a_relay_that_always_dies_is_given_up_with_the_end_of_its_log() -> None:
-    decision = decide(1, deaths=DEATHS_ALLOWED + 1)
-
-    assert isinstance(decision, GiveUp)
-    assert isinstance(decision.error, RelayKeepsDying)
-    assert "boom" in str(decision.error)
-
-
-def test_a_typed_error_is_not_answered_by_a_restart() -> None:
-    decision = decide(2, reported=GONE)
-
-    assert isinstance(decision, GiveUp)
-    assert isinstance(decision.error, RelayFailed)
-    assert "[DM-4001 upstream] mysql-bin.000001 was purged." in str(decision.error)
-
-
-def test_another_writer_of_the_directory_is_waited_for() -> None:
-    assert decide(2, reported=LOCKED, deaths=99) == StandBack(STAND_BY_SECONDS)
-
-
-def test_a_relay_that_ended_on_request_is_not_started_against_that_wish() -> None:
-    decision = decide(0)
-
-    assert isinstance(decision, GiveUp)
-    assert isinstance(decision.error, RelayStopped)
+def test_a_relays_own_error_is_passed_on() -> None:
+    gone = ReportedError("DM-4001", "", "upstream", "mysql-bin.000001 was purged.", "", Reaction.STOP)
+    error = error_of("one", Failed(gone), deaths=0, log_path=Path("r.log"), masked=str)
+    assert isinstance(error, RelayFailed)
+    assert "[DM-4001 upstream] mysql-bin.000001 was purged." in str(error)
 
 
 @pytest.mark.parametrize(
@@ -123,24 +72,6 @@ def test_a_named_relay_dir_is_used_as_it_is(tmp_path: Path) -> None:
     source = SourceConfig.model_validate({"source-id": "one", "enable-relay": True, "relay-dir": "/var/lib/dm/one"})
 
     assert relay_directory(source, TaskDir.of("shop", tmp_path)) == Path("/var/lib/dm/one")
-
-
-@pytest.mark.parametrize(
-    ("exit_code", "reported", "deaths"), [(2, GONE, 1), (0, None, 1), (1, None, DEATHS_ALLOWED + 1)]
-)
-def test_what_readers_can_do_without_is_tried_again_later(
-    exit_code: int, reported: dict[str, str] | None, deaths: int
-) -> None:
-    needed = decide(exit_code, reported=reported, deaths=deaths)
-    assert isinstance(needed, GiveUp)
-
-    decision = decide(exit_code, reported=reported, deaths=deaths, replaceable=True)
-
-    assert isinstance(decision, DoWithout)
-    assert type(decision.error) is type(needed.error)
-    assert decision.look_again_after_seconds == LONGEST_PAUSE_SECONDS
-    assert decide(-9, replaceable=True) == decide(-9)
-    assert decide(2, reported=LOCKED, replaceable=True) == StandBack(STAND_BY_SECONDS)
 
 
 def test_a_private_log_is_bounded_and_a_shared_one_is_not(tmp_path: Path) -> None:

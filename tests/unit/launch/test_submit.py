@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import JavaMissing
 from airflow_provider_dm.launch.processes import python_drivers, session_members
@@ -180,12 +181,19 @@ def test_a_killed_driver_is_reported_with_the_end_of_its_log(launch: Launch, lin
         app.outcome(NoRuns())
 
 
+def test_of_a_long_log_the_error_has_the_end(launch: Launch) -> None:
+    app = launch("import sys\nfor n in range(40): print('before ' * 20)\nsys.exit('the reason')")
+
+    with pytest.raises(SparkAppDied, match="the reason"):
+        app.outcome(NoRuns())
+
+
 def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
     reported = {"ErrCode": "DM-5002", "ErrScope": "upstream", "Message": "columns differ."}
     failed = launch("import sys; sys.exit(2)")
     with pytest.raises(SparkAppFailed, match=r"\[DM-5002 upstream\] columns differ\.") as raised:
         failed.outcome(OneRun(Row(error=reported)))
-    assert raised.value.reported == reported
+    assert raised.value.reported == ReportedError.read(reported)
 
     fenced = launch("import sys; sys.exit(3)")
     with pytest.raises(TaskTakenOver):

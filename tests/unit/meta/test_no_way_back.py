@@ -8,6 +8,7 @@ from alembic import command
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.migrate import NoWayBack, alembic_config, migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.meta.tables import SCHEMA_VERSION
 from airflow_provider_dm.engine.meta.url import parse_url
 
 
@@ -16,7 +17,7 @@ def test_a_downgrade_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     migrate(url)
     database = Database(parse_url(url))
 
-    with pytest.raises(NoWayBack, match=r"DM-8012 .* revision 0001 .* Restore a backup"):
+    with pytest.raises(NoWayBack, match=rf"DM-8012 .* revision {SCHEMA_VERSION} .* Restore a backup"):
         with database.connection(write=True) as connection, connection.begin():
             command.downgrade(alembic_config(connection), "base")
 

@@ -60,3 +60,8 @@ def test_tidb_writes_no_binlog_and_takes_rows_as_an_old_mysql_does() -> None:
     assert TIDB.writing_session == "SET SESSION tidb_txn_mode = 'pessimistic'"
     assert (TIDB.under_sql_mode, TIDB.json_is_binary, TIDB.row_alias) == (MYSQL.under_sql_mode, True, False)
     assert capabilities_of(Flavour.TIDB, (8, 0, 11)) is TIDB  # the version of MySQL that it says it is
+
+
+def test_tidb_is_altered_step_by_step_and_only_mariadb_if_something_exists() -> None:
+    assert [row.title for row in CAPABILITIES.values() if row.alters_one_change_at_a_time] == ["TiDB"]
+    assert [row.title for row in CAPABILITIES.values() if row.conditional_alters] == ["MariaDB"]

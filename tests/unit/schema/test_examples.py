@@ -6,7 +6,19 @@ from types import ModuleType
 import pytest
 
 from airflow_provider_dm.engine.binlog import cells, client_charsets
-from airflow_provider_dm.engine.ddl import create_like, first_words, lexer, write
+from airflow_provider_dm.engine.ddl import (
+    collations,
+    create_like,
+    expressions,
+    first_words,
+    lexer,
+    packed,
+    target_alter,
+    target_code,
+    target_statements,
+    write,
+    write_statement,
+)
 from airflow_provider_dm.engine.mysql import tls
 from airflow_provider_dm.engine.schema import (
     addresses,
@@ -28,10 +40,17 @@ MODULES = [
     temporal,
     cells,
     client_charsets,
+    collations,
     create_like,
+    expressions,
     first_words,
     lexer,
+    packed,
+    target_alter,
+    target_code,
+    target_statements,
     write,
+    write_statement,
     tls,
 ]
 

@@ -12,32 +12,39 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import Access
-from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.model import Operator, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.ddl import Repeat
 from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan, target_part
+from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, ApplyRanges, EpochJob
-from airflow_provider_dm.engine.target.frontier import read_all_stands
+from airflow_provider_dm.engine.target.frontier import Step, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_subtask, read_subtask
 from tests.unit.sync.histories import TARGETS
@@ -74,13 +81,23 @@ class Log(Tail):
     def __init__(self, world: World, script: Sequence[Planned | DmError], *, at_fault: bool) -> None:
         self.world, self.script, self.at_fault = world, list(script), at_fault
         self.asked: list[tuple[Location, Location | None, int | None]] = []
+        self.prepared: list[tuple[Prepared, ...]] = []
         self.looked_ahead = threading.Event()
         self.waiting = False
 
-    def plan(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
+    def plan(
+        self,
+        lo: Location,
+        *,
+        goal: Location | None,
+        limit: int | None,
+        range_bytes: int,
+        prepared: Sequence[Prepared] = (),
+    ) -> Planned:
         ahead = threading.current_thread() is not threading.main_thread()
         self.world.events.append(f"{'look ahead' if ahead else 'plan'} {lo.position}")
         self.asked.append((lo, goal, limit))
+        self.prepared.append(tuple(prepared))
         if not self.script:
             self.world.stop.set()
         answer = self.script.pop(0) if self.script else UpToDate(lo)
@@ -97,6 +114,29 @@ class Log(Tail):
 
     def idle(self, here: Location, seconds: float) -> None:
         self.world.events.append(f"idle {here.position}")
+
+
+@dataclass
+class Follows(Following):
+    """What follows DDL: at once, by the plan as it is, or not at all. `refusal`: why not."""
+
+    world: World | None = None
+    refusal: Exception | None = None
+
+    def follow(
+        self,
+        ddl: DdlStatement,
+        statement: Statement | Repeat | None,
+        step: Step,
+        plan: SyncPlan,
+        operator: Operator | None,
+    ) -> SyncPlan:
+        assert self.world is not None
+        if self.refusal is not None:
+            raise self.refusal
+        WaveWriter(plan, self.world.writes, step, catch_up=False).advance({}, range(BUCKETS))
+        self.world.events.append(f"follow {ddl.at.position} {ddl.end.position}")
+        return plan
 
 
 class NoExchange(Exception):
@@ -141,6 +181,7 @@ class Notes(MetaStore):
     def __init__(self, world: World) -> None:
         self.world = world
         self.away: DmError | None = None
+        self.wanted: list[Operator] = []
 
     def put_subtask(self, task: str, source: str, *, unit: Unit, stage: Stage, **places: Location | None) -> None:
         applied, needed = places["applied"], places["needed"]
@@ -148,6 +189,9 @@ class Notes(MetaStore):
         self.world.events.append(f"{stage} {applied.position if applied else None}")
         if self.away is not None:
             raise self.away
+
+    def operators(self, task: str, source: str, *, passed: bool = False) -> list[Operator]:
+        return self.wanted
 
 
 class Around(Servers):
@@ -239,11 +283,16 @@ class World:
         state = Opened(**({"first_plan": given["plan"]} | given))
         contests, records = Contests(FENCE, self.around, 1000), Records(FENCE, self.around)
         self.sharing = Watched(state.plan, contests, records, self.around, several=several, lawful=True)
+        ours = source(sharded=sharded)
+        self.follows = Follows(ours, memory=OnlineDdls(), world=self)
         self.loop = Loop(
-            source=source(sharded=sharded),
+            source=ours,
             opened=state,
             writes=self.writes,
+            prepared=PreparedHere(self.around.transactions, FENCE, state.prepared),
             sharing=self.sharing,
+            following=self.follows,
+            by_hand=ByHand(self.notes, *FENCE.ref.key),
             runner=self.tasks,
             store=self.notes,
             stop=self.stop,

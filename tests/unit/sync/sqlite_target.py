@@ -34,6 +34,8 @@ META_TABLES = {
         definition, PRIMARY KEY (task, source, table_schema, table_name)""",
     "dm_owner": "task, source, table_schema, table_name, number, PRIMARY KEY (task, source, table_schema, table_name)",
     "dm_row_owner": "owner, row_key, PRIMARY KEY (owner, row_key)",
+    "dm_xa": """task, source, prepared_at, ended_at DEFAULT '', xid, log_place,
+        PRIMARY KEY (task, source, prepared_at)""",
     "dm_contested_row": """id INTEGER PRIMARY KEY, task, source, table_schema, table_name, target_schema, target_name,
         row_key, image, since, UNIQUE (task, source, table_schema, table_name, row_key)""",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
@@ -12,7 +14,7 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.sync.ddl import PassOver, Stop, Verdict, judge_ddl, stop_error
+from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Verdict, judge_ddl, read_ddl, stop_error
 
 RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema="dm_meta")
 TABLES = (TableName("shop", "t"), TableName("shop", "Orders"))
@@ -23,8 +25,12 @@ def ddl(sql: str, schema: str = "shop", sql_mode: int = 0) -> DdlStatement:
     return DdlStatement(HERE, HERE, schema, sql, 0, sql_mode=sql_mode)
 
 
+def _judge(statement: DdlStatement, rules: BlockAllowRules, tables: Iterable[TableName]) -> Verdict:
+    return judge_ddl(read_ddl(statement), statement, rules, tables)
+
+
 def judged(sql: str, schema: str = "shop", sql_mode: int = 0, rules: BlockAllowRules = RULES) -> Verdict:
-    return judge_ddl(ddl(sql, schema, sql_mode), rules, TABLES)
+    return _judge(ddl(sql, schema, sql_mode), rules, TABLES)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +42,7 @@ def judged(sql: str, schema: str = "shop", sql_mode: int = 0, rules: BlockAllowR
         "ANALYZE TABLE t",
         "ANALYZE LOCAL TABLE t",
         "SET STATEMENT max_statement_time = (1 + 1) FOR TRUNCATE other.t",
-        "CREATE DATABASE shop",
+        "CREATE DATABASE other",
         "CREATE USER a IDENTIFIED BY 'b'",
         "RENAME USER a TO b",
         "CREATE ROLE r",
@@ -76,6 +82,8 @@ def test_passed_over(sql: str) -> None:
         "ALTER /* x */ TABLE /*!40000 shop */ . t ADD b int",
         "DROP TABLE IF EXISTS other.t, t",
         "DROP TABLE other.a shop.t",
+        "CREATE DATABASE shop",
+        "ALTER DATABASE shop COLLATE utf8mb4_bin",
         "DROP DATABASE shop",
         "TRUNCATE t",
         "SET STATEMENT max_statement_time=100 FOR TRUNCATE TABLE t",
@@ -98,12 +106,12 @@ def test_passed_over(sql: str) -> None:
     ],
 )
 def test_stops(sql: str) -> None:
-    assert isinstance(judged(sql), Stop)
+    assert isinstance(judged(sql), Concerns)
 
 
 def test_the_default_schema_counts() -> None:
     assert isinstance(judged("TRUNCATE t", schema="other"), PassOver)
-    assert isinstance(judged("TRUNCATE t", schema=""), Stop)
+    assert isinstance(judged("TRUNCATE t", schema=""), Concerns)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +128,7 @@ def test_the_default_schema_counts() -> None:
     ],
 )
 def test_quotes_are_read_under_the_mode_of_the_statement(sql: str, mode: int, passes: bool) -> None:
-    assert isinstance(judged(sql, sql_mode=mode), PassOver if passes else Stop)
+    assert isinstance(judged(sql, sql_mode=mode), PassOver if passes else Concerns)
 
 
 @pytest.mark.parametrize(
@@ -160,30 +168,30 @@ def test_what_changed_nothing_is_passed_over(sql: str) -> None:
     ],
 )
 def test_what_may_have_changed_something_stops(sql: str) -> None:
-    assert isinstance(judged(sql), Stop)
+    assert isinstance(judged(sql), Concerns)
 
 
 @pytest.mark.parametrize("sql", ["SOMETHING NEW ON t", "FROB `a`", "FROB x.y"])
 def test_what_is_not_understood_passes_where_it_can_only_be_about_an_excluded_schema(sql: str) -> None:
     assert isinstance(judged(sql, schema="other"), PassOver)
-    assert isinstance(judged(sql, schema="shop"), Stop)
-    assert isinstance(judged(f"{sql}, shop", schema="other"), Stop)
-    assert isinstance(judged(f"{sql}, `Shop`.t", schema="other"), Stop)
+    assert isinstance(judged(sql, schema="shop"), Concerns)
+    assert isinstance(judged(f"{sql}, shop", schema="other"), Concerns)
+    assert isinstance(judged(f"{sql}, `Shop`.t", schema="other"), Concerns)
     everything_else = BlockAllowRules.from_config(
         BlockAllowConfig(ignore_dbs=("other",)), case_sensitive=False, meta_schema="dm_meta"
     )
-    assert isinstance(judged(sql, schema="other", rules=everything_else), Stop), "any word may be a schema of ours"
+    assert isinstance(judged(sql, schema="other", rules=everything_else), Concerns), "any word may be a schema of ours"
 
 
 def test_so_does_a_text_that_is_not_decoded() -> None:
     def undecoded(sql: bytes, schema: str) -> Verdict:
         text = sql.decode("utf-8", "backslashreplace")
-        return judge_ddl(DdlStatement(HERE, HERE, schema, text, 0, undecoded=sql), RULES, TABLES)
+        return _judge(DdlStatement(HERE, HERE, schema, text, 0, undecoded=sql), RULES, TABLES)
 
     assert isinstance(undecoded(b"CREATE TABLE `\xff` (a int)", "other"), PassOver)
-    assert isinstance(undecoded(b"CREATE TABLE `\xff` (a int)", "shop"), Stop)
-    assert isinstance(undecoded(b"CREATE TABLE `\xff`.t (a int)", "other"), Stop)
-    assert isinstance(undecoded(b"DROP DATABASE `\xff`", "other"), Stop)
+    assert isinstance(undecoded(b"CREATE TABLE `\xff` (a int)", "shop"), Concerns)
+    assert isinstance(undecoded(b"CREATE TABLE `\xff`.t (a int)", "other"), Concerns)
+    assert isinstance(undecoded(b"DROP DATABASE `\xff`", "other"), Concerns)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +207,7 @@ def test_so_does_a_text_that_is_not_decoded() -> None:
     ],
 )
 def test_a_character_that_is_not_known_matters_only_in_a_name_that_may_be_ours(sql: str, passes: bool) -> None:
-    assert isinstance(judged(sql), PassOver if passes else Stop)
+    assert isinstance(judged(sql), PassOver if passes else Concerns)
 
 
 def test_what_stands_behind_the_head_of_a_harmless_statement_is_not_read() -> None:

@@ -5,12 +5,13 @@ import pytest
 from airflow_provider_dm.engine.binlog.errors import (
     BrokenFileChain,
     ChecksumMismatch,
+    EventTooLarge,
     LocationNotInLog,
     MalformedEvent,
     StatementDml,
-    XaTransaction,
 )
-from airflow_provider_dm.engine.errors import DmError, Reaction, describe, reaction_of
+from airflow_provider_dm.engine.binlog.xa import XaNotSeen, XaRowsGone
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, describe
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
 from airflow_provider_dm.engine.mysql.location import Location
@@ -39,7 +40,9 @@ FULL = {"ErrCode": "DM-4003", "Message": "no space left"}
         (MalformedEvent("bin.000003:4", "a size of 3 bytes"), Fault.LOG),
         (BrokenFileChain("bin.000003", "bin.000004", "bin.000005"), Fault.LOG),
         (LocationNotInLog("bin.000003:4", "the files are none"), Fault.LOG),
-        (XaTransaction("bin.000003:4"), Fault.SUSPECT),
+        (XaRowsGone("bin.000003:4", "X'78',X'',1", "bin.000002:4"), Fault.LOG),
+        (XaNotSeen("bin.000003:4", "X'78',X'',1"), Fault.OTHER),
+        (EventTooLarge("bin.000003:4", 1 << 31), Fault.SUSPECT),
         (StatementDml("bin.000003:4", "UPDATE t"), Fault.OTHER),
         (DmError(), Fault.OTHER),
     ],
@@ -49,15 +52,15 @@ def test_what_an_error_says_about_the_log(error: DmError, fault: Fault) -> None:
 
 
 def ended(error: DmError) -> PrivateRelayEnded:
-    return PrivateRelayEnded(describe(error))
+    return PrivateRelayEnded(ReportedError.of(error))
 
 
 @pytest.mark.parametrize("reaction", ["retry", "stop"])
 def test_where_neither_serves_the_upstream_says_whether_to_try_again(reaction: str) -> None:
     said = {"ErrCode": "DM-1", "ErrScope": "upstream", "Message": "gone. Do it.", "Reaction": reaction}
-    upstream = PrivateRelayEnded(said | {"Workaround": "Do it."})
+    upstream = PrivateRelayEnded(ReportedError.read(said | {"Workaround": "Do it."}))
     error = neither_serves("one", str(HERE), MalformedEvent("f:4", "damaged"), upstream, by_gtid=False)
-    assert reaction_of(error) is Reaction(reaction)
+    assert error.reacts() is Reaction(reaction)
     assert describe(error)["Reaction"] == reaction
     assert "damaged" in error.local
     assert error.upstream == "[DM-1 upstream] gone."
@@ -94,5 +97,5 @@ def test_where_neither_serves_only_what_is_still_open_is_advised(
 
 def test_another_server_is_tried_again_where_a_relay_can_follow_it() -> None:
     switched = OtherUpstream("a", "b")
-    assert reaction_of(neither_serves("one", str(HERE), GONE, switched, by_gtid=True)) is Reaction.RETRY
-    assert reaction_of(neither_serves("one", str(HERE), GONE, switched, by_gtid=False)) is Reaction.STOP
+    assert neither_serves("one", str(HERE), GONE, switched, by_gtid=True).reacts() is Reaction.RETRY
+    assert neither_serves("one", str(HERE), GONE, switched, by_gtid=False).reacts() is Reaction.STOP

@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.locations import GoalLost
+from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement
 from tests.unit.sync.loop_world import BACKLOG, BYTES, LO, NoExchange, World, ddl, epoch
 
 # One piece after the other
@@ -151,14 +152,35 @@ def test_rows_in_the_transaction_of_such_ddl_are_applied() -> None:
     assert world.said("apply") == ["apply 100..150"]
 
 
-@pytest.mark.parametrize(("sharded", "error"), [(False, DdlNotSupported), (True, ShardDdlNotSupported)])
-def test_ddl_of_the_task_stops_it_in_front(*, sharded: bool, error: type[DmError]) -> None:
+def test_ddl_of_the_task_is_followed() -> None:
+    alter = ddl("ALTER TABLE plain ADD x INT", 200, 250)
+    world = World(epoch(100, 200), alter, epoch(250, 300), goal=LO.at(300))
+
+    assert world.run()
+    assert world.said("apply", "follow 200") == ["apply 100..200", "follow 200 250", "apply 250..300"]
+    assert world.loop.progress.ddl_applied == 1
+
+
+@pytest.mark.parametrize(
+    ("refusal", "sharded", "error"),
+    [
+        (CannotFollow("it cannot be"), False, DdlNotSupported),
+        (CannotFollow("it cannot be"), True, DdlNotSupported),
+        (NeedsAgreement("others"), False, DdlNotSupported),
+        (NeedsAgreement("others"), True, ShardDdlNotSupported),
+    ],
+)
+def test_ddl_that_cannot_be_followed_stops_in_front(
+    *, refusal: CannotFollow, sharded: bool, error: type[DmError]
+) -> None:
     alter = ddl("ALTER TABLE plain ADD x INT", 200, 250)
     world = World(epoch(100, 200), alter, sharded=sharded)
+    world.follows.refusal = refusal
 
     with pytest.raises(error, match=r"bin\.000001:200"):
         world.run()
     assert (world.events[-1], world.stands()) == ("Paused 200", {200})
+    assert world.loop.progress.ddl_at == LO.at(200)
 
 
 # How much, and looking ahead

@@ -10,6 +10,8 @@ from airflow_provider_dm.engine.precheck.result import State, named
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 
 ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+DDL = ("CREATE", "ALTER", "DROP", "INDEX")
+"""What following the source's DDL may take, beside what writing rows does."""
 
 
 def check_dump(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
@@ -64,6 +66,12 @@ def check_target(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
             failures += 1
             remedy = f"GRANT {', '.join(wanted)} ON {quote(schema)}.* TO {facts.account};"
             yield State.FAIL, f"{named(missing)} is missing on {schema}", remedy
+    if any(source.follows for source in facts.sources):
+        for schema in sorted(schemas):
+            missing = [privilege for privilege in DDL if not facts.grants.allow(privilege, schema)]
+            if missing and not failures:
+                what = f"{named(missing)} is missing on {schema}: DDL of the source would stop the sync"
+                yield State.WARN, what, f"GRANT {', '.join((*ROWS, *DDL))} ON {quote(schema)}.* TO {facts.account};"
     if not failures:
         yield State.OK, f"rows can be written to {len(schemas)} schemas and to {facts.task.meta_schema}", ""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from airflow_provider_dm.engine.copy.creation import KeyDemanded, check_keyless
 from airflow_provider_dm.engine.copy.design import TargetTableGone
 from airflow_provider_dm.engine.copy.preconditions import TableNotCopied
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
@@ -16,10 +15,11 @@ from airflow_provider_dm.engine.precheck.result import State, named, said
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
 from airflow_provider_dm.engine.rules.mapping import map_table
-from airflow_provider_dm.engine.schema.catalogue import create_statement
+from airflow_provider_dm.engine.rules.tool_tables import Ghost, Trash
+from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.sync.ddl import AFTER_DDL
+from airflow_provider_dm.engine.target.keyless import KeyDemanded, check_keyless
 
 
 def check_types(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
@@ -55,6 +55,22 @@ def check_foreign_keys(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
         yield State.WARN, f"tables with foreign keys: {named(tables)}", remedy
     else:
         yield State.OK, "no foreign keys", ""
+
+
+def check_online_ddl(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
+    """Check that no online DDL is under way as the task begins, and tell which tables are taken for a tool's."""
+    kinds = {name: facts.rules.block_allow.kind_of(name) for name in list_tables(facts.connection)}
+    ghosts = [str(name) for name, kind in kinds.items() if isinstance(kind, Ghost)]
+    trash = [str(name) for name, kind in kinds.items() if isinstance(kind, Trash)]
+    if ghosts:
+        state = State.FAIL if facts.follows and facts.known is None else State.WARN
+        what = f"an online DDL is under way, or has left these tables behind: {named(ghosts)}"
+        yield state, what, "Wait for its end, or drop what is left over. Else the sync stops when one takes its place."
+    if trash:
+        remedy = "If they are not, give shadow-table-rules and trash-table-rules, or online-ddl: false."
+        yield State.WARN, f"not migrated, as tables of an online DDL tool: {named(trash)}", remedy
+    if not ghosts and not trash:
+        yield State.OK, "no online DDL is under way", ""
 
 
 def check_source_engines(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
@@ -99,9 +115,9 @@ def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
 
 
 def check_changes(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    """Check, of a task that has begun, that its tables are what they were then, and so are its rules."""
+    """Check, of a task that has begun, that its rules are what they were then; while it loads, its tables too."""
     found = [finding for source in facts.sources if source.id in facts.begun for finding in _changes(facts, source)]
-    yield from found or [(State.OK, "the tables are those that the task has begun with", "")]
+    yield from found or [(State.OK, "the rules are those that the task has begun with", "")]
 
 
 def _changes(facts: TargetFacts, source: SourceFacts) -> Iterator[tuple[State, str, str]]:
@@ -115,14 +131,9 @@ def _changes(facts: TargetFacts, source: SourceFacts) -> Iterator[tuple[State, s
             schema.check_route(source.rules.router.route(name))
         except DmError as error:
             yield State.FAIL, *said(error)
-        if now.get(name) == schema.table:
-            continue
-        reason = "its columns or keys are not those it began with" if name in now else "it is gone"
-        if begun.loading:
+        if begun.loading and now.get(name) != schema.table:
+            reason = "its columns or keys are not those it began with" if name in now else "it is gone"
             yield State.FAIL, *said(SchemaChangedDuringCopy(source.id, str(name), reason))
-        else:
-            what = f"{source.id}: {name} was changed since the task began ({reason})"
-            yield State.WARN, f"{what}: the sync will stop with DM-6032 where the log says so", AFTER_DDL
     known = {schema.table.name for schema in begun.schemas}
     for name in sorted(now.keys() - known):
         yield State.WARN, *said(TableNotCopied(source.id, str(name)))

@@ -39,9 +39,13 @@ def tables_of(server: Server, schema: str) -> list[str]:
     return sorted(name for (name,) in rows)
 
 
-def differences(source: Server, target: Server, schema: str) -> list[str]:
-    """Return what is defined in another way, or on one side only."""
-    if source.flavour == target.flavour:
+def differences(source: Server, target: Server, schema: str, *, as_shown: bool = True) -> list[str]:
+    """Return what is defined in another way, or on one side only.
+
+    `as_shown`: servers of one flavour must say it in the same words. MySQL tells of a charset that somebody said, even
+    where it is that of the table, and what the target gets always says it.
+    """
+    if source.flavour == target.flavour and as_shown:
         ours, theirs = (_as_shown(server, schema) for server in (source, target))
     else:
         ours, theirs = (_in_our_words(server, schema) for server in (source, target))

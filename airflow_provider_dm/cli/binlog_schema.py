@@ -1,0 +1,254 @@
+"""`binlog-schema`: the tables of a task, as it reads the source's log by them.
+
+    binlog-schema list TASK.yaml [DATABASE [TABLE]]     their names; of one table, as DM does, its CREATE TABLE
+    binlog-schema get TASK.yaml DATABASE TABLE          its CREATE TABLE
+    binlog-schema update TASK.yaml DATABASE TABLE FILE  from now on by this one (or --from-source, --from-target)
+    binlog-schema delete TASK.yaml DATABASE TABLE       forget it
+    operate-schema get|set|remove TASK.yaml -d … -t …   the same, as older releases of DM have it
+
+They are in the target, beside the task's checkpoint, so the task's file is asked for its login. Only `list` and `get`
+work while a run is at work; the others hold the task for a moment and change nothing under a run's feet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli.inputs import OtherSource, named_variables, source_endpoint, target_endpoint
+from airflow_provider_dm.cli.output import Exit, Output
+from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.schema_by_hand import (
+    TableNotKnown,
+    change_definition,
+    definition_at,
+    definition_of,
+    known_tables,
+)
+from airflow_provider_dm.engine.target.session import fresh_target
+from airflow_provider_dm.engine.target.table_definitions import Definition
+
+Json = dict[str, Any]
+
+
+@dataclass(eq=False)
+class DefinitionNotGiven(DmError):
+    """The command line does not say after what a table's definition is to be updated."""
+
+    reason: str
+
+    code: ClassVar[str] = "DM-1315"
+    what: ClassVar[str] = "binlog-schema update: {reason}."
+    hint: ClassVar[str] = "Give a file with CREATE TABLE, or --from-target, or --from-source with --source-file of it."
+
+
+def add_verbs(verbs: Verbs) -> None:
+    actions = verbs.below("binlog-schema", "list|get|update|delete")
+    listing = actions.add("list", _list, "show the tables of a task")
+    _add_task(listing)
+    listing.add_argument("database", metavar="DATABASE", nargs="?")
+    listing.add_argument("table", metavar="TABLE", nargs="?")
+    _add_table(actions.add("get", _get, "show a table's CREATE TABLE"))
+    update = actions.add("update", _update, "read the rows of a table by another definition from now on")
+    _add_table(update)
+    update.add_argument("file", metavar="FILE", type=Path, nargs="?", help="a file with the table's CREATE TABLE")
+    where = update.add_mutually_exclusive_group()
+    where.add_argument("--from-source", action="store_true", help="as the source has the table now")
+    where.add_argument("--from-target", action="store_true", help="as the target has its table now")
+    source_file = "the source's file, for --from-source; one for each source"
+    update.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, action="append", help=source_file)
+    _add_table(actions.add("delete", _delete, "forget a table's definition"))
+    _add_operate_schema(verbs)
+
+
+def _add_operate_schema(verbs: Verbs) -> None:
+    actions = verbs.below("operate-schema", "get|set|remove")
+    for name, command, said in (
+        ("get", _get, "show a table's CREATE TABLE"),
+        ("set", _update, "read the rows of a table by another definition from now on"),
+        ("remove", _delete, "forget a table's definition"),
+    ):
+        parser = actions.add(name, command, said)
+        _add_task(parser)
+        if name == "set":
+            parser.add_argument("file", metavar="FILE", type=Path, help="a file with the table's CREATE TABLE")
+        parser.add_argument("--database", "-d", metavar="DATABASE", required=True)
+        parser.add_argument("--table", "-t", metavar="TABLE", required=True)
+        parser.set_defaults(from_source=False, from_target=False, source_file=None)
+
+
+def _add_task(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("task", metavar="TASK.yaml", type=Path)
+    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", default=[], dest="sources")
+    where = "the password of source NAME (or `target`) is in this environment variable; may be repeated"
+    parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[], help=where)
+    meta_url.add_arguments(parser)
+
+
+def _add_table(parser: argparse.ArgumentParser) -> None:
+    _add_task(parser)
+    parser.add_argument("database", metavar="DATABASE")
+    parser.add_argument("table", metavar="TABLE")
+
+
+def _list(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Print the names of the tables, of one schema where one is named; of one table its definition."""
+    if arguments.table is not None:
+        return _get(arguments, output)
+    given = Given.of(arguments)
+
+    def act(source: str) -> Json:
+        with fresh_target(given.target) as connection:
+            found = known_tables(connection, given.ref(source))
+        return {"tables": [str(name) for name in found if arguments.database in (None, name.schema)]}
+
+    return _of_each(given, output, "list", act)
+
+
+def _get(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Print a table's CREATE TABLE, as DM does in `msg`."""
+    given, name = Given.of(arguments), _name(arguments)
+
+    def act(source: str) -> Json:
+        ref = given.ref(source)
+        with fresh_target(given.target) as connection:
+            found = known_tables(connection, ref).get(name)
+        if found is None:
+            raise TableNotKnown(str(name), *ref.key)
+        return {"msg": found.create_sql, "collation": found.collation}
+
+    return _of_each(given, output, "get", act)
+
+
+def _update(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Store another definition for each source. Raises DefinitionNotGiven, DefinitionRefused (of a file)."""
+    given, name = Given.of(arguments), _name(arguments)
+    new = _definition_from(arguments, given, name)
+    return _of_each(given, output, "update", partial(_change, arguments, given, name, new))
+
+
+def _delete(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Forget a table's definition on each source."""
+    given, name = Given.of(arguments), _name(arguments)
+    return _of_each(given, output, "delete", partial(_change, arguments, given, name, lambda _: None))
+
+
+def _change(
+    arguments: argparse.Namespace,
+    given: Given,
+    name: TableName,
+    new: Callable[[str], Definition | None],
+    source: str,
+) -> Json:
+    ref = given.ref(source)
+    if not given.rules(source).block_allow.allows(name):
+        raise TableNotKnown(str(name), *ref.key)
+    definition = new(source)
+    with fresh_target(given.target) as connection:
+        known_tables(connection, ref)  # before a claim makes a row for a subtask that has never begun
+    store, _ = meta_url.open_store(arguments)
+    with store:
+        change_definition(store, given.target, ref, name, definition)
+    return {"msg": definition.create_sql if definition is not None else ""}
+
+
+def _definition_from(
+    arguments: argparse.Namespace, given: Given, name: TableName
+) -> Callable[[str], Definition | None]:
+    """Return how the new definition of one source's table is found. Raises DefinitionNotGiven, DefinitionRefused."""
+    if [arguments.file is not None, arguments.from_source, arguments.from_target].count(True) != 1:
+        raise DefinitionNotGiven("a file, --from-source or --from-target, one of them, says what is new")
+    if arguments.file is not None:
+        of_file = definition_of(_text_of(arguments.file), name)
+        return lambda _: of_file
+    if arguments.from_target:
+        return partial(_of_target, given, name)
+    endpoints = _source_endpoints(arguments, given)
+    return lambda source: _of_source(endpoints[source], name)
+
+
+def _of_target(given: Given, name: TableName, source: str) -> Definition:
+    with fresh_target(given.target) as connection:
+        return definition_at(connection, name, place=given.rules(source).router.route(name))
+
+
+def _of_source(endpoint: Endpoint, name: TableName) -> Definition:
+    with connected(endpoint) as connection:
+        return definition_at(connection, name)
+
+
+def _source_endpoints(arguments: argparse.Namespace, given: Given) -> dict[str, Endpoint]:
+    """Return how to log in to each source that is meant. Raises DefinitionNotGiven, OtherSource, LoginMissing."""
+    found = {}
+    for file in arguments.source_file or ():
+        config = load_source(file)
+        if config.source_id not in given.sources:
+            raise OtherSource(" or ".join(given.sources), str(file), config.source_id)
+        found[config.source_id] = source_endpoint(config, given.passwords, os.environ)
+    if missing := [source for source in given.sources if source not in found]:
+        raise DefinitionNotGiven(f"--source-file of {', '.join(missing)} is missing")
+    return found
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefinitionNotGiven(f"{file} cannot be read ({type(error).__name__})") from None
+
+
+@dataclass(frozen=True)
+class Given:
+    """The task that is meant, the sources of it, and its target."""
+
+    task: TaskConfig
+    sources: tuple[str, ...]
+    target: Endpoint
+    passwords: Mapping[str, Secret]
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Given:
+        """Read the task's file. Raises ConfigError, UnknownSource, LoginMissing, PasswordUnreadable, …"""
+        task = load_task(arguments.task)
+        sources = tuple(dict.fromkeys(arguments.sources)) or task.source_ids
+        for source in sources:
+            task.instance(source)
+        passwords = named_variables(arguments.password_env, os.environ)
+        return cls(task, sources, target_endpoint(task, passwords, os.environ), passwords)
+
+    def ref(self, source: str) -> SubtaskRef:
+        return SubtaskRef(self.task.meta_schema, self.task.name, source)
+
+    def rules(self, source: str) -> SubtaskRules:
+        return SubtaskRules.of(self.task.subtask(source))
+
+
+def _name(arguments: argparse.Namespace) -> TableName:
+    return TableName(arguments.database, arguments.table)
+
+
+def _of_each(given: Given, output: Output, op: str, act: Callable[[str], Json]) -> Exit:
+    """Print what `act` answers for each source; an error is that source's answer."""
+    answers: list[Json] = []
+    for source in given.sources:
+        plain: Json = {"result": True, "msg": "", "source": source, "worker": ""}
+        try:
+            answers.append(plain | act(source))
+        except DmError as error:
+            answers.append(plain | {"result": False, "msg": str(error)})
+    result = all(one["result"] for one in answers)
+    return output.document({"op": op.capitalize(), "result": result, "msg": "", "sources": answers})

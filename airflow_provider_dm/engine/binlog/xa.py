@@ -1,0 +1,170 @@
+"""XA transactions as servers log them: prepared at one place, committed or rolled back at another, maybe much later.
+
+    MySQL     GTID, XA START, rows, XA END, XA_PREPARE                 prepared; with its flag: committed in one phase
+    MariaDB   GTID (flag PREPARED_XA), rows, XA END, XA_PREPARE        prepared; in one phase: an ordinary transaction
+    both      GTID, XA COMMIT 'xid' or XA ROLLBACK 'xid'               its end: by any session, after a restart, too
+
+Rows count where they are committed, and never if they are rolled back. Other transactions lie in between, and many may
+be prepared at once. An epoch takes the bytes of a prepared group at the place of its commit:
+
+    100 prepare a │ 200 rows │ 300 prepare b │ 400 commit a │ 450 rows │ 500 rollback b │ 550
+    ranges        200..300, 100..200 (as of 400), 400..550
+
+What is prepared and not ended where an epoch ends travels with it (`planner.Epoch.prepared`), and is durable in the
+target before any of the epoch is applied (target/prepared_xa.py).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple
+
+from airflow_provider_dm.engine.binlog.errors import MalformedEvent
+from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.errors import GO_ON_BEHIND, MIGRATE_AGAIN, DmError, Scope
+from airflow_provider_dm.engine.mysql.location import Location
+
+_PREPARE: Final = struct.Struct("<BIII")  # one phase, format, sizes of gtrid and bqual
+_LONGEST_PART: Final = 64
+_END: Final = re.compile(
+    rb"XA (COMMIT|ROLLBACK) X'((?:[0-9A-F]{2})*)',X'((?:[0-9A-F]{2})*)',(\d{1,20})\s*", re.IGNORECASE
+)
+
+
+@dataclass(eq=False)
+class XaRowsGone(DmError):
+    """A prepared transaction is committed, and the log no longer has its rows."""
+
+    at: str
+    xid: str
+    prepared: str
+
+    code: ClassVar[str] = "DM-3012"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "the XA transaction {xid} is committed at {at}. Its rows were prepared at {prepared}, and no log that is held "
+        "has that place any more."
+    )
+    hint: ClassVar[str] = (
+        "Everything before it is applied. If there is a copy of that file, put it back into the relay directory; else "
+        f"make the changes by hand and {GO_ON_BEHIND}; or {MIGRATE_AGAIN}."
+    )
+
+
+@dataclass(eq=False)
+class XaNotSeen(DmError):
+    """The commit of a transaction that was prepared before everything that can be read."""
+
+    at: str
+    xid: str
+
+    code: ClassVar[str] = "DM-3013"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "the XA transaction {xid} is committed at {at}, and was prepared before the log begins that is held, so its "
+        "rows are not known."
+    )
+    hint: ClassVar[str] = (
+        "It was prepared before the task began. Begin again when the source has no prepared transaction (`XA RECOVER` "
+        "shows them; XA COMMIT or XA ROLLBACK ends them): " + MIGRATE_AGAIN + ". Or, everything before it is applied, "
+        f"make its changes by hand and {GO_ON_BEHIND}."
+    )
+
+
+class Xid(NamedTuple):
+    """The name of an XA transaction. Its parts may hold any bytes.
+
+    >>> str(Xid(1, b"order 7", b"\\xff"))
+    "X'6f726465722037',X'ff',1"
+    """
+
+    format: int
+    gtrid: bytes
+    bqual: bytes
+
+    def __str__(self) -> str:
+        """Return the name as servers log it, and take it in XA COMMIT."""
+        return f"X'{self.gtrid.hex()}',X'{self.bqual.hex()}',{self.format}"
+
+
+def read_prepare(body: bytes, at: str) -> tuple[Xid, bool]:
+    """Read an XA_PREPARE event: the name, and whether it is a commit in one phase. Raises MalformedEvent."""
+    if len(body) < _PREPARE.size:
+        raise MalformedEvent(at, "an XA_PREPARE event without its fixed part")
+    one_phase, number, gtrid_size, bqual_size = _PREPARE.unpack_from(body)
+    if max(gtrid_size, bqual_size) > _LONGEST_PART or len(body) < _PREPARE.size + gtrid_size + bqual_size:
+        raise MalformedEvent(at, "an XA_PREPARE event that does not fit its lengths")
+    data = body[_PREPARE.size : _PREPARE.size + gtrid_size + bqual_size]
+    return Xid(number, data[:gtrid_size], data[gtrid_size:]), bool(one_phase)
+
+
+def read_end(sql: bytes) -> tuple[Xid, bool] | None:
+    """Read XA COMMIT or XA ROLLBACK as servers log it: the name, and whether it is the commit. None: it is neither.
+
+    >>> read_end(b"XA COMMIT X'78',X'',1")
+    (Xid(format=1, gtrid=b'x', bqual=b''), True)
+    """
+    match = _END.fullmatch(sql)
+    if match is None:
+        return None
+    verb, gtrid, bqual, number = match.groups()
+    xid = Xid(int(number) & 0xFFFFFFFF, bytes.fromhex(gtrid.decode()), bytes.fromhex(bqual.decode()))
+    return xid, verb.upper() == b"COMMIT"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared transaction: from `at`, where it begins in the log, to position `end` of the same file.
+
+    `rows`: it has some. `seams`: (position, end) where it may be cut into ranges.
+    """
+
+    xid: Xid
+    at: Location
+    end: int
+    rows: bool
+    seams: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def prepared_at(self) -> str:
+        """The sort key of the boundary behind it: from there on it is prepared."""
+        return self.at.at(self.end).sort_key
+
+    def to_json(self) -> dict[str, Any]:
+        at = self.at.to_json()
+        return {"xid": [self.xid.format, self.xid.gtrid.hex(), self.xid.bqual.hex()], "at": at, "end": self.end} | {
+            "rows": self.rows,
+            "seams": self.seams,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Prepared:
+        number, gtrid, bqual = value["xid"]
+        return cls(
+            Xid(number, bytes.fromhex(gtrid), bytes.fromhex(bqual)),
+            Location.from_json(value["at"]),
+            value["end"],
+            value["rows"],
+            tuple((position, closes) for position, closes in value["seams"]),
+        )
+
+
+Held = Callable[[], Sequence[LogFile]]
+"""Lists every file of the log that can be read, maybe of several directories: what is asked for first comes first."""
+
+
+def file_of(group: Prepared, files: Sequence[LogFile]) -> LogFile | None:
+    """Return the file that has the group's bytes; None where none of them does."""
+    for file in files:
+        ours = not (group.at.server_uuid and file.server_uuid) or group.at.server_uuid == file.server_uuid
+        if ours and (file.suffix, file.name) == (group.at.suffix, group.at.file) and file.size >= group.end:
+            return file
+    return None
+
+
+def oldest_place(here: Location, prepared: Sequence[Prepared]) -> Location:
+    """Return from where on the log is needed: `here`, or where the oldest transaction begins that is still prepared."""
+    return min((here, *(group.at for group in prepared)), key=lambda place: place.sort_key)

@@ -1,0 +1,109 @@
+"""Character sets and collations as servers call them: which is whose default, and how many bytes a character takes.
+
+Two families of releases differ. MySQL 8.0 made `utf8mb4_0900_ai_ci` the default of utf8mb4; and what is called utf8mb3
+today was `utf8` before MySQL 8.0.28 (its collations before 8.0.30) and MariaDB 10.6. In MariaDB the word `utf8` could
+be made utf8mb4 (old_mode without UTF8_IS_UTF8MB3), which no log says: it is taken for utf8mb3, its meaning by default.
+A session's own defaults (MySQL's default_collation_for_utf8mb4, MariaDB's character_set_collations) come with the
+statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+
+_GENERAL: Final = (
+    "armscii8 ascii cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 geostd8 greek hebrew keybcs2 koi8r koi8u latin2 "
+    "latin7 macce macroman ucs2 utf16 utf16le utf32 utf8mb3 utf8mb4"
+)
+DEFAULTS: Final = {name: f"{name}_general_ci" for name in _GENERAL.split()} | {
+    "big5": "big5_chinese_ci", "binary": "binary", "cp932": "cp932_japanese_ci", "dec8": "dec8_swedish_ci",
+    "eucjpms": "eucjpms_japanese_ci", "euckr": "euckr_korean_ci", "gb18030": "gb18030_chinese_ci",
+    "gb2312": "gb2312_chinese_ci", "gbk": "gbk_chinese_ci", "hp8": "hp8_english_ci", "latin1": "latin1_swedish_ci",
+    "latin5": "latin5_turkish_ci", "sjis": "sjis_japanese_ci", "swe7": "swe7_swedish_ci", "tis620": "tis620_thai_ci",
+    "ujis": "ujis_japanese_ci",
+}  # fmt: skip
+"""Charset -> its default collation where nobody has set another (both flavours; utf8mb4 as before MySQL 8.0)."""
+_WIDE: Final = {
+    "big5": 2, "cp932": 2, "eucjpms": 3, "euckr": 2, "gb18030": 4, "gb2312": 2, "gbk": 2, "sjis": 2, "ucs2": 2,
+    "ujis": 3, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "utf8mb4": 4,
+}  # fmt: skip
+"""The most bytes of a character, where that is more than one."""
+BINARY: Final = "binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Collation:
+    """A collation and its charset, by their names of today (utf8mb3, never utf8)."""
+
+    charset: str
+    name: str
+
+    @property
+    def character_bytes(self) -> int:
+        """The most bytes that a character takes."""
+        return character_bytes(self.name)
+
+
+def character_bytes(collation: str) -> int:
+    """Return the most bytes that a character takes under a collation, by its name of today."""
+    return _WIDE.get(collation.partition("_")[0], 1)
+
+
+def collation_named(server: Server, name: str, charset: str | None = None) -> Collation:
+    """Return the collation of this name. `charset`: what MariaDB's `uca1400_ai_ci`, which is no charset's own, is for.
+
+    Raises CannotTrack.
+
+    >>> collation_named(Server(Flavour.MYSQL, (8, 0, 20)), "utf8_bin")
+    Collation(charset='utf8mb3', name='utf8mb3_bin')
+    """
+    name = name.lower()
+    own, _, rest = name.partition("_")
+    if own == "utf8":
+        own, name = "utf8mb3", f"utf8mb3_{rest}"
+    if server.flavour is Flavour.MARIADB and own == "uca1400" and charset is not None:
+        return Collation(charset, f"{charset}_{name}")
+    if own not in DEFAULTS:
+        raise CannotTrack(f"the collation {name} is not known")
+    return Collation(own, name)
+
+
+def default_collation(server: Server, charset: str, chosen: Mapping[str, str]) -> Collation:
+    """Return a charset's default. `chosen`: charset -> collation, as the session has set it. Raises CannotTrack.
+
+    >>> default_collation(Server(Flavour.MARIADB, (10, 11, 8)), "UTF8", {})
+    Collation(charset='utf8mb3', name='utf8mb3_general_ci')
+    """
+    charset = {"utf8": "utf8mb3"}.get(charset.lower(), charset.lower())
+    if charset not in DEFAULTS:
+        raise CannotTrack(f"the character set {charset} is not known")
+    name = chosen.get(charset, DEFAULTS[charset])
+    if charset == "utf8mb4" and charset not in chosen and server.flavour is Flavour.MYSQL and server.version >= (8,):
+        name = "utf8mb4_0900_ai_ci"
+    return collation_named(server, name)
+
+
+def binary_collation(charset: str) -> Collation:
+    """Return the collation of a charset that BINARY stands for."""
+    return Collation(charset, BINARY if charset == BINARY else f"{charset}_bin")
+
+
+def shown_charset(server: Server, charset: str) -> str:
+    """Return how the server's catalogue writes a charset.
+
+    >>> shown_charset(Server(Flavour.MYSQL, (5, 7, 44)), "utf8mb3")
+    'utf8'
+    """
+    modern = (10, 6) if server.flavour is Flavour.MARIADB else (8, 0, 28)
+    return "utf8" if charset == "utf8mb3" and server.version < modern else charset
+
+
+def shown_collation(server: Server, name: str) -> str:
+    """Return how the server's catalogue writes a collation."""
+    modern = (10, 6) if server.flavour is Flavour.MARIADB else (8, 0, 30)
+    return name.replace("utf8mb3", "utf8") if server.version < modern else name

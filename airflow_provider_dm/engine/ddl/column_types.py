@@ -1,0 +1,155 @@
+"""The type that a server makes of the one that a statement names: lengths, widths, charset and collation.
+
+    TEXT(300) CHARACTER SET utf8mb4  ─▶ text (a tinytext holds 255 bytes, and 300 characters may take 1200)
+    JSON in MariaDB                  ─▶ longtext, utf8mb4, utf8mb4_bin
+    VARCHAR(9) CHARACTER SET binary  ─▶ varbinary(9)
+    INT(11)                          ─▶ int(11), and plain int since MySQL 8.0.19
+
+A type that is resolved stays as it is when it is resolved again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.collations import (
+    BINARY,
+    Collation,
+    binary_collation,
+    character_bytes,
+    collation_named,
+    default_collation,
+)
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
+from airflow_provider_dm.engine.ddl.statements import ColumnType
+from airflow_provider_dm.engine.schema.strings import ASCII_CHARSETS, UTF8_CHARSETS
+
+TEXTS: Final = {"tinytext": 0xFF, "text": 0xFFFF, "mediumtext": 0xFFFFFF, "longtext": 0xFFFFFFFF}
+BLOBS: Final = {"tinyblob": 0xFF, "blob": 0xFFFF, "mediumblob": 0xFFFFFF, "longblob": 0xFFFFFFFF}
+"""How many bytes each takes."""
+OF_CHARACTERS: Final = frozenset({"char", "varchar", "enum", "set", *TEXTS})
+"""Types that have a collation."""
+MEMBERS: Final = frozenset({"enum", "set"})
+GEOMETRIES: Final = frozenset(
+    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"}
+    | {"geometrycollection"}
+)
+_BYTES: Final = dict(zip(TEXTS, BLOBS, strict=True)) | {"char": "binary", "varchar": "varbinary"}
+"""What a type of characters is under the charset `binary`."""
+_WITH_ASCII: Final = ASCII_CHARSETS | UTF8_CHARSETS | {BINARY}
+_MOST_VARYING: Final = 0xFFFF
+
+_WIDTHS: Final = {
+    "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
+}  # fmt: skip
+"""Integers: the width that they are shown with (signed, unsigned)."""
+_FRACTIONS: Final = frozenset({"time", "datetime", "timestamp"})
+_MYSQL_VECTOR: Final = "2048"
+
+
+def resolved_type(server: Server, kind: ColumnType, table: Collation, chosen: Mapping[str, str]) -> ColumnType:
+    """Return the type as the server has it. `table`: the table's default; `chosen`: the session's defaults of charsets.
+
+    Raises CannotTrack.
+    """
+    if kind.name == "json" and server.mariadb:
+        kind = replace(kind, name="longtext", collation=kind.collation or "utf8mb4_bin")
+    if kind.name in OF_CHARACTERS:
+        return _of_characters(server, kind, _collation(server, kind, table, chosen))
+    kind = replace(kind, charset=None, collation=None, binary=False)
+    if kind.name in _WIDTHS:
+        return _integer(server, kind)
+    return replace(_sized(server, kind, 1), arguments=_arguments(server, _sized(server, kind, 1)))
+
+
+def with_collation(server: Server, kind: ColumnType, collation: Collation) -> ColumnType:
+    """Return a resolved type after CONVERT TO: it holds as many characters as before. Raises CannotTrack.
+
+    A TEXT in latin1 holds 65,535 characters; in utf8mb4 it takes a MEDIUMTEXT to do so.
+    """
+    if kind.name not in OF_CHARACTERS or kind.charset in (None, BINARY):
+        return kind
+    if kind.name in MEMBERS and not _are_same(kind, collation.charset):
+        # Both flavours take the bytes of the members for text in the new charset: 'a','bcd' in ucs2 are '','扣'.
+        raise CannotTrack(f"what the members of {kind.name} {kind.arguments} become in {collation.charset}")
+    if kind.name in TEXTS:
+        characters = TEXTS[kind.name] // character_bytes(str(kind.collation))
+        kind = replace(kind, name=_smallest(TEXTS, characters * collation.character_bytes))
+    return _of_characters(server, kind, collation)
+
+
+def _are_same(kind: ColumnType, charset: str) -> bool:
+    """Tell whether the members' bytes mean the same in another charset."""
+    if {str(kind.charset), charset} <= UTF8_CHARSETS | {BINARY}:
+        return True
+    ascii_only = all(member.isascii() for member in kind.arguments)
+    return kind.charset == charset or (ascii_only and {str(kind.charset), charset} <= _WITH_ASCII)
+
+
+def _collation(server: Server, kind: ColumnType, table: Collation, chosen: Mapping[str, str]) -> Collation:
+    """Return the collation of a type of characters: what it says, else the table's."""
+    found = table
+    if kind.charset is not None:
+        found = default_collation(server, kind.charset, chosen)
+    if kind.collation is not None:
+        found = collation_named(server, kind.collation, found.charset)
+    return binary_collation(found.charset) if kind.binary else found
+
+
+def _of_characters(server: Server, kind: ColumnType, collation: Collation) -> ColumnType:
+    kind = replace(kind, charset=collation.charset, collation=collation.name, binary=False)
+    if kind.name in MEMBERS:
+        if collation.charset != BINARY:
+            kind = replace(kind, arguments=tuple(member.rstrip(" ") for member in kind.arguments))
+        return kind
+    if collation.charset == BINARY:
+        kind = replace(kind, name=_BYTES[kind.name], charset=None, collation=None)
+    kind = _sized(server, kind, collation.character_bytes)
+    return replace(kind, arguments=_arguments(server, kind))
+
+
+def _sized(server: Server, kind: ColumnType, character_bytes: int) -> ColumnType:
+    """Return the type that holds as much as is asked for: of TEXT(n), of BLOB(n), and of a VARCHAR that is too long."""
+    family = BLOBS if kind.name in BLOBS or kind.name == "varbinary" else TEXTS
+    if kind.name in ("text", "blob") and kind.arguments:
+        size = int(kind.arguments[0])
+        # MariaDB takes a length of zero for none.
+        name = kind.name if not size and server.mariadb else _smallest(family, size * character_bytes)
+        return replace(kind, name=name, arguments=())
+    if kind.name in ("varchar", "varbinary") and kind.arguments:
+        size = int(kind.arguments[0]) * character_bytes
+        if size > _MOST_VARYING:  # a server that is not strict
+            return replace(kind, name=_smallest(family, size), arguments=())
+    return kind
+
+
+def _smallest(family: Mapping[str, int], size: int) -> str:
+    return next((name for name, most in family.items() if size <= most), list(family)[-1])
+
+
+def _integer(server: Server, kind: ColumnType) -> ColumnType:
+    width = kind.arguments[0] if kind.arguments and int(kind.arguments[0]) else ""
+    if not server.shows_widths and not kind.zerofill:
+        truth = kind.name == "tinyint" and width == "1" and not kind.unsigned
+        return replace(kind, arguments=("1",) if truth else ())
+    return replace(kind, arguments=(width or str(_WIDTHS[kind.name][kind.unsigned]),))
+
+
+def _arguments(server: Server, kind: ColumnType) -> tuple[str, ...]:
+    """Return lengths and the like with what the server adds or drops."""
+    said = kind.arguments
+    match kind.name:
+        case "decimal":
+            precision = said[0] if said and int(said[0]) else "10"
+            return (precision, said[1] if len(said) > 1 else "0")
+        case "bit" | "char" | "binary":
+            return said or ("1",)
+        case "year":
+            return ("4",) if server.shows_widths else ()
+        case "vector":
+            return said or (_MYSQL_VECTOR,)
+        case name if name in _FRACTIONS:
+            return said if said and int(said[0]) else ()
+    return said

@@ -1,0 +1,80 @@
+r"""Code of a statement, put so that it says the same under no sql_mode, and with columns under their new names.
+
+    "a" || 'x\y'  (ANSI_QUOTES, NO_BACKSLASH_ESCAPES)  ─▶  `a` || 'x\\y'
+
+Only quotes are put anew. What an operator means under its sql_mode (`||`) is not: no row's form depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from airflow_provider_dm.engine.ddl.lexer import (
+    ANSI_QUOTES,
+    MSSQL,
+    NO_BACKSLASH_ESCAPES,
+    Token,
+    TokenKind,
+    Unreadable,
+    pieces,
+    string_value,
+)
+from airflow_provider_dm.engine.ddl.statements import Code
+from airflow_provider_dm.engine.ddl.write import string_sql
+from airflow_provider_dm.engine.mysql.identifiers import quote
+
+_OF_QUOTES = ANSI_QUOTES | MSSQL | NO_BACKSLASH_ESCAPES
+
+
+def without_mode(code: Code, sql_mode: int) -> Code:
+    """Return the code with its quotes as a session without sql_mode reads them.
+
+    >>> without_mode('"a" + 1', ANSI_QUOTES)
+    '`a` + 1'
+    """
+    if not sql_mode & _OF_QUOTES:
+        return code
+    return "".join(_requoted(piece, sql_mode) for piece in pieces(code, sql_mode))
+
+
+def with_names(code: Code, names: Mapping[str, str]) -> Code:
+    """Return the code with columns under other names. `names`: by the old name in lower case.
+
+    >>> with_names("(`a` + length(b))", {"a": "x", "length": "y"})
+    '(`x` + length(b))'
+    """
+    found = list(_pieces(code))
+    columns = {piece.start for piece in _columns(found)}
+    changed = [
+        quote(names[piece.name.lower()])
+        if piece.start in columns and piece.name is not None and piece.name.lower() in names
+        else piece.raw
+        for piece in found
+    ]
+    return "".join(changed)
+
+
+def mentions(code: Code, name: str) -> bool:
+    """Tell whether the code may be about a column of this name."""
+    return any((piece.name or "").lower() == name.lower() for piece in _columns(list(_pieces(code))))
+
+
+def _pieces(code: Code) -> Iterator[Token]:
+    try:
+        yield from pieces(code, 0)
+    except Unreadable:
+        return
+
+
+def _columns(found: list[Token]) -> Iterator[Token]:
+    """Yield what may be a column's name: a quoted name, or a word that calls nothing."""
+    for piece, following in zip(found, [*found[1:], None], strict=True):
+        calls = following is not None and following.raw in ("(", "'")
+        if piece.kind is TokenKind.NAME or (piece.kind is TokenKind.WORD and not calls):
+            yield piece
+
+
+def _requoted(piece: Token, sql_mode: int) -> str:
+    if piece.kind is TokenKind.NAME and piece.name is not None:
+        return quote(piece.name)
+    return string_sql(string_value(piece.raw, sql_mode)) if piece.kind is TokenKind.STRING else piece.raw

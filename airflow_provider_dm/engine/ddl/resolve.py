@@ -1,0 +1,270 @@
+"""What a server makes of a definition: every column with its charset and collation, every key with its name.
+
+    CREATE TABLE t (id SERIAL, name VARCHAR(9), KEY (name)) CHARSET latin1
+    ─▶ id bigint unsigned NOT NULL, name varchar(9) latin1 latin1_swedish_ci NULL, UNIQUE KEY id (id),
+       KEY name (name); ENGINE=InnoDB, CHARSET=latin1, COLLATE=latin1_swedish_ci
+
+What a statement says of columns (`columns_as_said`) is resolved where it is said; the table as a whole is `settled` at
+the end of CREATE TABLE and of ALTER TABLE alike, as servers do it. What is settled stays as it is when it is settled
+again. Left out is what neither rows nor people need: the next AUTO_INCREMENT, and where a column is stored.
+
+In CREATE TABLE keys that are said with their columns come before the others, wherever those stand: the order decides
+only over names of keys that have none and begin with the same column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.collations import Collation, collation_named, default_collation
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, TEXTS, resolved_type
+from airflow_provider_dm.engine.ddl.constraints import named_checks, named_foreign_keys
+from airflow_provider_dm.engine.ddl.expressions import without_mode
+from airflow_provider_dm.engine.ddl.keys import by_name, settled_keys
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.statements import (
+    Check,
+    Code,
+    ColumnDefinition,
+    ColumnType,
+    Constraint,
+    ForeignKey,
+    Key,
+    KeyKind,
+    KeyPart,
+    Options,
+    TableDefinition,
+)
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.schema.strings import LATIN1
+
+_ENGINES: Final = {"innodb": "InnoDB", "myisam": "MyISAM", "aria": "Aria", "memory": "MEMORY", "heap": "MEMORY"}
+DEFAULT_ENGINE: Final = "InnoDB"
+_NOT_KEPT: Final = frozenset({"AUTO_INCREMENT", "START TRANSACTION", "CHARSET", "COLLATE", "TYPE"})
+_COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
+_NO_MOMENT: Final = "'0000-00-00 00:00:00'"
+_UNICODE: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "binary"})
+_WITHOUT_LITERALS: Final = frozenset({*TEXTS, *BLOBS, *GEOMETRIES, "json", "vector"})
+"""Types that have no literal as a default in MySQL."""
+_WITH_FOREIGN_KEYS: Final = frozenset({"innodb", "ndb", "ndbcluster"})
+_INLINE_REFERENCES: Final = (9,)
+"""MySQL heeds REFERENCES behind a column from this release on; MariaDB does."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where a definition is resolved. `schema`: the default of the schema's tables; None: not known."""
+
+    server: Server
+    session: SessionDefaults
+    name: TableName
+    schema: Collation | None
+
+
+# Options
+
+
+def table_collation(context: Context, options: Options, current: Collation | None) -> Collation:
+    """Return a table's default collation. `current`: where the options say none. Raises CannotTrack."""
+    said = {name: value.lower() for name, value in options}
+    charset, name = said.get("CHARSET"), said.get("COLLATE")
+    if "default" in (charset, name):
+        raise CannotTrack("CHARACTER SET DEFAULT is that of the session's schema, or what the server has for it")
+    found = current if charset is None else default_collation(context.server, charset, _chosen(context))
+    if name is not None:
+        found = collation_named(context.server, name, None if found is None else found.charset)
+    if found is None:
+        raise CannotTrack(f"the default collation of the schema {context.name.schema} is not known")
+    return found
+
+
+def kept_options(options: Options, collation: Collation) -> Options:
+    """Return the options in one order, the last of each name, without those that say nothing."""
+    found = {"ENGINE": DEFAULT_ENGINE}
+    for name, value in options:
+        name = "ENGINE" if name == "TYPE" else name
+        found[name] = _ENGINES.get(value.lower(), value) if name == "ENGINE" else value
+    kept = {name: value for name, value in found.items() if name not in _NOT_KEPT and not _says_nothing(name, value)}
+    engine = {"ENGINE": kept.pop("ENGINE")}
+    charset = {"CHARSET": collation.charset, "COLLATE": collation.name}
+    return (*engine.items(), *charset.items(), *sorted(kept.items()))
+
+
+def keeps_foreign_keys(table: TableDefinition) -> bool:
+    """Tell whether the table's engine has foreign keys; of others only the index of each is left."""
+    return dict(table.options).get("ENGINE", DEFAULT_ENGINE).lower() in _WITH_FOREIGN_KEYS
+
+
+def _says_nothing(name: str, value: str) -> bool:
+    return (name == "COMMENT" and not value) or (name != "COMMENT" and value.upper() == "DEFAULT")
+
+
+def _chosen(context: Context) -> dict[str, str]:
+    return dict(context.session.default_collations)
+
+
+# Columns
+
+
+def columns_as_said(
+    context: Context, columns: Sequence[ColumnDefinition], collation: Collation
+) -> tuple[tuple[ColumnDefinition, tuple[Constraint, ...]], ...]:
+    """Return each column resolved, and the keys and constraints that are said with it. Raises CannotTrack."""
+    columns = _with_moments(context, columns)
+    return tuple(_column(context, column, collation) for column in columns)
+
+
+def _column(
+    context: Context, column: ColumnDefinition, collation: Collation
+) -> tuple[ColumnDefinition, tuple[Constraint, ...]]:
+    server, mode = context.server, context.session.sql_mode
+    checks = tuple(replace(one, expression=without_mode(one.expression, mode)) for one in column.checks)
+    if column.type.name == "json" and server.mariadb and not checks:
+        checks = (Check(f"(json_valid({quote(column.name)}))"),)
+    constraints: list[Constraint] = []
+    if column.key is not None:
+        constraints.append(Key(column.key, (KeyPart(column.name),)))
+    if column.references is not None and (server.mariadb or server.version >= _INLINE_REFERENCES):
+        constraints.append(ForeignKey((column.name,), column.references))
+    if server.mariadb:
+        checks = tuple(Check(one.expression) for one in checks)
+    else:
+        constraints += checks
+        checks = ()
+    kind = resolved_type(server, column.type, collation, _chosen(context))
+    if not context.session.strict and any(not _fits(kind, member) for member in kind.arguments):
+        raise CannotTrack(f"what the members of {kind.name} {kind.arguments} become in {kind.charset}")
+    resolved = replace(
+        column,
+        type=kind,
+        nullable=not (column.nullable is False or column.auto_increment),
+        default=_default(server, column, mode),
+        on_update=None if column.on_update is None else without_mode(column.on_update, mode),
+        generated=None if column.generated is None else without_mode(column.generated, mode),
+        key=None,
+        references=None,
+        checks=checks,
+        comment=column.comment or None,
+        options=tuple((name, value) for name, value in column.options if name in _COLUMN_OPTIONS),
+    )
+    return resolved, tuple(constraints)
+
+
+def _fits(kind: ColumnType, member: str) -> bool:
+    """Tell whether a charset certainly has what a member is written with; what it lacks is a question mark in it."""
+    if member.isascii() or kind.charset in _UNICODE:
+        return True
+    return kind.charset == "latin1" and set(member) <= set(LATIN1)
+
+
+def _default(server: Server, column: ColumnDefinition, sql_mode: int) -> Code | None:
+    """Return the default that the server keeps; None also for NULL."""
+    code = column.default
+    if code is None or code.upper() == "NULL":
+        return None
+    literal = not code.startswith("(")
+    if literal and not server.mariadb and column.type.name in _WITHOUT_LITERALS:
+        return None  # a warning, where the server is not strict
+    return without_mode(code, sql_mode)
+
+
+def _with_moments(context: Context, columns: Sequence[ColumnDefinition]) -> list[ColumnDefinition]:
+    """Say what a TIMESTAMP does not say itself, where the session has explicit_defaults_for_timestamp off."""
+    explicit = context.session.explicit_timestamp_defaults
+    found: list[ColumnDefinition] = []
+    first = True
+    for column in columns:
+        if column.type.name == "timestamp" and not explicit and not (column.generated and context.server.mariadb):
+            if explicit is None and column.nullable is None and column.key is not KeyKind.PRIMARY:
+                raise CannotTrack(f"whether the timestamp {column.name} may be NULL is not said")
+            if explicit is False and column.nullable is not True:
+                column = _implicit_timestamp(column, first=first)
+            first = False
+        found.append(column)
+    return found
+
+
+def _implicit_timestamp(column: ColumnDefinition, *, first: bool) -> ColumnDefinition:
+    column = replace(column, nullable=False)
+    if column.default is not None or column.on_update is not None or column.generated is not None:
+        return column
+    if not first:
+        return replace(column, default=_NO_MOMENT)
+    moment = f"CURRENT_TIMESTAMP({column.type.arguments[0]})" if column.type.arguments else "CURRENT_TIMESTAMP"
+    return replace(column, default=moment, on_update=moment)
+
+
+# Tables
+
+
+def created(context: Context, said: TableDefinition, *, shown: bool = False) -> TableDefinition:
+    """Return the table that a CREATE TABLE makes. `shown`: it is a server's own text, so it makes no more keys.
+
+    Raises CannotTrack.
+    """
+    collation = table_collation(context, said.options, context.schema)
+    resolved = columns_as_said(context, said.columns, collation)
+    columns = tuple(column for column, _ in resolved)
+    constraints = [one for _, inline in resolved for one in inline]
+    constraints += [constraint_as_said(context, one) for one in said.constraints]
+    options = kept_options(said.options, collation)
+    old = tuple(one for one in constraints if isinstance(one, ForeignKey)) if shown else ()
+    new = [one for one in constraints if one not in old]
+    return settled(context, TableDefinition(columns, old, options, said.partitioning), new, shown=shown)
+
+
+def settled(
+    context: Context, table: TableDefinition, new: Sequence[Constraint], *, shown: bool = False
+) -> TableDefinition:
+    """Return the table with further constraints, named and in order. Its columns are resolved, its options kept.
+
+    `new`: in the order of the text; `shown`: the server itself says what it has. Raises CannotTrack.
+    """
+    server, engine = context.server, dict(table.options).get("ENGINE", DEFAULT_ENGINE)
+    primary = {
+        str(part.column).lower()
+        for one in (*table.constraints, *new)
+        if isinstance(one, Key) and one.kind is KeyKind.PRIMARY
+        for part in one.parts
+    }
+    columns = tuple(
+        replace(column, nullable=False) if column.name.lower() in primary else column for column in table.columns
+    )
+    old_keys = [one for one in table.constraints if isinstance(one, Key)]
+    old_foreign_keys = [one for one in table.constraints if isinstance(one, ForeignKey)]
+    new_foreign_keys = [one for one in new if isinstance(one, ForeignKey)]
+    keys = settled_keys(
+        server,
+        by_name(columns),
+        [*old_keys, *(one for one in new if isinstance(one, Key | ForeignKey))],
+        engine=engine,
+        foreign_keys=old_foreign_keys,
+        shown=shown,
+    )
+    if not keeps_foreign_keys(table):
+        old_foreign_keys, new_foreign_keys = [], []
+    foreign_keys = named_foreign_keys(server, context.name, old_foreign_keys, new_foreign_keys)
+    checks = named_checks(
+        server,
+        context.name,
+        [one for one in table.constraints if isinstance(one, Check)],
+        [one for one in new if isinstance(one, Check)],
+    )
+    return replace(table, columns=columns, constraints=(*keys, *foreign_keys, *checks))
+
+
+def constraint_as_said(context: Context, constraint: Constraint) -> Constraint:
+    """Return a constraint with its expressions as a session without sql_mode reads them."""
+    mode = context.session.sql_mode
+    match constraint:
+        case Check():
+            return replace(constraint, expression=without_mode(constraint.expression, mode))
+        case Key():
+            parts = tuple(
+                part if part.expression is None else replace(part, expression=without_mode(part.expression, mode))
+                for part in constraint.parts
+            )
+            return replace(constraint, parts=parts)
+    return constraint

@@ -1,0 +1,51 @@
+"""What decides, besides its text, how a DDL statement is understood: the server, and the session that ran it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+
+STRICT_TRANS_TABLES: Final = 1 << 21
+STRICT_ALL_TABLES: Final = 1 << 22
+
+
+class CannotTrack(Exception):
+    """A statement after which nobody is certain of a table's form; the argument says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What of an upstream server decides how a definition is resolved."""
+
+    flavour: Flavour
+    version: tuple[int, ...]
+    lower_case_table_names: int = 0
+
+    @property
+    def mariadb(self) -> bool:
+        return self.flavour is Flavour.MARIADB
+
+    @property
+    def shows_widths(self) -> bool:
+        """Whether integers and YEAR are shown with the width that nothing depends on: `int(11)`."""
+        return self.mariadb or self.version < (8, 0, 19)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDefaults:
+    """What of a session decides it; what the log does not say is what most sessions have."""
+
+    sql_mode: int = 0
+    server_collation: str | None = None
+    """collation_server, which a new schema gets."""
+    explicit_timestamp_defaults: bool | None = None
+    """explicit_defaults_for_timestamp; None: not said (MySQL 5.7, MariaDB), so that a TIMESTAMP must say all itself."""
+    default_collations: tuple[tuple[str, str], ...] = ()
+    """(charset, collation) of each charset that has another default here."""
+
+    @property
+    def strict(self) -> bool:
+        """Whether what does not fit is refused; else it is changed so that it does."""
+        return bool(self.sql_mode & (STRICT_TRANS_TABLES | STRICT_ALL_TABLES))

@@ -1,0 +1,359 @@
+"""Columns, keys, constraints and options of a statement, as the target's table gets them.
+
+The source's server has filled in what a statement does not say: which collation a text column has, whether a TIMESTAMP
+may be NULL. Another server would fill it in differently, so it is said here, from `Way.resolve`; where that knows
+nothing, and the statement does not say it, NotCopyable. Between flavours the rules are those of a full migration
+(`dialects`, the tables of collations), and beyond them:
+
+    CHECK            within a family it goes along if all of it is known; between families it is left out, with a note:
+                     the rows have passed it at the source
+    FOREIGN KEY      within a family it goes along, to where its parent is routed; between families, and where the
+                     rules exclude the parent, it is left out with a note. One that changes rows by itself (CASCADE, SET
+                     NULL, SET DEFAULT) is refused, unless the source logs those rows
+    REFERENCES       said with a column is left out with a note, as old servers ignore it and new ones do not
+    how it is stored KEY_BLOCK_SIZE, COLUMN_FORMAT, MAX_ROWS, … is left out, with a note where a person chose it
+    where and sealed DATA DIRECTORY, ENCRYPTION, … is refused: somebody has to decide about it
+    ENGINE           other than InnoDB is refused: what is written has to be a transaction
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.copyable import NotCopyable
+from airflow_provider_dm.engine.ddl.create_like import COLLATIONS, charset_of
+from airflow_provider_dm.engine.ddl.dialects import adapted
+from airflow_provider_dm.engine.ddl.statements import (
+    Check,
+    ColumnDefinition,
+    ColumnType,
+    Constraint,
+    ForeignKey,
+    Key,
+    KeyKind,
+    KeyPart,
+    Options,
+    Reference,
+    TableDefinition,
+)
+from airflow_provider_dm.engine.ddl.target_code import (
+    checked_default,
+    checked_expression,
+    checked_partitions,
+    is_moment,
+    plain,
+)
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.schema.strings import CHARSETS, MYSQL_ONLY_CHARSETS
+
+TEXT_TYPES: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_LARGE_TYPES: Final = frozenset({"tinytext", "text", "mediumtext", "longtext"}) | frozenset(
+    {"tinyblob", "blob", "mediumblob", "longblob", "json", "geometry", "point", "linestring", "polygon", "multipoint"}
+    | {"multilinestring", "multipolygon", "geometrycollection"}
+)
+"""Types that have a literal for a default in MariaDB only."""
+_CHANGES_ROWS: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
+
+_COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
+_KEY_OPTIONS: Final = frozenset({"USING", "COMMENT", "INVISIBLE", "IGNORED", "M", "DISTANCE", "WITH PARSER"})
+_TABLE_OPTIONS: Final = frozenset({"CHARSET", "COLLATE", "COMMENT", "ROW_FORMAT"})
+_UNSAID: Final = frozenset(
+    {"AUTO_INCREMENT", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES", "START TRANSACTION", "STORAGE"}
+    | {"VISIBLE", "NOT IGNORED", "CLUSTERED", "ALGORITHM", "LOCK", "COLUMN_FORMAT", "REF_SYSTEM_ID"}
+)
+"""Options that are left out without a note: they say nothing, or what each server counts or chooses for itself."""
+_STORING: Final = frozenset(
+    {"KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "AVG_ROW_LENGTH", "CHECKSUM", "TABLE_CHECKSUM", "DELAY_KEY_WRITE"}
+    | {"PACK_KEYS", "COMPRESSION", "AUTOEXTEND_SIZE", "PAGE_CHECKSUM", "TRANSACTIONAL", "PAGE_COMPRESSED"}
+    | {"PAGE_COMPRESSION_LEVEL", "TABLESPACE", "NODEGROUP", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}
+    | {"SECONDARY_ENGINE", "WITH PARSER", "COMMENT"}
+)
+"""Options that are left out with a note, where they do not go along."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """What lies between a source and its target. `sql_mode`: the statement's, and that of who will run it."""
+
+    sql_mode: int
+    source: Flavour
+    target: Flavour
+    route: Callable[[TableName], TableName]
+    allows: Callable[[TableName], bool]
+    resolve: Callable[[TableName, str], ColumnDefinition | None]
+    collation: Callable[[TableName], str | None]
+    cascades_are_logged: bool
+
+    @property
+    def one_family(self) -> bool:
+        return (self.source is Flavour.MARIADB) is (self.target is Flavour.MARIADB)
+
+
+@dataclass
+class Carrier:
+    """Makes the target's definitions of one table of the source, and notes what a person may want to know."""
+
+    way: Way
+    table: TableName
+    notes: list[str]
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # Tables
+
+    def renamed(self, new: TableName) -> tuple[TableName, TableName] | None:
+        """Return the table's old and new name at the target; None where nothing changes. Raises NotCopyable."""
+        allowed = self.way.allows(self.table), self.way.allows(new)
+        if allowed == (False, False):
+            return None
+        if allowed != (True, True):
+            raise NotCopyable(f"the new name {new} of {self.table}: the rules exclude one of them")
+        pair = self.way.route(self.table), self.way.route(new)
+        if pair[0] == pair[1]:
+            self.note(f"{self.table} and {new} are both {pair[0]}")
+            return None
+        return pair
+
+    def definition(self, table: TableDefinition) -> TableDefinition:
+        """Return a new table's definition. Raises NotCopyable."""
+        constraints = [self.constraint(one) for one in table.constraints]
+        return TableDefinition(
+            tuple(self.column(column) for column in table.columns),
+            tuple(one for one in constraints if one is not None),
+            self.options(self._with_default(table.options)),
+            None if table.partitioning is None else self.partitions(table.partitioning),
+        )
+
+    def partitions(self, code: str) -> str:
+        if not self.way.one_family:
+            raise NotCopyable("partitions, which the other flavour may have in another way")
+        return checked_partitions(code, self.way.sql_mode)
+
+    def _with_default(self, options: Options) -> Options:
+        known = self.way.collation(self.table)
+        if known is None or any(name == "COLLATE" for name, _ in options):
+            return options
+        without = tuple(one for one in options if one[0] != "CHARSET")
+        return (*without, ("CHARSET", charset_of(known)), ("COLLATE", known))
+
+    def changed_options(self, options: Options) -> Options:
+        """Return options that a table gets which is there: with a charset its collation, whose default differs."""
+        return self._with_default(options) if any(name == "CHARSET" for name, _ in options) else options
+
+    def options(self, options: Options) -> Options:
+        """Return those options of a table that go along. Raises NotCopyable."""
+        kept: list[tuple[str, str]] = []
+        for name, value in options:
+            if name in ("ENGINE", "TYPE"):
+                if value.upper() != "INNODB":
+                    raise NotCopyable(f"the engine {value}")
+                kept.append(("ENGINE", "InnoDB"))
+            elif name == "COLLATE":
+                kept.append((name, self.collation(value)))
+            elif name == "CHARSET":
+                kept.append((name, self.charset(value)))
+            elif name in _TABLE_OPTIONS:
+                kept.append((name, value))
+            elif not self._is_left_out(name, value, "the table"):
+                raise NotCopyable(f"the table option {name}={value}".rstrip("="))
+        return tuple(kept)
+
+    def database_options(self, options: Options) -> Options:
+        """Return those options of a schema that go along. Raises NotCopyable."""
+        kept = []
+        for name, value in options:
+            if name == "COLLATE":
+                kept.append((name, self.collation(value)))
+            elif name == "CHARSET":
+                kept.append((name, self.charset(value)))
+            elif name == "COMMENT" and self.way.target is Flavour.MARIADB:
+                kept.append((name, value))
+            elif not self._is_left_out(name, value, "the schema"):
+                raise NotCopyable(f"the schema's option {name}={value}")
+        return tuple(kept)
+
+    def collation(self, name: str) -> str:
+        """Return what the target's family calls the collation, or its nearest one. Raises NotCopyable."""
+        self.charset(charset_of(name))
+        becomes = COLLATIONS.get((self.way.source, self.way.target), {}).get(name.lower(), name)
+        if becomes != name:
+            self.note(f"collation {name} becomes {becomes}")
+        return becomes
+
+    def charset(self, name: str) -> str:
+        if self.way.target is Flavour.MARIADB and name.lower() in MYSQL_ONLY_CHARSETS:
+            raise NotCopyable(f"the character set {name}")
+        return name
+
+    def _is_left_out(self, name: str, value: str, of: str) -> bool:
+        """Tell whether an option is left out, which is noted where a person chose it."""
+        if name in _STORING and value.upper() not in ("", "DEFAULT", "NULL"):
+            self.note(f"{name} of {of} is left out")
+        return name in _UNSAID or name in _STORING or (name == "ENCRYPTION" and value.upper() == "N")
+
+    # Columns
+
+    def column(self, column: ColumnDefinition) -> ColumnDefinition:
+        """Return the column with all that another server might fill in differently. Raises NotCopyable."""
+        name = quote(column.name)
+        column = self._resolved(column)
+        options = tuple(one for one in column.options if one[0] in _COLUMN_OPTIONS)
+        for option, value in column.options:
+            if option not in _COLUMN_OPTIONS and not self._is_left_out(option, value, name):
+                raise NotCopyable(f"{option} {value} of {name}")
+        if any(option == "SRID" and not value.isdecimal() for option, value in options):
+            raise NotCopyable(f"the SRID of {name}")
+        if column.references is not None:
+            self._stop_if_it_changes_rows(column.references, f"of {name}")
+            self.note(f"REFERENCES {column.references.table} of {name} is left out")
+        on_update = None if column.on_update is None else plain(column.on_update, self.way.sql_mode)
+        if on_update is not None and not is_moment(on_update, self.way.sql_mode):
+            raise NotCopyable(f"ON UPDATE {on_update} of {name}")
+        self._stop_at_defaults_of_mariadb(column, name)
+        if column.invisible and self.way.target is Flavour.TIDB:
+            self.note(f"{name} is visible")
+        column = replace(
+            column,
+            type=self._type(column),
+            default=self.default(column.default, name),
+            on_update=on_update,
+            generated=None if column.generated is None else self._generated(column.generated),
+            checks=tuple(one for one in map(self._check, column.checks) if one is not None),
+            references=None,
+            options=options,
+            invisible=column.invisible and self.way.target is not Flavour.TIDB,
+        )
+        table, notes = adapted(TableDefinition((column,)), self.way.source, self.way.target)
+        for one in notes:
+            self.note(one)
+        return table.columns[0]
+
+    def default(self, code: str | None, of: str) -> str | None:
+        if code is None:
+            return None
+        return checked_default(code, self.way.sql_mode, of=of, expressions=self.way.one_family)
+
+    def changed_default(self, name: str, code: str | None) -> str | None:
+        """Return the default that a column gets which is there. Raises NotCopyable."""
+        default, known = self.default(code, quote(name)), self.way.resolve(self.table, name)
+        if known is not None:
+            self._stop_at_defaults_of_mariadb(replace(known, default=default, on_update=None), quote(name))
+        return default
+
+    def _stop_at_defaults_of_mariadb(self, column: ColumnDefinition, name: str) -> None:
+        """Check what MariaDB lets be a default, and the other family does not."""
+        if self.way.one_family or self.way.target is Flavour.MARIADB:
+            return
+        default, kind = column.default, column.type
+        if default is not None and default.upper() != "NULL" and kind.name in _LARGE_TYPES:
+            raise NotCopyable(f"the default {default} of {name}, a {kind.name}")
+        for moment in (default, column.on_update):
+            if moment is None or not is_moment(moment, self.way.sql_mode):
+                continue
+            precision = "".join(character for character in moment if character.isdecimal()) or "0"
+            if kind.name not in ("datetime", "timestamp") or precision != "".join(kind.arguments or ("0",)):
+                raise NotCopyable(f"the default {moment} of {name}, whose type has another precision")
+
+    def _resolved(self, column: ColumnDefinition) -> ColumnDefinition:
+        """Return the column with what the source's server has filled in."""
+        known = self.way.resolve(self.table, column.name)
+        if known is not None:
+            kind = column.type if column.type.name == "json" else known.type
+            column = replace(column, type=kind)
+            if column.nullable is None and column.generated is None:  # MariaDB lets no one say it of a generated column
+                column = replace(column, nullable=known.nullable)
+            if kind.name == "timestamp" and column.default is None and column.on_update is None:
+                column = replace(column, default=known.default, on_update=known.on_update)
+        if column.type.name == "timestamp" and column.nullable is None and column.generated is None:
+            raise NotCopyable(
+                f"{quote(column.name)}, a timestamp of which the statement does not say if it may be NULL"
+            )
+        return column
+
+    def _type(self, column: ColumnDefinition) -> ColumnType:
+        kind, name = column.type, quote(column.name)
+        if kind.name == "json" and self.way.source is Flavour.MARIADB:
+            if self.way.target is Flavour.MARIADB:
+                return kind
+            self.note(f"{name} is text without a check")
+            return ColumnType("longtext", charset="utf8mb4", collation="utf8mb4_bin")
+        if kind.name not in TEXT_TYPES:
+            return replace(kind, charset=None, collation=None, binary=False)
+        collation = kind.collation
+        if collation is None and kind.charset is not None and (kind.binary or kind.charset == "binary"):
+            collation = kind.charset if kind.charset == "binary" else f"{kind.charset}_bin"
+        if collation is None:
+            raise NotCopyable(f"the collation of {name}, which the statement does not say")
+        charset = (kind.charset or charset_of(collation)).lower()
+        if charset not in CHARSETS | {"binary"}:
+            raise NotCopyable(f"the character set of {name}, which has the collation {collation}")
+        return replace(kind, charset=self.charset(charset), collation=self.collation(collation), binary=False)
+
+    def _generated(self, code: str) -> str:
+        return checked_expression(code, self.way.sql_mode) if self.way.one_family else code  # which `adapted` refuses
+
+    # Keys and constraints
+
+    def constraint(self, constraint: Constraint) -> Constraint | None:
+        """Return a key or a constraint; None if it is left out. Raises NotCopyable."""
+        match constraint:
+            case Key():
+                return self.key(constraint)
+            case Check():
+                return self._check(constraint)
+            case ForeignKey():
+                return self._foreign_key(constraint)
+
+    def key(self, key: Key) -> Key:
+        """Return a key. Raises NotCopyable."""
+        name = f"the key {key.name or key.constraint or '()'}"
+        options = []
+        for option, value in key.options:
+            if option not in _KEY_OPTIONS:
+                if not self._is_left_out(option, value, name):
+                    raise NotCopyable(f"{option} {value} of {name}")
+            elif option == "WITH PARSER" and not (value.lower() == "ngram" and self.way.source is self.way.target):
+                self.note(f"{option} {value} of {name} is left out")
+            elif option == "USING" and value != "BTREE" and key.kind is not KeyKind.UNIQUE:
+                pass  # InnoDB has no other; of a UNIQUE key HASH may say that it is longer than an index (`dialects`)
+            elif option == "IGNORED" and self.way.target is not Flavour.MARIADB:
+                options.append(("INVISIBLE", ""))
+            else:
+                options.append((option, value))
+        key = replace(key, parts=tuple(map(self._part, key.parts)), options=tuple(options))
+        table, notes = adapted(TableDefinition(constraints=(key,)), self.way.source, self.way.target)
+        for one in notes:
+            self.note(one)
+        (made,) = table.constraints
+        assert isinstance(made, Key)
+        return made
+
+    def _part(self, part: KeyPart) -> KeyPart:
+        if part.expression is None or not self.way.one_family:  # which `adapted` refuses
+            return part
+        return replace(part, expression=checked_expression(part.expression, self.way.sql_mode))
+
+    def _check(self, check: Check) -> Check | None:
+        if self.way.one_family:
+            return replace(check, expression=checked_expression(check.expression, self.way.sql_mode))
+        self.note(f"CHECK {check.expression} is left out")
+        return None
+
+    def _foreign_key(self, key: ForeignKey) -> ForeignKey | None:
+        parent = key.references.table
+        name = f"the foreign key {key.constraint or key.name or '()'} to {parent}"
+        self._stop_if_it_changes_rows(key.references, name)
+        if not (self.way.one_family and self.way.allows(parent)):
+            self.note(f"{name} is left out")
+            return None
+        return replace(key, references=replace(key.references, table=self.way.route(parent)))
+
+    def _stop_if_it_changes_rows(self, reference: Reference, name: str) -> None:
+        changing = [f"{when} {action}" for when, action in reference.actions if action in _CHANGES_ROWS]
+        if changing and not self.way.cascades_are_logged:
+            raise NotCopyable(f"{changing[0]} {name}: the rows that it changes are not in the source's log")

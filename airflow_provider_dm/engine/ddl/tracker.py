@@ -1,0 +1,297 @@
+"""The tables of an upstream at one place of its log, to which DDL statements are applied: a value, never changed.
+
+    tracker = Tracker.of(server, {t: "CREATE TABLE `t` (…)"}, {"shop": "utf8mb4_bin"})
+    tracker.after(parse("ALTER TABLE t ADD a INT FIRST", 0, "shop"), session).table(t)  ─▶  a is the first column
+
+What a statement makes of rows' form is either certain or refused (CannotTrack); never guessed. Not followed, as no row
+depends on it: partitions one by one, the next AUTO_INCREMENT, privileges, views.
+
+Names of schemas and tables are compared as the server does it (lower_case_table_names), those of columns and keys
+without case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from airflow_provider_dm.engine.ddl.apply_alter import altered
+from airflow_provider_dm.engine.ddl.collations import Collation, collation_named
+from airflow_provider_dm.engine.ddl.constraints import with_references, with_table_name
+from airflow_provider_dm.engine.ddl.create_sql import create_table_sql
+from airflow_provider_dm.engine.ddl.keys import without_hash
+from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.resolve import Context, created, settled, table_collation
+from airflow_provider_dm.engine.ddl.server import STRICT_ALL_TABLES, CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.statements import (
+    AddConstraint,
+    AlterDatabase,
+    AlterSequence,
+    AlterTable,
+    ChangeColumn,
+    Check,
+    CreateDatabase,
+    CreateIndex,
+    CreateSequence,
+    CreateTable,
+    CreateTableLike,
+    CreateTableSelect,
+    DropDatabase,
+    DropIndex,
+    DropKey,
+    DropTables,
+    Key,
+    PartitionToTable,
+    PassedOver,
+    RenameColumn,
+    RenameTables,
+    RenameTo,
+    Spec,
+    Statement,
+    TableDefinition,
+    TableToPartition,
+    TruncateTable,
+)
+from airflow_provider_dm.engine.ddl.table_of import table_of
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.model import Table
+
+_Tables: TypeAlias = dict[TableName, tuple[TableName, TableDefinition]]
+"""Name and definition of each table, by the name as it is compared."""
+_AS_SHOWN = SessionDefaults(sql_mode=STRICT_ALL_TABLES, explicit_timestamp_defaults=True)
+"""The session of a server's own text, which says all that a session could decide."""
+
+
+def _new_names(specs: Iterable[Spec]) -> dict[str, str]:
+    """Return the columns that get other names, by their old ones in lower case."""
+    found: dict[str, str] = {}
+    for spec in specs:
+        match spec:
+            case RenameColumn(old, new):
+                found[old.lower()] = new
+            case ChangeColumn(old, column):
+                found[old.lower()] = column.name
+    return {old: new for old, new in found.items() if old != new.lower()}
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """The tables, and what their schemas give to new ones."""
+
+    server: Server
+    _tables: _Tables = field(default_factory=dict)
+    _collations: dict[str, str] = field(default_factory=dict)
+    """The default collation of each schema, by its name as it is compared."""
+
+    @classmethod
+    def of(cls, server: Server, tables: Mapping[TableName, str], collations: Mapping[str, str]) -> Tracker:
+        """Return the tables of these SHOW CREATE TABLE texts. `collations`: the default of each schema.
+
+        Raises CannotTrack for a text that is not understood.
+        """
+        found = cls(server)
+        found = replace(found, _collations={found._folded(name): one for name, one in collations.items()})
+        for name, text in tables.items():
+            found = found.with_table(name, text)
+        return found
+
+    # What is there
+
+    def names(self) -> frozenset[TableName]:
+        return frozenset(name for name, _ in self._tables.values())
+
+    def definition(self, name: TableName) -> TableDefinition:
+        """Return the definition with all that the server decided. Raises KeyError."""
+        return self._tables[self._key(name)][1]
+
+    def table(self, name: TableName) -> Table:
+        """Return the table as the server's catalogue shows it. Raises KeyError."""
+        return table_of(self.server, *self._tables[self._key(name)])
+
+    def create_sql(self, name: TableName) -> str:
+        """Return the table as canonical CREATE TABLE, for `of` and `with_table`. Raises KeyError."""
+        return create_table_sql(*self._tables[self._key(name)])
+
+    def collations(self) -> dict[str, str]:
+        """Return the default collation of each schema that is known, for `of`."""
+        return dict(self._collations)
+
+    # Other tables
+
+    def with_table(self, name: TableName, create_sql: str) -> Tracker:
+        """Return the tables and this one, in the place of another of its name. Raises CannotTrack."""
+        try:
+            statement = parse(create_sql, 0, name.schema)
+        except Unreadable as error:
+            raise CannotTrack(f"the definition of {name} is not understood: {error}") from error
+        if not isinstance(statement, CreateTable):
+            raise CannotTrack(f"the definition of {name} is no CREATE TABLE")
+        context = self._context(name, _AS_SHOWN)
+        return self._with(name, created(context, statement.definition, shown=True))
+
+    def without(self, names: Collection[TableName]) -> Tracker:
+        """Return the other tables; names that are not there do not matter."""
+        gone = {self._key(name) for name in names}
+        return replace(self, _tables={key: one for key, one in self._tables.items() if key not in gone})
+
+    # Statements
+
+    def after(self, statement: Statement, session: SessionDefaults) -> Tracker:
+        """Return the tables after a statement that the server has run. Raises CannotTrack."""
+        match statement:
+            case CreateTable() | CreateTableLike() | CreateTableSelect():
+                return self._after_create(statement, session)
+            case AlterTable(table, specs, if_exists):
+                return self._after_alter(table, specs, session, if_exists=if_exists)
+            case CreateIndex(table, key, if_not_exists, or_replace):
+                again: tuple[Spec, ...] = (DropKey(str(key.name), if_exists=True),) if or_replace else ()
+                return self._after_alter(table, (*again, AddConstraint(key, if_not_exists)), session)
+            case DropIndex(table, name, if_exists):
+                return self._after_alter(table, (DropKey(name, if_exists),), session)
+            case DropTables(tables, if_exists, sequences):
+                for table in tables:
+                    if not (if_exists or sequences):
+                        self._known(table)
+                return self.without(tables)
+            case RenameTables(pairs, if_exists):
+                found = self
+                for old, new in pairs:
+                    found = found._renamed(old, new) if found._has(old) or not if_exists else found
+                return found
+            case TruncateTable(table):
+                self._known(table)
+                return self
+            case CreateSequence(table, _, _, or_replace):
+                return self.without([table]) if or_replace else self
+            case CreateDatabase() | AlterDatabase() | DropDatabase():
+                return self._after_database(statement, session)
+            case AlterSequence() | PassedOver():
+                return self
+
+    def _after_create(
+        self, statement: CreateTable | CreateTableLike | CreateTableSelect, session: SessionDefaults
+    ) -> Tracker:
+        name = statement.table
+        if self._has(name) and statement.if_not_exists:
+            return self
+        if self._has(name) and not statement.or_replace:
+            raise CannotTrack(f"{name} is created, and is known already")
+        match statement:
+            case CreateTable(_, said):
+                return self._with(name, created(self._context(name, session), said))
+            case CreateTableLike(_, like):
+                return self._with(name, self._like(like, name))
+            case CreateTableSelect():
+                raise CannotTrack(f"the columns of {name} are those of a query")
+
+    def _like(self, like: TableName, name: TableName) -> TableDefinition:
+        """Return the table without foreign keys and with keys made anew; MySQL gives all CHECKs new names."""
+        _, definition = self._known(like)
+        keys = tuple(without_hash(self.server, one) for one in definition.constraints if isinstance(one, Key))
+        checks = [one for one in definition.constraints if isinstance(one, Check)]
+        if not self.server.mariadb:
+            checks = [replace(one, constraint=None) for one in checks]
+        options = tuple(option for option in definition.options if not option[0].endswith("DIRECTORY"))
+        empty = replace(definition, constraints=keys, options=options)
+        return settled(self._context(name, _AS_SHOWN), empty, checks)
+
+    def _after_alter(
+        self, table: TableName, specs: tuple[Spec, ...], session: SessionDefaults, *, if_exists: bool = False
+    ) -> Tracker:
+        if if_exists and not self._has(table):
+            return self
+        name, old = self._known(table)
+        definition = altered(self._context(name, session), old, specs)
+        found = self._with(name, definition)._pointing(name, name, _new_names(specs))
+        for spec in specs:
+            match spec:
+                case PartitionToTable(_, new):
+                    found = found._with(new, replace(definition, partitioning=None))
+                case TableToPartition(gone, _):
+                    found = found.without([gone])
+                case RenameTo(new):
+                    found = found._renamed(name, new)
+                    name = new
+        return found
+
+    def _after_database(
+        self, statement: CreateDatabase | AlterDatabase | DropDatabase, session: SessionDefaults
+    ) -> Tracker:
+        key = self._folded(statement.name)
+        if isinstance(statement, DropDatabase):
+            others = {name: one for name, one in self._collations.items() if name != key}
+            return replace(self, _tables=self._outside_of(key), _collations=others)
+        current: str | None = self._collations.get(key)
+        tables = self._tables
+        if isinstance(statement, CreateDatabase):
+            if current is not None and statement.if_not_exists:
+                return self
+            tables = self._outside_of(key) if statement.or_replace else tables
+            current = session.server_collation
+        collation = self._schema_collation(statement, session, current)
+        if collation is None:
+            return replace(self, _tables=tables)
+        return replace(self, _tables=tables, _collations={**self._collations, key: collation})
+
+    def _schema_collation(
+        self, statement: CreateDatabase | AlterDatabase, session: SessionDefaults, current: str | None
+    ) -> str | None:
+        """Return the schema's default after the statement; None: not known, which matters where a table needs it."""
+        said = tuple(option for option in statement.options if option[0] in ("CHARSET", "COLLATE"))
+        named = None if current is None else collation_named(self.server, current)
+        of_server = session.server_collation
+        default = None if of_server is None else collation_named(self.server, of_server)
+        if not said:
+            return current
+        context = Context(self.server, session, TableName(statement.name, ""), default)
+        return table_collation(context, said, named).name
+
+    def _renamed(self, old: TableName, new: TableName) -> Tracker:
+        name, definition = self._known(old)
+        if self._has(new) and self._key(new) != self._key(old):
+            raise CannotTrack(f"{old} is renamed to {new}, which is known already")
+        moved = self.without([old])._with(new, with_table_name(self.server, definition, name, new))
+        return moved._pointing(name, self._stored(new), {})
+
+    def _pointing(self, table: TableName, renamed: TableName, columns: Mapping[str, str]) -> Tracker:
+        """Return the tables whose foreign keys point to another one of them under its new names."""
+        if table == renamed and not columns:
+            return self
+        pointing = {
+            key: (name, with_references(definition, table, renamed, columns))
+            for key, (name, definition) in self._tables.items()
+        }
+        return replace(self, _tables=pointing)
+
+    # Names
+
+    def _context(self, name: TableName, session: SessionDefaults) -> Context:
+        collation = self._collations.get(self._folded(name.schema))
+        known: Collation | None = None if collation is None else collation_named(self.server, collation)
+        return Context(self.server, session, self._stored(name), known)
+
+    def _with(self, name: TableName, definition: TableDefinition) -> Tracker:
+        return replace(self, _tables={**self._tables, self._key(name): (self._stored(name), definition)})
+
+    def _outside_of(self, schema: str) -> _Tables:
+        return {key: one for key, one in self._tables.items() if key.schema != schema}
+
+    def _known(self, name: TableName) -> tuple[TableName, TableDefinition]:
+        if not self._has(name):
+            raise CannotTrack(f"{name} is not known")
+        return self._tables[self._key(name)]
+
+    def _has(self, name: TableName) -> bool:
+        return self._key(name) in self._tables
+
+    def _folded(self, name: str) -> str:
+        return name.lower() if self.server.lower_case_table_names else name
+
+    def _key(self, name: TableName) -> TableName:
+        return TableName(*map(self._folded, name))
+
+    def _stored(self, name: TableName) -> TableName:
+        """Return the name as the server keeps it: in lower case only where lower_case_table_names is 1."""
+        return self._key(name) if self.server.lower_case_table_names == 1 else name

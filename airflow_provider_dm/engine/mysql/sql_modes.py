@@ -1,0 +1,41 @@
+"""The bits of sql_mode in a binlog, and what a server calls them.
+
+Source: MySQL `sql/system_variables.h`, MariaDB `sql/sql_class.h`; held against `SET sql_mode = <number>` on MySQL 9.7
+and MariaDB 10.11 (tests/integration/mysql).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+
+_COMMON: Final = {
+    0: "REAL_AS_FLOAT", 1: "PIPES_AS_CONCAT", 2: "ANSI_QUOTES", 3: "IGNORE_SPACE", 5: "ONLY_FULL_GROUP_BY",
+    6: "NO_UNSIGNED_SUBTRACTION", 7: "NO_DIR_IN_CREATE", 18: "ANSI", 19: "NO_AUTO_VALUE_ON_ZERO",
+    20: "NO_BACKSLASH_ESCAPES", 21: "STRICT_TRANS_TABLES", 22: "STRICT_ALL_TABLES", 23: "NO_ZERO_IN_DATE",
+    24: "NO_ZERO_DATE", 25: "ALLOW_INVALID_DATES", 26: "ERROR_FOR_DIVISION_BY_ZERO", 27: "TRADITIONAL",
+    29: "HIGH_NOT_PRECEDENCE", 30: "NO_ENGINE_SUBSTITUTION", 31: "PAD_CHAR_TO_FULL_LENGTH",
+}  # fmt: skip
+_SETS_OTHERS: Final = {"ANSI", "TRADITIONAL"}
+"""Names that turn other modes on as well, which the bits say by themselves."""
+
+
+def mode_names(bits: int) -> tuple[str, ...]:
+    """Return the modes that every family has, of those that are on.
+
+    What only one family has (MariaDB's MSSQL and ORACLE, TIME_ROUND_FRACTIONAL, MySQL's TIME_TRUNCATE_FRACTIONAL) is
+    left out: statements that it would change are read under it, and written without it.
+
+    >>> mode_names(1 << 22 | 1 << 2)
+    ('ANSI_QUOTES', 'STRICT_ALL_TABLES')
+    """
+    return tuple(name for bit, name in _COMMON.items() if bits >> bit & 1 and name not in _SETS_OTHERS)
+
+
+def mode_text(bits: int, flavour: Flavour) -> str:
+    """Return the value of sql_mode for a session on a server of this family."""
+    names = mode_names(bits)
+    if flavour is Flavour.TIDB:
+        names = tuple(name for name in names if name != "PAD_CHAR_TO_FULL_LENGTH")
+    return ",".join(names)

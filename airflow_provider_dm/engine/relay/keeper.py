@@ -1,0 +1,173 @@
+"""One relay that is kept alive: started where nobody writes its directory, and started again when it dies.
+
+How a relay's process ended is one value, whoever started it:
+
+    AsAsked   it had caught up, or somebody wished its end   exit code 0
+    Locked    another relay writes the directory             2, with RelayLocked
+    Failed    a person has to look                           2, with any other typed error
+    Died      nobody asked for that                          anything else
+
+The keeper answers the second by waiting and the last by a restart, with growing pauses. Any other end, and one death
+too many, it gives to its owner, who knows what is lost without this relay. It never blocks: who owns it looks often.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_dm.engine.errors import ReportedError
+from airflow_provider_dm.engine.relay.health import Life, deaths_after
+from airflow_provider_dm.engine.relay.lock import RelayLocked, holder_of
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED
+
+FIRST_PAUSE_SECONDS: Final = 0.5
+LONGEST_PAUSE_SECONDS: Final = 30.0
+STAND_BY_SECONDS: Final = 1.0
+"""Between two looks whether a directory has no writer any more."""
+STEADY_SECONDS: Final = 60.0
+"""A relay that lived so long has recovered: its earlier deaths are forgotten."""
+DEATHS_ALLOWED: Final = 8
+"""In a row. With the pauses in between, about a minute of a machine that cannot keep a process alive."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AsAsked:
+    """The end of a relay that has done what it was asked to."""
+
+    exit_code: int = EXIT_FINISHED
+
+
+@dataclass(frozen=True)
+class Locked:
+    """The end of a relay that found another one, the holder, at work."""
+
+    holder: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The end of a relay by a typed error."""
+
+    error: ReportedError
+
+
+@dataclass(frozen=True)
+class Died:
+    """The end of a relay without a word."""
+
+    exit_code: int
+    tail: str = field(repr=False)
+    """The end of its log, with whatever secrets are there."""
+
+
+def end_of(process: RelayProcess) -> AsAsked | Locked | Failed | Died | None:
+    """Return how a relay has ended; None: it runs. The exit code counts before the log, which two may share."""
+    code = process.exit_code()
+    if code is None or code == EXIT_FINISHED:
+        return None if code is None else AsAsked()
+    error = process.error() if code == EXIT_ERROR else None
+    if error is None:
+        return Died(code, process.tail())
+    return Locked(error.message) if error.code == RelayLocked.code else Failed(error)
+
+
+def pause_after(deaths: int) -> float:
+    """Return the seconds before the next start, after so many deaths in a row.
+
+    >>> [pause_after(deaths) for deaths in (1, 2, 3, 99)]
+    [0.5, 1.0, 2.0, 30.0]
+    """
+    return min(FIRST_PAUSE_SECONDS * 2.0 ** (deaths - 1), LONGEST_PAUSE_SECONDS)
+
+
+@dataclass
+class KeptRelay:
+    """A relay and its keeper. `environment` is the whole one of the process and holds the secrets that `spec` names."""
+
+    spec: RelaySpec
+    environment: Mapping[str, str] = field(repr=False)
+    log_path: Path
+    deaths_allowed: int = DEATHS_ALLOWED
+    process: RelayProcess | None = field(default=None, init=False)
+    deaths: int = field(default=0, init=False)
+    """In a row."""
+    holder: str | None = field(default=None, init=False)
+    """The other relay that is waited for."""
+    held_since: float = field(default=0.0, init=False)
+    _started_at: float = field(default=0.0, init=False)
+    _start_at: float = field(default=0.0, init=False)
+
+    def look(self) -> AsAsked | Failed | Died | None:
+        """Start it if that is due, and notice its end. Returns an end that a restart does not cure; None: go on."""
+        if self.process is None:
+            if not self.is_resting():
+                self._start()
+            return None
+        match end_of(self.process):
+            case None:
+                return None
+            case Locked():
+                self.rest(STAND_BY_SECONDS)
+                return None
+            case Died(code) as end:
+                now = time.monotonic()
+                deaths = deaths_after(Life(self._started_at, self.deaths), now, STEADY_SECONDS)
+                pause = pause_after(deaths) * random.uniform(0.8, 1.2)
+                self.rest(pause)
+                self.deaths = deaths
+                if deaths > self.deaths_allowed:
+                    return end
+                said = "the relay of %s died (exit code %d), %d in a row; again in %.1f s"
+                log.warning(said, self._source_id, code, deaths, pause)
+                return None
+            case end:
+                self.process = None
+                return end
+
+    def is_resting(self) -> bool:
+        """Tell whether nothing is started now."""
+        return self.process is None and time.monotonic() < self._start_at
+
+    def rest(self, seconds: float) -> None:
+        """Begin anew after a pause, with no deaths counted."""
+        self.process, self.deaths, self._start_at = None, 0, time.monotonic() + seconds
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, but not through the end of the process, nor long where another one may end."""
+        if self.process is not None:
+            self.process.wait(seconds)
+        else:
+            time.sleep(min(seconds, STAND_BY_SECONDS))
+
+    def stop(self, grace_seconds: float) -> None:
+        """End the process; the next look tells how."""
+        if self.process is not None:
+            self.process.stop(grace_seconds)
+
+    def _start(self) -> None:
+        """Start the process, unless another one writes the directory: then it is looked at again."""
+        now, root = time.monotonic(), Path(self.spec.source.relay_dir)
+        holder = holder_of(root)
+        if holder is not None:
+            if self.holder is None:
+                log.info("another relay of %s is running (%s); standing by", self._source_id, holder)
+                self.held_since = now
+            self.holder, self._start_at = holder, now + STAND_BY_SECONDS
+            return
+        self.holder, self._started_at = None, now
+        self.process = RelayProcess.start(self.spec, self.environment, self.log_path)
+        log.info("relay process %d of %s writes %s", self.process.pid, self._source_id, root)
+
+    @property
+    def _source_id(self) -> str:
+        return self.spec.source.config.source_id

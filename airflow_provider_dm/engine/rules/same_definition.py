@@ -1,0 +1,130 @@
+"""Whether a CREATE TABLE makes the columns and unique keys of a table that the task knows.
+
+pt-online-schema-change writes its new table out in full, as SHOW CREATE TABLE has the real one, and alters it then.
+Whatever the statement itself says otherwise is a change, too, and one that no ALTER repeats. What cannot be compared
+with certainty counts as a difference. A `schema.model.Table` holds what rows depend on, and only that is compared:
+not defaults, comments, plain keys, CHECKs, foreign keys, partitions and options of tables.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.statements import (
+    Code,
+    ColumnDefinition,
+    ColumnType,
+    CreateTable,
+    Key,
+    KeyKind,
+    KeyPart,
+    TableDefinition,
+)
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+
+_UNIQUE: Final = (KeyKind.PRIMARY, KeyKind.UNIQUE)
+_DEFAULT_COLLATIONS: Final = {
+    "utf8mb4": ("utf8mb4_0900_ai_ci", "utf8mb4_general_ci", "utf8mb4_uca1400_ai_ci"), "latin1": ("latin1_swedish_ci",),
+    "binary": ("binary",), "big5": ("big5_chinese_ci",), "gbk": ("gbk_chinese_ci",), "gb2312": ("gb2312_chinese_ci",),
+    "gb18030": ("gb18030_chinese_ci",), "sjis": ("sjis_japanese_ci",), "cp932": ("cp932_japanese_ci",),
+    "ujis": ("ujis_japanese_ci",), "eucjpms": ("eucjpms_japanese_ci",), "euckr": ("euckr_korean_ci",),
+    "tis620": ("tis620_thai_ci",), "swe7": ("swe7_swedish_ci",), "dec8": ("dec8_swedish_ci",),
+    "hp8": ("hp8_english_ci",), "latin5": ("latin5_turkish_ci",),
+}  # fmt: skip
+"""Where it is not `…_general_ci`. A server shows no collation that is the default of a character set that it shows."""
+
+
+def difference(definition: TableDefinition, table: Table) -> str | None:
+    """Say what the definition has otherwise than the table; None: nothing that rows depend on."""
+    ours, theirs = definition.columns, table.columns
+    if [one.name.lower() for one in ours] != [one.name.lower() for one in theirs]:
+        return "other columns, or another order of them"
+    primary = {name.lower() for key in _keys(definition) if key[0] == "primary" for name, _ in key[1]}
+    for made, known in zip(ours, theirs, strict=True):
+        if what := _column_difference(made, known, definition, in_primary=made.name.lower() in primary):
+            return f"{what} of {made.name}"
+    if sorted(_keys(definition)) != sorted(map(_known_key, table.unique_keys)):
+        return "other unique keys"
+    return None
+
+
+def _column_difference(
+    made: ColumnDefinition, known: Column, definition: TableDefinition, *, in_primary: bool
+) -> str | None:
+    theirs = _type_of(known.column_type)
+    if theirs is None or _bare_type(made.type) != _bare_type(theirs):
+        return "another type"
+    if (made.nullable is not False and not in_primary) != known.nullable:
+        return "another nullability"
+    if (made.generated is not None) != known.generated or (known.generated and not _same_code(made.generated, known)):
+        return "another expression"
+    if made.invisible != known.invisible:
+        return "another visibility"
+    if known.charset is not None and not _same_text(made.type, known, dict(definition.options)):
+        return "another character set or collation"
+    return None
+
+
+def _type_of(column_type: str) -> ColumnType | None:
+    """Read a type as the catalogue shows it, with the words of the one who reads statements."""
+    try:
+        statement = parse(f"CREATE TABLE t (c {column_type})", 0, "s")
+    except Unreadable:
+        return None
+    return statement.definition.columns[0].type if isinstance(statement, CreateTable) else None
+
+
+def _bare_type(kind: ColumnType) -> tuple[object, ...]:
+    return kind.name, kind.arguments, kind.unsigned or kind.zerofill, kind.zerofill
+
+
+def _same_code(code: Code | None, known: Column) -> bool:
+    return _bare_code(code or "") == _bare_code(known.expression)
+
+
+def _bare_code(code: Code) -> str:
+    """Return an expression without what SHOW CREATE TABLE and the catalogue write in different ways."""
+    return "".join(one for one in code.lower() if not one.isspace() and one not in "()\\")
+
+
+def _same_text(made: ColumnType, known: Column, options: dict[str, str]) -> bool:
+    charset, collation = made.charset, made.collation
+    if charset is None and collation is None:
+        charset, collation = options.get("CHARSET"), options.get("COLLATE")
+    found = _full_name(known.collation or "")
+    if collation is not None:
+        return _full_name(collation) == found
+    if charset is None or made.binary:
+        return False
+    charset = _full_name(charset)
+    return found in _DEFAULT_COLLATIONS.get(charset, (f"{charset}_general_ci",))
+
+
+def _full_name(name: str) -> str:
+    """Return a character set or collation by its present name: utf8 is utf8mb3."""
+    head, _, tail = name.lower().partition("_")
+    head = "utf8mb3" if head == "utf8" else head
+    return f"{head}_{tail}" if tail else head
+
+
+_Key = tuple[str, tuple[tuple[str, int], ...]]
+
+
+def _keys(definition: TableDefinition) -> list[_Key]:
+    found = [one for one in definition.constraints if isinstance(one, Key) and one.kind in _UNIQUE]
+    found += [Key(one.key, (KeyPart(one.name),), one.name) for one in definition.columns if one.key in _UNIQUE]
+    return [_said_key(key) for key in found]
+
+
+def _said_key(key: Key) -> _Key:
+    name = "primary" if key.kind is KeyKind.PRIMARY else (key.name or key.constraint or "")
+    parts = tuple((part.column.lower(), part.prefix or 0) for part in key.parts if part.column is not None)
+    return name.lower(), parts if len(parts) == len(key.parts) else (*parts, ("", -1))
+
+
+def _known_key(key: Index) -> _Key:
+    prefixes = key.prefixes or (None,) * len(key.columns)
+    parts = tuple((name.lower(), prefix or 0) for name, prefix in zip(key.columns, prefixes, strict=True))
+    return key.name.lower(), (*parts, ("", -1)) if key.expression else parts

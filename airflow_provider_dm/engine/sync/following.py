@@ -1,0 +1,314 @@
+"""How the sync of one source follows the DDL of its log: the statement's meaning, the target's tables, a new plan.
+
+    schema_change.change_of     what it means                       (pure)
+    ddl_execution.execute_ddl   the target's tables, each once      (journaled)
+    commit                      one fenced transaction: the frontier moves over the statement, the subtask's tables and
+                                the fingerprint of its plan become the new ones, the journal is emptied
+
+A crash in front of the commit leaves the frontier before the statement, and what it executed in the journal. Where the
+statement's transaction has rows as well (CREATE TABLE … SELECT) they move the frontier; then the commit leaves a note
+that says it has been made.
+
+The tables are read from the target when the first DDL comes, as most runs meet none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, assert_never
+
+from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.parse import NotRead
+from airflow_provider_dm.engine.ddl.server import SessionDefaults
+from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.joining import OwnerNotReady, read_others
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.mysql.pinned import Setting
+from airflow_provider_dm.engine.mysql.sql_modes import mode_text
+from airflow_provider_dm.engine.rules import online_ddl
+from airflow_provider_dm.engine.rules.online_ddl import step as online_step
+from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.by_hand import statements_of
+from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, judge_ddl, read_ddl
+from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.schema_change import (
+    CannotFollow,
+    SchemaChange,
+    SubtaskTables,
+    Surroundings,
+    change_by_hand,
+    change_of,
+    repeated,
+)
+from airflow_provider_dm.engine.sync.start import plan_for
+from airflow_provider_dm.engine.target.copy_progress import forget_chunks
+from airflow_provider_dm.engine.target.ddl_execution import execute_ddl
+from airflow_provider_dm.engine.target.ddl_journal import forget_entries, note_intent, read_entries
+from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
+from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.subtask import note_plan
+from airflow_provider_dm.engine.target.table_definitions import (
+    save_definitions,
+    save_schema_collations,
+)
+from airflow_provider_dm.engine.target.table_schema import (
+    forget_table_schemas,
+    load_feeders,
+    put_table_schemas,
+    rename_tables,
+)
+
+log = logging.getLogger(__name__)
+
+_COMMITTED: Final = -1
+"""The number of the note that says that everything but the statement's rows is committed."""
+_INJECTED: Final = 1_000_000
+"""The number of the first note of what is injected in front of rows: a DDL statement may end at that place."""
+
+
+@dataclass
+class Following:
+    """The tables of one source's sync, for the thread of that sync."""
+
+    source: SyncSource
+    tables: SubtaskTables | None = None
+    collation_names: Mapping[int, str] = field(default_factory=dict)
+    memory: OnlineDdls | None = None
+    becomes: OnlineDdls = field(default_factory=OnlineDdls)
+    """What is remembered of online DDL where the frontier stands, and behind the statement that is looked at."""
+
+    def meaning(self, ddl: DdlStatement, plan: SyncPlan) -> PassOver | Concerns | Repeat:
+        """Return what a statement is to the task, with what is remembered of online DDL. Nothing is changed yet."""
+        said, rules = read_ddl(ddl), self.source.rules.block_allow
+        tables = {table.name: table for table in plan.tables()}
+        self.becomes = self._memory()
+        if isinstance(said, Unreadable) and not isinstance(said, NotRead):
+            return judge_ddl(said, ddl, rules, tables)
+        self.becomes, outcome = online_step(
+            self.becomes, said, LoggedText(ddl.sql, ddl.sql_mode, ddl.schema), rules=rules, tables=tables
+        )
+        match outcome:
+            case online_ddl.PassOver(why):
+                return PassOver(why)
+            case online_ddl.Remember(ghost):
+                return PassOver(f"it is remembered with {ghost}")
+            case online_ddl.Apply(real, changes):
+                return Repeat(real, changes)
+            case online_ddl.Stop(why):
+                return Concerns(why)
+            case online_ddl.Ordinary(rest):
+                return judge_ddl(rest, ddl, rules, tables)
+            case _:
+                assert_never(outcome)
+
+    def pass_over(self, ddl: DdlStatement, step: Step, buckets: int) -> bool:
+        """Remember what a statement is to online DDL; tell whether the frontier was moved over it. Raises Fenced, …"""
+        if self.becomes == self._memory():
+            return False
+
+        def body(connection: Connection) -> None:
+            save_online_ddls(connection, step.fence.ref, self.becomes)
+
+        self._write(ddl, step, buckets, body)
+        self.memory = self.becomes
+        return ddl.rows is None
+
+    def _memory(self) -> OnlineDdls:
+        if self.memory is None:
+            known = load_online_ddls(target_connection(self.source.target), self.source.fence.ref)
+            self.memory = known.known_to(self.source.rules.block_allow)
+        return self.memory
+
+    def follow(
+        self,
+        ddl: DdlStatement,
+        statement: Statement | Repeat | None,
+        step: Step,
+        plan: SyncPlan,
+        operator: Operator | None,
+    ) -> SyncPlan:
+        """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
+
+        `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
+        `operator`: what a person wants done instead, or before it; without one the statement must be understood.
+        Raises CannotFollow and NeedsAgreement (nothing was done), and what executing and planning raise.
+        """
+        position = ddl.end.sort_key
+        connection = target_connection(self.source.target)
+        if ddl.rows is not None and _COMMITTED in read_entries(connection, step.fence.ref, position):
+            return plan
+        if self.tables is None:
+            self.tables = load_tables(self.source)
+        tables = self.tables
+        change = self._change(statement, operator, tables, self._surroundings(ddl, statement))
+        self._check_newcomers(tables, change)
+        for note in change.notes:
+            log.warning("DDL at %s: %s", ddl.at, note)
+        executed = execute_ddl(self.source.target, step.fence, position, change.statements, self._session(ddl))
+        became = plan_for(target_connection(self.source.target), self.source, change.tables.schemas, plan.buckets)
+        self._commit(ddl, change, became, step)
+        self.tables = change.tables
+        log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(change.statements))
+        return became
+
+    def inject(self, operator: Operator, here: Location, fence: Fence) -> None:
+        """Execute a person's statements in front of the rows that begin here. Raises as `follow` does."""
+        if self.tables is None:
+            self.tables = load_tables(self.source)
+        nothing = DdlStatement(here, here, "", "", 0)
+        change = change_by_hand(None, statements_of(operator), self.tables, self._surroundings(nothing, None))
+        execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=_INJECTED)
+
+    def _change(
+        self,
+        statement: Statement | Repeat | None,
+        operator: Operator | None,
+        tables: SubtaskTables,
+        around: Surroundings,
+    ) -> SchemaChange:
+        given = () if operator is None else statements_of(operator)
+        if isinstance(statement, Repeat):
+            if operator is not None and operator.kind is not OperatorKind.INJECT:
+                raise CannotFollow("it stands for what an online DDL tool has done, and cannot be skipped or replaced")
+            return repeated(statement.changes, tables, around)
+        if operator is not None and operator.kind is not OperatorKind.INJECT:
+            return change_by_hand(statement, given, tables, around)
+        if statement is None:
+            raise CannotFollow("it is not understood")
+        change = change_of(statement, tables, around)
+        before = change_by_hand(None, given, tables, around).statements
+        return replace(change, statements=(*before, *change.statements))
+
+    def _commit(self, ddl: DdlStatement, change: SchemaChange, plan: SyncPlan, step: Step) -> None:
+        fence, before = step.fence, self.tables
+        assert before is not None
+
+        def write(connection: Connection) -> None:
+            ref = fence.ref
+            forget_table_schemas(connection, ref, change.ended)
+            for name in change.ended:
+                forget_chunks(connection, ref, name)
+            rename_tables(connection, ref, change.renamed)
+            put_table_schemas(connection, ref, set(change.tables.schemas) - set(before.schemas))
+            save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker))
+            save_schema_collations(connection, ref, change.tables.tracker.collations())
+            save_online_ddls(connection, ref, self.becomes)
+            note_plan(connection, fence, plan.fingerprint())
+
+        self._write(ddl, step, plan.buckets, write)
+        self.memory = self.becomes
+
+    def _write(self, ddl: DdlStatement, step: Step, buckets: int, body: Callable[[Connection], None]) -> None:
+        """Run `body` in the transaction that moves the frontier over the statement, or in front of its rows."""
+
+        def behind(connection: Connection, _buckets: object) -> None:
+            body(connection)
+            forget_entries(connection, step.fence.ref, step.hi)
+
+        def in_front(connection: Connection) -> None:
+            note_intent(connection, step.fence, step.hi, _COMMITTED, "", {})
+            body(connection)
+
+        if ddl.rows is None:
+            everywhere = partial(run_transaction, self.source.target)
+            fenced_transaction(everywhere, step, Act.ADVANCE, range(buckets), behind)
+        else:
+            run_transaction(self.source.target, in_front)
+
+    # What decides
+
+    def _surroundings(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> Surroundings:
+        target = server_info(target_connection(self.source.target)).capabilities
+        mine = self.source.fence.ref.source
+        feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
+        elsewhere = frozenset(one.target for one in feeders if one.source != mine)
+        return Surroundings(self.source.rules, target, self._defaults(ddl, statement), ddl.end.sort_key, elsewhere)
+
+    def _defaults(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> SessionDefaults:
+        said = ddl.session
+        server = None
+        chosen: list[tuple[str, str]] = []
+        if isinstance(statement, CreateDatabase | AlterDatabase) and said.charsets is not None:
+            server = self._collation(said.charsets[2])
+        for charset, collation in said.default_collations or ():
+            chosen.append((_charset_of(self._collation(charset)), self._collation(collation)))
+        if said.utf8mb4_collation is not None:
+            chosen.append(("utf8mb4", self._collation(said.utf8mb4_collation)))
+        return SessionDefaults(ddl.sql_mode, server, said.explicit_timestamp_defaults, tuple(chosen))
+
+    def _collation(self, number: int) -> str:
+        if not self.collation_names:
+            with connected(self.source.spec.endpoint.resolve()) as connection:
+                self.collation_names = _collation_names(connection)
+        return self.collation_names[number]
+
+    def _session(self, ddl: DdlStatement) -> list[Setting]:
+        """Return the variables of the source's session that decide what the statement makes of rows."""
+        flavour = server_info(target_connection(self.source.target)).flavour
+        said = ddl.session
+        moment = ddl.timestamp + (said.microseconds or 0) / 1_000_000
+        found = [
+            Setting("sql_mode", mode_text(ddl.sql_mode, flavour)),
+            Setting("timestamp", moment),
+            Setting("explicit_defaults_for_timestamp", 1),  # all that this decides is said
+        ]
+        if said.time_zone is not None:
+            found.append(Setting("time_zone", self._time_zone(said.time_zone.decode("ascii", "replace"))))
+        if said.auto_increment is not None:
+            increment, offset = said.auto_increment
+            found += [Setting("auto_increment_increment", increment), Setting("auto_increment_offset", offset)]
+        return found
+
+    def _time_zone(self, zone: str) -> str:
+        if zone.upper() != "SYSTEM":
+            return zone
+        with connected(self.source.spec.endpoint.resolve()) as connection:
+            ((name,),) = query(connection, "SELECT @@global.system_time_zone")
+        return "+00:00" if text(name) in ("UTC", "GMT", "Etc/UTC") else text(name)
+
+    def _check_newcomers(self, before: SubtaskTables, change: SchemaChange) -> None:
+        """Refuse, for now, a new table that goes where other sources are not exact yet. Raises OwnerNotReady."""
+        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+        fresh = [one for one in change.tables.schemas if one.table.name not in known]
+        if not fresh:
+            return
+        ref = self.source.fence.ref
+        others = read_others(target_connection(self.source.target), ref, full=False)
+        for one in fresh:
+            for other in others:
+                if other.feeder.target == one.target and (other.feeder.owner > 0 or not other.exact):
+                    feeder = other.feeder
+                    raise OwnerNotReady(
+                        ref.source, str(one.table.name), feeder.source, str(feeder.table), str(one.target)
+                    )
+
+
+def _collation_names(connection: Connection) -> dict[int, str]:
+    rows = query(connection, "SELECT id, collation_name FROM information_schema.collations WHERE id IS NOT NULL")
+    found = {int(number): text(name) for number, name in rows}
+    try:  # MariaDB's UCA 14 collations have a number for each charset
+        more = query(
+            connection,
+            "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability",
+        )
+    except DmError:
+        raise
+    except Exception:  # noqa: BLE001 (older servers have no such columns)
+        more = []
+    return found | {int(number): text(name) for number, name in more if number is not None}
+
+
+def _charset_of(collation: str) -> str:
+    return collation.partition("_")[0]

@@ -1,0 +1,192 @@
+"""A sync that goes on by itself after what may pass, inside the same app: DM's auto-resume.
+
+    run_sync ── error ──▶ retry: Paused with the error, a pause, run_sync again; the error is gone when it is Running
+                          stop: Paused with the error, for a person to decide
+                          fenced: somebody newer is at work, and says how it stands
+
+Pauses grow with each failure, as the source's `checker` says: from 1 s, doubled, up to 5 min, with half of it left to
+chance; 5 min of health take one step back. A sync with an end has somebody who waits for that and has retries of his
+own (an operator, a person): it gives up once it has come to nothing for GIVE_UP_SECONDS. One without goes on for ever.
+
+The claim is made once. What could have happened in a pause is asked again each time: whether we are still the ones who
+may write (the loop's first statement), and whether the target has what this run has seen committed in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pymysql
+
+from airflow_provider_dm.engine.config.job import UNTIL_FOREVER
+from airflow_provider_dm.engine.config.source import CheckerConfig
+from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted
+from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.backoff import lengthened
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.target.errors import TargetUnreachable, translate
+from airflow_provider_dm.engine.target.restored import check_still_has
+from airflow_provider_dm.engine.target.session import close_target, target_connection
+from airflow_provider_dm.engine.target.subtask import read_subtask
+
+log = logging.getLogger(__name__)
+
+GIVE_UP_SECONDS: Final = 300.0
+"""Airflow's own default for `retry_delay`, which takes over then, and the longest pause."""
+NOT_ALONE: Final[tuple[type[DmError], ...]] = (OtherSourcesWanted,)
+"""What may pass for another run, with other sources, and never for this one."""
+
+
+# The decision
+
+
+@dataclass(frozen=True)
+class Life:
+    """What became of one run of the loop. `worked`: it has applied something, or found that there is nothing to."""
+
+    seconds: float
+    worked: bool
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """How long to wait after the next failure. `steps`: how often the pause has been lengthened.
+
+    `failing_since` (seconds of a clock that only grows): when it came to nothing for the first time in a row.
+    """
+
+    checker: CheckerConfig
+    bounded: bool
+    steps: int = 0
+    failing_since: float | None = None
+
+    def failed(self, life: Life, *, now: float) -> Backoff:
+        """Return the state after a failure at `now`. Only a life that worked was one of health: one that did not may
+        have been as long, as each transaction and each epoch has retries of its own.
+        """
+        rollback = self.checker.backoff_rollback
+        back = int(life.seconds // rollback) if rollback else self.steps
+        since = now if life.worked or self.failing_since is None else self.failing_since
+        return replace(self, steps=max(0, self.steps - back * life.worked), failing_since=since)
+
+    def pause_seconds(self, *, now: float) -> float | None:
+        """Return how long to wait before the next attempt; None: it is not worth another one."""
+        if not self.checker.check_enable:
+            return None
+        pause = lengthened(self.checker, self.steps)
+        since = now if self.failing_since is None else self.failing_since
+        return None if self.bounded and now + pause - since > GIVE_UP_SECONDS else pause
+
+    def longer(self) -> Backoff:
+        """Return the state for the failure after this one."""
+        return replace(self, steps=self.steps + 1)
+
+
+def passes(error: DmError, never: tuple[type[DmError], ...] = ()) -> bool:
+    """Tell whether the same run may succeed after a while. `never`: errors that only a new process can get over."""
+    return error.reacts() is Reaction.RETRY and not isinstance(error, (*NOT_ALONE, *never))
+
+
+# Doing it
+
+
+def run_sync_resuming(
+    source: SyncSource,
+    runner: Runner,
+    store: MetaStore,
+    stop: threading.Event,
+    *,
+    progress: SyncProgress | None = None,
+    size: EpochSize | None = None,
+    never: tuple[type[DmError], ...] = (),
+) -> SyncResult:
+    """Do as `run_sync`, and again after an error that may pass. `never`: see `passes`.
+
+    Raises every DmError that stops a task, and the last one that might have passed when `stop` is set meanwhile.
+    """
+    began = time.monotonic()
+    shown = progress or SyncProgress()
+    backoff = Backoff(source.spec.config.checker, bounded=source.job.until != UNTIL_FOREVER)
+    while True:
+        shown.caught_up, epochs, alive_since = False, shown.epochs, time.monotonic()
+        try:
+            result = _run_again(source, runner, store, stop, shown, size)
+        except (DmError, pymysql.err.Error) as raised:
+            error, now = _as_dm_error(raised, source), time.monotonic()
+        else:
+            return replace(result, seconds=round(time.monotonic() - began, 3))
+        life = Life(now - alive_since, worked=shown.epochs > epochs or shown.caught_up)
+        backoff = backoff.failed(life, now=now)
+        pause = backoff.pause_seconds(now=now) if passes(error, never) and not stop.is_set() else None
+        _say(store, source, error, pause, shown.ddl_at)
+        if pause is None:
+            raise error
+        if _was_stopped(stop, shown, error, pause):
+            _say(store, source, error, None, shown.ddl_at)
+            raise error
+        backoff = backoff.longer()
+
+
+def _run_again(
+    source: SyncSource,
+    runner: Runner,
+    store: MetaStore,
+    stop: threading.Event,
+    shown: SyncProgress,
+    size: EpochSize | None,
+) -> SyncResult:
+    """Run the loop, if the target still has what this run has seen in it. Raises TargetWentBack and all of the loop."""
+    if shown.location is not None:
+        _check_target(source, shown.location)
+    return run_sync(source, runner, store, stop, progress=shown, size=size)
+
+
+def _check_target(source: SyncSource, applied: Location) -> None:
+    connection, ref = target_connection(source.target), source.fence.ref
+    subtask = read_subtask(connection, ref)
+    if subtask is None:
+        raise source.fence.refused(0)
+    check_still_has(connection, ref, subtask, applied)
+
+
+def _was_stopped(stop: threading.Event, shown: SyncProgress, error: DmError, pause: float) -> bool:
+    shown.resuming = f"{error.code}, again in {pause:.1f} s"
+    try:
+        return stop.wait(pause)
+    finally:
+        shown.resuming = ""
+
+
+def _as_dm_error(raised: DmError | pymysql.err.Error, source: SyncSource) -> DmError:
+    """Return an error of ours: what reads outside of transactions may meet a connection that has just been lost."""
+    if isinstance(raised, DmError):
+        return raised
+    close_target(source.target)
+    error = translate(raised, server="a server")
+    if isinstance(error, TargetUnreachable):
+        return error
+    raise raised
+
+
+def _say(store: MetaStore, source: SyncSource, error: DmError, pause: float | None, ddl_at: Location | None) -> None:
+    """Tell the metadata DB what has paused the subtask, and at which DDL, unless somebody else says how it stands."""
+    if error.reacts() is Reaction.FENCED:
+        return
+    told = ReportedError.of(error).to_json() | ({RESUMES_IN_SECONDS: round(pause, 1)} if pause is not None else {})
+    if pause is not None:
+        log.warning("the sync of %s goes on in %.1f s, after: %s", source.fence.ref.source, pause, error)
+    try:
+        store.put_subtask_error(*source.fence.ref.key, told, at=ddl_at)
+    except DmError as lost:
+        log.warning("the metadata DB does not know what has paused the sync: %s", lost)

@@ -1,0 +1,449 @@
+"""What one DDL statement of the log means for a subtask: its tables behind the statement, and the target's statements.
+
+Pure: the statement (a value of `engine.ddl`), the tables as they are, the rules and both servers go in; a SchemaChange
+comes out, or a reason to stop. Nothing is executed here, so the same statement always means the same.
+
+    tables  s.a -> t.a     ALTER TABLE s.a ADD c int        ─▶  ALTER TABLE t.a ADD c int; s.a has c
+    tables  s.a -> t.a     RENAME TABLE s.a TO s.b          ─▶  RENAME TABLE t.a TO t.b; s.a is s.b
+    tables  s.a -> t.a     DROP TABLE s.a, other.x          ─▶  DROP TABLE t.a; s.a is no table of the task any more
+    no tables              CREATE TABLE s.a (…)             ─▶  CREATE TABLE t.a (…); s.a -> t.a
+
+A table whose rows are copied up to a later place (`skip_until`) was copied as it is there: DDL before that place is in
+its copy already, and only what the statement says about other tables counts.
+
+Target tables that take the rows of several source tables are for all of those to agree on (`engine.shard`). What one of
+them may do alone: begin (CREATE), get another name that goes to the same target, and end (DROP), which leaves its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from airflow_provider_dm.engine.ddl.copyable import NotCopyable
+from airflow_provider_dm.engine.ddl.create_like import create_schema_like
+from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.statements import (
+    AlterDatabase,
+    AlterSequence,
+    AlterTable,
+    ColumnDefinition,
+    CreateDatabase,
+    CreateIndex,
+    CreateSequence,
+    CreateTable,
+    CreateTableLike,
+    CreateTableSelect,
+    DropDatabase,
+    DropIndex,
+    DropTables,
+    ExchangePartition,
+    PartitionToTable,
+    PassedOver,
+    RenameTables,
+    RenameTo,
+    Statement,
+    SwapTablespace,
+    TableDefinition,
+    TableToPartition,
+    TruncateTable,
+)
+from airflow_provider_dm.engine.ddl.target_statements import for_target
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.mysql.capabilities import Capabilities
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.online_ddl import RealChange
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+
+class CannotFollow(Exception):
+    """A statement that the target's tables cannot follow by themselves; the argument says why."""
+
+
+class NeedsAgreement(CannotFollow):
+    """A statement that is for all source tables of a merged table to agree on."""
+
+
+@dataclass(frozen=True)
+class SubtaskTables:
+    """The tables of a subtask at one place of its log: where their rows go, and what they consist of.
+
+    `schemas` in the order of their names. The tracker may not know all of them: what an older release began with, or a
+    definition that it does not have an equal model of.
+    """
+
+    schemas: tuple[TableSchema, ...]
+    tracker: Tracker
+    cascades_are_logged: bool = False
+    """The source's log has the rows that its foreign keys change."""
+
+    def schema(self, name: TableName) -> TableSchema | None:
+        """Return the table of this name; None if it is none of the subtask's."""
+        return next((one for one in self.schemas if one.table.name == name), None)
+
+    def put(self, schema: TableSchema, *, instead_of: TableName | None = None) -> SubtaskTables:
+        """Return the same with this table, new or in place of the one of its name, or of `instead_of`."""
+        gone = {schema.table.name, instead_of}
+        kept = [one for one in self.schemas if one.table.name not in gone]
+        return replace(self, schemas=tuple(sorted((*kept, schema), key=lambda one: one.table.name)))
+
+    def without(self, name: TableName) -> SubtaskTables:
+        """Return the same without a table."""
+        kept = tuple(one for one in self.schemas if one.table.name != name)
+        return replace(self, schemas=kept, tracker=self.tracker.without([name]))
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """The meaning of one statement. `renamed`: of the subtask's tables, (old, new) in the order of the statement.
+
+    `ended`: tables that are no part of the task any more. `notes`: what a person may want to know.
+    """
+
+    tables: SubtaskTables
+    statements: tuple[TargetDdl, ...] = ()
+    renamed: tuple[tuple[TableName, TableName], ...] = ()
+    ended: tuple[TableName, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What decides besides the tables themselves. `position`: where the statement ends, as `Location.sort_key`.
+
+    `fed_elsewhere`: target tables that take the rows of other sources of the task.
+    """
+
+    rules: SubtaskRules
+    target: Capabilities
+    session: SessionDefaults
+    position: str
+    fed_elsewhere: frozenset[TableName] = frozenset()
+
+    def allows(self, table: TableName) -> bool:
+        return self.rules.block_allow.allows(table)
+
+    def route(self, table: TableName) -> TableName:
+        return self.rules.router.route(table)
+
+    def route_schema(self, schema: str) -> str | None:
+        return self.rules.router.route_schema(schema) if self.rules.block_allow.allows_schema(schema) else None
+
+
+def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
+    """Return what the statement means. Raises CannotFollow, NeedsAgreement."""
+    try:
+        return _Change(tables, around).of(_as_stored(statement, tables.tracker.server))
+    except (CannotTrack, NotCopyable) as error:
+        raise CannotFollow(str(error)) from None
+
+
+def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surroundings) -> SchemaChange:
+    """Return what several changes of one table mean, that an online DDL tool has made to a copy of it, in this order.
+
+    Raises as `change_of`.
+    """
+    statements: list[TargetDdl] = []
+    notes: list[str] = []
+    for one in changes:
+        session = replace(around.session, sql_mode=one.text.sql_mode)
+        change = change_of(one.statement, tables, replace(around, session=session))
+        tables = change.tables
+        statements += change.statements
+        notes += change.notes
+    return SchemaChange(tables, tuple(statements), notes=tuple(notes))
+
+
+def change_by_hand(
+    original: Statement | None, instead: Sequence[Statement], tables: SubtaskTables, around: Surroundings
+) -> SchemaChange:
+    """Return what is to be done where a person has other statements executed (none: nothing) than the source has.
+
+    Rows are as the source's statement has made them. Where it cannot be followed, the tables that it is about have no
+    model any more, and the table maps of the log tell whether rows are still as they were.
+    Raises CannotFollow, NeedsAgreement.
+    """
+    statements: list[TargetDdl] = []
+    for one in instead:
+        statements += change_of(one, tables, replace(around, session=replace(around.session, sql_mode=0))).statements
+    if original is None:
+        return SchemaChange(tables, tuple(statements))
+    try:
+        change = change_of(original, tables, replace(around, fed_elsewhere=frozenset()))
+    except CannotFollow as error:
+        lost = replace(tables, tracker=tables.tracker.without(original.tables))
+        return SchemaChange(lost, tuple(statements), notes=(f"it is not followed: {error}",))
+    return replace(change, statements=tuple(statements))
+
+
+@dataclass
+class _Change:
+    """A change while it is made up: `tables` moves on with each part of the statement."""
+
+    tables: SubtaskTables
+    around: Surroundings
+    statements: list[TargetDdl] = field(default_factory=list)
+    renamed: list[tuple[TableName, TableName]] = field(default_factory=list)
+    ended: list[TableName] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def of(self, statement: Statement) -> SchemaChange:
+        match statement:
+            case CreateTable() | CreateTableLike() | CreateTableSelect():
+                self._create(statement)
+            case AlterTable() | CreateIndex() | DropIndex():
+                self._alter(statement)
+            case TruncateTable(table):
+                self._truncate(table, statement)
+            case DropTables(names):
+                for name in names:
+                    self._drop(name)
+            case RenameTables(pairs):
+                self._rename(pairs)
+            case CreateDatabase() | AlterDatabase():
+                self._track(statement)
+            case DropDatabase(name):
+                for one in [schema.table.name for schema in self.tables.schemas if schema.table.name.schema == name]:
+                    self._drop(one)
+                self._track(statement)
+            case CreateSequence() | AlterSequence():
+                raise CannotFollow("sequences are not migrated")
+            case PassedOver():
+                pass
+            case _:
+                assert_never(statement)
+        return SchemaChange(
+            self.tables, tuple(self.statements), tuple(self.renamed), tuple(self.ended), tuple(self.notes)
+        )
+
+    # One kind of statement each
+
+    def _create(self, statement: CreateTable | CreateTableLike | CreateTableSelect) -> None:
+        name = statement.table
+        known = self.tables.schema(name)
+        if known is not None:
+            if statement.if_not_exists or self._is_copied(name):
+                return
+            if not statement.or_replace:
+                raise CannotFollow(f"{name} is there already")
+            self._drop(name)
+        if isinstance(statement, CreateTableLike) and self.tables.schema(statement.like) is None:
+            raise CannotFollow(f"the definition of {statement.like} is not known, as it is none of the task's tables")
+        self._track(statement)
+        target = self.around.route(name)
+        self.tables = self.tables.put(TableSchema(self.tables.tracker.table(name), target))
+        self._create_schema(name.schema, target.schema)
+        if not self._is_shared(target, name):
+            tracker = self.tables.tracker
+            created = CreateTable(name, tracker.definition(name))
+            self._emit(created, tracker, keyless=not any(key.primary for key in tracker.table(name).unique_keys))
+
+    def _alter(self, statement: AlterTable | CreateIndex | DropIndex) -> None:
+        name = statement.table
+        if self._is_copied(name):
+            return
+        if self._target_of(name, if_exists=isinstance(statement, AlterTable) and statement.if_exists) is None:
+            return
+        self._check_alone(name)
+        if isinstance(statement, AlterTable):
+            for spec in statement.specs:
+                if isinstance(spec, ExchangePartition | PartitionToTable | TableToPartition):
+                    raise CannotFollow("rows move between a partition and another table")
+                if isinstance(spec, SwapTablespace):
+                    raise CannotFollow("rows come or go with a tablespace, without a trace in the log")
+        new = _new_name(statement)
+        if not self.around.allows(new):
+            raise CannotFollow(f"{name} is renamed to {new}, which is none of the task's tables")
+        before = self.tables.tracker
+        self._track(statement)
+        self._retype(name, new)
+        self._emit(statement, before)
+
+    def _truncate(self, name: TableName, statement: TruncateTable) -> None:
+        if self._is_copied(name) or self._target_of(name) is None:
+            return
+        self._check_alone(name)
+        self._emit(statement, self.tables.tracker)
+
+    def _drop(self, name: TableName) -> None:
+        schema = self.tables.schema(name)
+        if schema is None:
+            return
+        if self._is_copied(name):
+            return
+        if self._is_shared(schema.target, name):
+            self.notes.append(f"{name} is dropped at its source; its rows in {schema.target} stay")
+        else:
+            self._emit(DropTables((name,), if_exists=True), self.tables.tracker)
+        self.tables = self.tables.without(name)
+        self.ended.append(name)
+
+    def _rename(self, pairs: Iterable[tuple[TableName, TableName]]) -> None:
+        kept = []
+        for old, new in pairs:
+            if self._is_copied(old):
+                raise CannotFollow(f"{old} is renamed, and it was copied as it is later")
+            if self.tables.schema(old) is None:
+                if self.around.allows(new):
+                    raise CannotFollow(
+                        f"{new} becomes one of the task's tables, and {old} was none: its rows are missing"
+                    )
+                continue
+            if not self.around.allows(new):
+                raise CannotFollow(f"{old} is renamed to {new}, which is none of the task's tables")
+            kept.append((old, new))
+            self._rename_one(old, new)
+        self._emit_renames(kept)
+
+    def _rename_one(self, old: TableName, new: TableName) -> None:
+        schema = self.tables.schema(old)
+        assert schema is not None
+        if self.tables.schema(new) is not None:
+            raise CannotFollow(f"{new} is there already")
+        if self._is_shared(schema.target, old) and self.around.route(new) != schema.target:
+            raise NeedsAgreement(f"{old} leaves {schema.target}, which takes the rows of other tables as well")
+        self._track(RenameTables(((old, new),)))
+        self._retype(old, new)
+
+    def _emit_renames(self, pairs: Sequence[tuple[TableName, TableName]]) -> None:
+        moved = [(old, new) for old, new in pairs if self.around.route(old) != self.around.route(new)]
+        if moved:
+            self._emit(RenameTables(tuple(moved)), self.tables.tracker)
+
+    # What they are made of
+
+    def _target_of(self, name: TableName, *, if_exists: bool = False) -> TableName | None:
+        schema = self.tables.schema(name)
+        if schema is None and not if_exists:
+            raise CannotFollow(f"the definition of {name} at this place is not known")
+        return None if schema is None else schema.target
+
+    def _check_alone(self, name: TableName) -> None:
+        schema = self.tables.schema(name)
+        if schema is not None and self._is_shared(schema.target, name):
+            raise NeedsAgreement(f"{schema.target} takes the rows of other tables as well")
+
+    def _is_shared(self, target: TableName, name: TableName) -> bool:
+        """Tell whether another source table goes to that target as well."""
+        mine = any(one.target == target and one.table.name != name for one in self.tables.schemas)
+        return mine or target in self.around.fed_elsewhere
+
+    def _is_copied(self, name: TableName) -> bool:
+        """Tell whether the table was copied as it is behind the statement."""
+        schema = self.tables.schema(name)
+        return schema is not None and schema.skip_until >= self.around.position
+
+    def _track(self, statement: Statement) -> None:
+        self.tables = replace(self.tables, tracker=self.tables.tracker.after(statement, self.around.session))
+
+    def _retype(self, old: TableName, new: TableName) -> None:
+        """Take the definition from the tracker, under the new name if there is one."""
+        schema = self.tables.schema(old)
+        assert schema is not None
+        became = replace(schema, table=self.tables.tracker.table(new), target=self.around.route(new))
+        self.tables = self.tables.put(became, instead_of=old)
+        if old != new:
+            self.renamed.append((old, new))
+
+    def _create_schema(self, source: str, target: str) -> None:
+        collation = self.tables.tracker.collations().get(source)
+        if collation is None:
+            return
+        made = create_schema_like(
+            target,
+            collation,
+            source_flavour=self.tables.tracker.server.flavour,
+            target_flavour=self.around.target.flavour,
+        )
+        self.notes += made.notes
+        self.statements.append(TargetDdl(made.sql(), ()))
+
+    def _emit(self, statement: Statement, before: Tracker, *, keyless: bool = False) -> None:
+        """Add what the target is to execute for it. `before`: the tables in front of it."""
+        around, mode = self.around, self.around.session.sql_mode
+
+        def has_primary_key(name: TableName) -> bool:
+            return any(key.primary for key in before.table(name).unique_keys)
+
+        emitted = for_target(
+            statement,
+            sql_mode=mode,
+            source=before.server.flavour,
+            target=around.target,
+            route=around.route,
+            route_schema=around.route_schema,
+            allows=around.allows,
+            resolve=self._resolve,
+            collation=self._collation,
+            has_primary_key=has_primary_key,
+            cascades_are_logged=self.tables.cascades_are_logged,
+        )
+        self.notes += emitted.notes
+        for one in emitted.statements:
+            flavour = around.target.flavour
+            parts = tuple(statement_sql(part, mode, flavour) for part in _parts(one))
+            self.statements.append(TargetDdl(statement_sql(one, mode, flavour), one.tables, parts, keyless))
+
+    def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
+        """Return a column as the source has it behind the statement; the table by its name in front of it."""
+        definition = self._definition(table)
+        if definition is None:
+            return None
+        return next((one for one in definition.columns if one.name.lower() == column.lower()), None)
+
+    def _collation(self, table: TableName) -> str | None:
+        definition = self._definition(table)
+        return None if definition is None else dict(definition.options).get("COLLATE")
+
+    def _definition(self, table: TableName) -> TableDefinition | None:
+        name = dict(self.renamed).get(table, table)
+        try:
+            return self.tables.tracker.definition(name)
+        except KeyError:
+            return None
+
+
+def _as_stored(statement: Statement, server: Server) -> Statement:
+    """Return the statement with the names of schemas and tables as the server keeps them.
+
+    With lower_case_table_names=1 that is in lower case, and the log has them as they were typed.
+    """
+    if server.lower_case_table_names != 1:
+        return statement
+
+    def stored(name: TableName) -> TableName:
+        return TableName(name.schema.lower(), name.table.lower())
+
+    match statement:
+        case RenameTables(pairs):
+            return replace(statement, pairs=tuple((stored(old), stored(new)) for old, new in pairs))
+        case DropTables(tables):
+            return replace(statement, tables=tuple(map(stored, tables)))
+        case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name):
+            return replace(statement, name=name.lower())
+        case PassedOver():
+            return statement
+        case CreateTableLike(table, like):
+            return replace(statement, table=stored(table), like=stored(like))
+        case AlterTable(table, specs):
+            renamed = (RenameTo(stored(one.table)) if isinstance(one, RenameTo) else one for one in specs)
+            return replace(statement, table=stored(table), specs=tuple(renamed))
+        case _:
+            return replace(statement, table=stored(statement.table))
+
+
+def _new_name(statement: AlterTable | CreateIndex | DropIndex) -> TableName:
+    """Return how the table is called behind the statement."""
+    specs = statement.specs if isinstance(statement, AlterTable) else ()
+    return next((spec.table for spec in reversed(specs) if isinstance(spec, RenameTo)), statement.table)
+
+
+def _parts(statement: Statement) -> tuple[Statement, ...]:
+    """Return the statement as several, each of which changes one thing."""
+    if isinstance(statement, AlterTable) and len(statement.specs) > 1:
+        return tuple(replace(statement, specs=(spec,)) for spec in statement.specs)
+    return (statement,)

@@ -1,0 +1,237 @@
+"""Executing DDL in the target so that each statement takes effect once, whoever dies when.
+
+    lock        GET_LOCK on the connection that will execute; a holder that is in the way is killed
+    fence       the generation is checked behind the lock
+    journal     what was noted says what is left to do (ddl_journal.py)
+    execute     under the session variables of the source's statement
+
+A run that was replaced may still be about to send a statement, or the server may still work on one whose client is
+gone. Both happen on the connection that holds the lock, and a lock ends with its connection. So whoever gets it knows
+that nothing of anybody else is under way, and that whoever gets it later finds a newer generation and goes.
+
+A table may already be as the statement would make it: a person was there before, or another shard. Servers say so by
+the errors in `_ALREADY`. Then the parts of the statement are executed one by one, and those that are refused so are
+taken for done. Whether the table takes the source's rows, the caller looks afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import pymysql
+
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.error_numbers import BUSY, CONNECTION_LOST, READ_ONLY
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.pinned import Setting
+from airflow_provider_dm.engine.mysql.pinning import set_all
+from airflow_provider_dm.engine.schema.catalogue import create_statement
+from airflow_provider_dm.engine.target.ddl_journal import Entry, note_done, note_intent, read_entries
+from airflow_provider_dm.engine.target.errors import redacted, translate
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.keyless import check_keyless
+from airflow_provider_dm.engine.target.session import fresh_target, run_transaction, target_connection
+
+log = logging.getLogger(__name__)
+
+LOCK_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 2
+_ALREADY: Final = frozenset(
+    {1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1507, 1517, 1826, 3821, 3822, 3940}
+)
+"""What is to be made is there, or what is to be dropped is not: schema, table, column, key, partition, constraint."""
+_PATIENCE: Final = Setting("lock_wait_timeout", 60)
+"""Seconds for which a statement waits until others let go of the table; then it is tried again. Usual is a year."""
+_COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
+
+
+@dataclass(eq=False)
+class DdlRefused(DmError):
+    """The target does not take a DDL statement."""
+
+    sql: str
+    number: int
+    reason: str
+
+    code: ClassVar[str] = "DM-6033"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target refuses {sql} ({number} {reason})."
+    hint: ClassVar[str] = (
+        "See what differs in the target. Cure that and run the task again, or make the change there yourself in a way "
+        "that it takes and run `dmctl binlog skip TASK -s SOURCE`, or give another statement for it by `dmctl binlog "
+        'replace TASK -s SOURCE "…"`.'
+    )
+
+
+@dataclass(eq=False)
+class DdlLocked(DmError):
+    """Another connection to the target holds the lock for this subtask's DDL and does not end."""
+
+    task: str
+    source: str
+    connection: int
+
+    code: ClassVar[str] = "DM-6034"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = (
+        "task {task}, source {source}: connection {connection} of an earlier run is still altering a table in the "
+        "target."
+    )
+    hint: ClassVar[str] = "Nothing is lost. It is tried again; KILL that connection if it hangs."
+
+
+@dataclass(frozen=True)
+class TargetDdl:
+    """One statement for the target. `tables`: those that it changes there.
+
+    `parts`: the same as several statements, each of which does one thing; it alone where it cannot be divided.
+    `keyless`: it makes a table without a primary key.
+    """
+
+    sql: str
+    tables: tuple[TableName, ...]
+    parts: tuple[str, ...] = ()
+    keyless: bool = False
+
+
+def execute_ddl(
+    endpoint: Endpoint,
+    fence: Fence,
+    position: str,
+    statements: Sequence[TargetDdl],
+    session: Sequence[Setting],
+    *,
+    first: int = 0,
+) -> int:
+    """Execute what is left of these statements of the DDL at `position`. Return how many were executed now.
+
+    `session`: the variables to execute them under. `first`: the number that the first of them is noted by. What is
+    executed stays noted until the frontier moves over it.
+    Raises DdlRefused, DdlLocked (retry), Fenced, TargetWentBack, and what connecting raises.
+    """
+    if not statements:
+        return 0
+    try:
+        with fresh_target(endpoint) as connection, _locked(connection, fence):
+            noted = run_transaction(endpoint, lambda tx: _checked_entries(tx, fence, position))
+            check_keyless(connection, [str(one.tables[0]) for one in statements if one.keyless], str(endpoint))
+            set_all(connection, [*session, _PATIENCE], server=str(endpoint))
+            work = _Work(endpoint, connection, fence, position)
+            return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
+    except pymysql.err.Error as error:
+        raise translate(error, server=str(endpoint)) from error
+
+
+def _checked_entries(connection: Connection, fence: Fence, position: str) -> dict[int, Entry]:
+    fence.check(connection)
+    return read_entries(connection, fence.ref, position)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The DDL at one place of the log. `connection` holds the lock and has the session of the statement."""
+
+    endpoint: Endpoint
+    connection: Connection
+    fence: Fence
+    position: str
+
+    def do(self, number: int, statement: TargetDdl, entry: Entry | None) -> int:
+        """Execute the statement unless it has taken effect; return how many were executed. Raises InvariantBroken."""
+        if entry is not None and entry.done:
+            return 0
+        looks = self._looks(statement)
+        if entry is not None and entry.before != looks:
+            if entry.sql != statement.sql:
+                raise InvariantBroken(
+                    "a DDL statement that was begun is begun again as it was",
+                    f"{entry.sql[:200]!r} and {statement.sql[:200]!r}",
+                )
+            self._note_done(number)
+            return 0
+        self._transaction(lambda tx: note_intent(tx, self.fence, self.position, number, statement.sql, looks))
+        _send(self.connection, statement)
+        self._note_done(number)
+        return 1
+
+    def _note_done(self, number: int) -> None:
+        self._transaction(lambda tx: note_done(tx, self.fence, self.position, number))
+
+    def _transaction(self, body: Callable[[Connection], None]) -> None:
+        run_transaction(self.endpoint, body)
+
+    def _looks(self, statement: TargetDdl) -> dict[TableName, str | None]:
+        """Return how its tables look, to a session of ours: another sql_mode would show them in another way."""
+        return {name: look_of(target_connection(self.endpoint), name) for name in statement.tables}
+
+
+def _send(connection: Connection, statement: TargetDdl) -> None:
+    log.info("DDL in the target: %s", statement.sql[:500])
+    try:
+        query(connection, statement.sql)
+    except pymysql.err.Error as error:
+        number = _number(error)
+        if number not in _ALREADY:
+            raise _refused(error, statement.sql) from None
+        for part in statement.parts or (statement.sql,):
+            _send_part(connection, part)
+
+
+def _send_part(connection: Connection, sql: str) -> None:
+    try:
+        query(connection, sql)
+    except pymysql.err.Error as error:
+        if _number(error) not in _ALREADY:
+            raise _refused(error, sql) from None
+        log.warning("the target is already as %s would make it (%d)", sql[:500], _number(error))
+
+
+def _refused(error: pymysql.err.Error, sql: str) -> DmError:
+    number = _number(error)
+    if number in CONNECTION_LOST | BUSY | READ_ONLY or isinstance(error, pymysql.err.InterfaceError):
+        return translate(error)
+    return DdlRefused(sql[:500], number, redacted(number, str(error.args[1]) if len(error.args) > 1 else ""))
+
+
+def _number(error: Exception) -> int:
+    return int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
+
+
+def look_of(connection: Connection, name: TableName) -> str | None:
+    """Return the CREATE TABLE of a table in the target, without where its numbers stand; None if it is not there."""
+    try:
+        return _COUNTER.sub("", create_statement(connection, name))
+    except pymysql.err.MySQLError as error:
+        if _number(error) in (1049, 1146):
+            return None
+        raise
+
+
+@contextlib.contextmanager
+def _locked(connection: Connection, fence: Fence) -> Iterator[None]:
+    """Hold the lock of this subtask's DDL; whoever holds it belongs to a run that was replaced, and is killed.
+
+    Raises DdlLocked.
+    """
+    ref = fence.ref
+    name = "dm_ddl:" + hashlib.sha256(repr((ref.meta_schema, *ref.key)).encode()).hexdigest()[:32]
+    deadline = time.monotonic() + LOCK_SECONDS
+    while query(connection, "SELECT GET_LOCK(%s, %s)", (name, _LOOK_SECONDS)) != [(1,)]:
+        ((holder,),) = query(connection, "SELECT IS_USED_LOCK(%s)", (name,))
+        if holder is not None:
+            log.warning("connection %s of an earlier run is killed: it may be altering a table", text(str(holder)))
+            with contextlib.suppress(pymysql.err.MySQLError):  # it may be gone already, or belong to another account
+                query(connection, f"KILL {int(holder)}")
+        if time.monotonic() > deadline:
+            raise DdlLocked(*ref.key, int(holder or 0))
+    yield  # the lock ends with the connection

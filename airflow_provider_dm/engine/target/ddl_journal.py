@@ -1,0 +1,90 @@
+"""dm_ddl: what a subtask is about to do, or has done, to the target's tables because of one DDL statement of its log.
+
+DDL commits by itself, so it cannot be one transaction with the frontier. So each statement for the target is noted
+before it is executed, together with how its tables looked then, and again when it is done; the frontier moves in the
+transaction that removes these notes. A run that dies anywhere in between leaves a place of the log where the next one
+finds the same statement, and here what has happened to it:
+
+    nothing noted              not begun                          -> note, execute
+    noted, tables as noted     not executed, or without effect    -> execute
+    noted, tables changed      executed, its end was not noted    -> done
+    noted as done              executed                           -> next
+
+That is right as long as nobody else alters these tables, and no statement of a run that was replaced is still under
+way: see the lock in ddl_execution.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+
+Looks: TypeAlias = Mapping[TableName, str | None]
+"""The CREATE TABLE of each table, None of one that is not there."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One statement for the target. `before`: how its tables looked when it was noted."""
+
+    number: int
+    sql: str
+    before: Looks
+    done: bool
+
+
+def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict[int, Entry]:
+    """Return what is noted of the DDL at this place (`Location.sort_key`), by number. Raises AnswerCut."""
+    rows = query_whole(
+        connection,
+        "number, statement, looks, done",
+        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position = %s",
+        (*ref.key, position),
+        tail="ORDER BY number",
+    )
+    return {
+        int(number): Entry(int(number), text(sql), _looks(text(looks)), bool(int(done)))
+        for number, sql, looks, done in rows
+    }
+
+
+def note_intent(connection: Connection, fence: Fence, position: str, number: int, sql: str, before: Looks) -> None:
+    """Note, as a transaction of its own, that a statement is about to be executed. Raises Fenced or TargetWentBack."""
+    fence.check(connection)
+    looks = json.dumps([[*name, look] for name, look in before.items()], ensure_ascii=False)
+    query(
+        connection,
+        f"REPLACE INTO {fence.ref.table('dm_ddl')} (task, source, position, number, statement, looks, done, updated_at)"
+        " VALUES (%s, %s, %s, %s, %s, %s, 0, UTC_TIMESTAMP(6))",
+        (*fence.ref.key, position, number, sql, looks),
+    )
+
+
+def note_done(connection: Connection, fence: Fence, position: str, number: int) -> None:
+    """Note, as a transaction of its own, that a statement was executed. Raises Fenced or TargetWentBack."""
+    fence.check(connection)
+    query(
+        connection,
+        f"UPDATE {fence.ref.table('dm_ddl')} SET done = 1, updated_at = UTC_TIMESTAMP(6) "
+        "WHERE task = %s AND source = %s AND position = %s AND number = %s",
+        (*fence.ref.key, position, number),
+    )
+
+
+def forget_entries(connection: Connection, ref: SubtaskRef, position: str) -> None:
+    """Remove, in the transaction that moves the frontier over it, what is noted up to this place."""
+    query(
+        connection,
+        f"DELETE FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position <= %s",
+        (*ref.key, position),
+    )
+
+
+def _looks(value: str) -> dict[TableName, str | None]:
+    return {TableName(schema, table): look for schema, table, look in json.loads(value)}

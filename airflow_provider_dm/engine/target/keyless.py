@@ -1,0 +1,57 @@
+"""Tables without a primary key in a target that does not want any.
+
+A server may be told to demand a primary key of every table, or to add one by itself (MySQL's `sql_require_primary_key`
+and `sql_generate_invisible_primary_key`). An added key is a column that no row of the source has. Both are turned off
+for our session; where the account may not do that, it is said before anything is created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import pymysql
+from pymysql.constants import ER
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.pinned import Setting
+from airflow_provider_dm.engine.mysql.pinning import SessionRefused, set_all
+
+_KEYS_DEMANDED: Final = (Setting("sql_require_primary_key", 0), Setting("sql_generate_invisible_primary_key", 0))
+_NO_KEY: Final = {ER.REQUIRES_PRIMARY_KEY: "innodb_force_primary_key", 3750: "sql_require_primary_key"}
+
+
+@dataclass(eq=False)
+class KeyDemanded(DmError):
+    """The target does not let a table be created as it is at the source, which is without a primary key."""
+
+    tables: tuple[str, ...]
+    setting: str
+
+    code: ClassVar[str] = "DM-7019"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "tables without a primary key cannot be created in the target, whose {setting} is on and cannot be turned off "
+        "by this account for its own sessions: {tables}."
+    )
+    hint: ClassVar[str] = (
+        "Turn that setting off globally until the tables are there, grant the account what turning it off takes "
+        "(MySQL: SESSION_VARIABLES_ADMIN), or give the tables a primary key at the source. Nothing was changed."
+    )
+
+
+def check_keyless(connection: Connection, tables: Sequence[str], server: str) -> None:
+    """Let these tables be created without a key in this session. Raises KeyDemanded."""
+    try:
+        if tables:
+            set_all(connection, _KEYS_DEMANDED, server=server)
+    except SessionRefused as refused:
+        raise KeyDemanded(tuple(tables), refused.variable) from None
+
+
+def key_demanded(error: pymysql.err.MySQLError, table: str) -> KeyDemanded | None:
+    """Return the error for a table that was not created because it has no primary key; None for any other reason."""
+    setting = _NO_KEY.get(error.args[0]) if error.args else None
+    return None if setting is None else KeyDemanded((table,), setting)

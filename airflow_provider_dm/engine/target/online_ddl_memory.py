@@ -1,0 +1,80 @@
+"""dm_online_ddl: what a subtask remembers of online DDL under way, in the target, beside its place in the log.
+
+A row is a ghost table and what was done to it, or a name under which a table of the task lies that nothing has replaced
+yet. It is written by the transaction that moves the frontier behind the statement: a run that died, or was fenced, in
+between finds both as they were, and the statement comes again. A row that is not changed is not written, so
+`updated_at` shows which ghosts were left over long ago.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls, Remembered
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+
+_TABLE: Final = "dm_online_ddl"
+_OF_SUBTASK: Final = "task = %s AND source = %s"
+
+
+def load(connection: Connection, ref: SubtaskRef) -> OnlineDdls:
+    """Return what is remembered; nothing, where nothing is. Raises AnswerCut."""
+    memory = OnlineDdls()
+    for name, value in _rows(connection, ref).items():
+        kept = json.loads(value)
+        if "away" in kept:
+            memory = memory.with_away(name, TableName(*kept["away"]))
+        else:
+            memory = memory.with_ghost(name, _ghost(kept))
+    return memory
+
+
+def save(connection: Connection, ref: SubtaskRef, memory: OnlineDdls) -> None:
+    """Make the table say `memory`, inside a transaction whose first statement has checked the generation.
+
+    Raises AnswerCut.
+    """
+    old, new = _rows(connection, ref), _values(memory)
+    for name in old.keys() - new.keys():
+        query(
+            connection,
+            f"DELETE FROM {ref.table(_TABLE)} WHERE {_OF_SUBTASK} AND ghost_schema = %s AND ghost_table = %s",
+            (*ref.key, *name),
+        )
+    for name in new:
+        if old.get(name) != new[name]:
+            query(
+                connection,
+                f"REPLACE INTO {ref.table(_TABLE)} (task, source, ghost_schema, ghost_table, statements, updated_at) "
+                "VALUES (%s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
+                (*ref.key, *name, new[name]),
+            )
+
+
+def _rows(connection: Connection, ref: SubtaskRef) -> dict[TableName, str]:
+    rows = query_whole(
+        connection,
+        "ghost_schema, ghost_table, statements",
+        f"FROM {ref.table(_TABLE)} WHERE {_OF_SUBTASK}",
+        ref.key,
+        tail="ORDER BY 1, 2",
+    )
+    return {TableName(text(schema), text(table)): text(value) for schema, table, value in rows}
+
+
+def _values(memory: OnlineDdls) -> dict[TableName, str]:
+    away = {trash: json.dumps({"away": real}) for trash, real in memory.away.items()}
+    return away | {name: json.dumps(_json(ghost)) for name, ghost in memory.ghosts.items()}
+
+
+def _json(ghost: Remembered) -> dict[str, Any]:
+    statements = [{"sql": one.sql, "sql_mode": one.sql_mode, "schema": one.schema} for one in ghost.statements]
+    return {"like": ghost.like, "statements": statements, "flaw": ghost.flaw}
+
+
+def _ghost(kept: dict[str, Any]) -> Remembered:
+    statements = tuple(LoggedText(one["sql"], one["sql_mode"], one["schema"]) for one in kept["statements"])
+    return Remembered(tuple(TableName(*one) for one in kept["like"]), statements, kept["flaw"])

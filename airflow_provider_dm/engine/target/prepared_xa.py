@@ -1,0 +1,96 @@
+"""dm_xa: the XA transactions of a subtask's source that are prepared and not ended, where the subtask stands.
+
+A row says for which places it holds: from `prepared_at` on, and until `ended_at`. So it may be written before the
+frontier gets there, and removed after it has passed, and whoever stands in between, or still before, reads the truth:
+
+    prepared at L  =  prepared_at <= L  and  (ended_at is empty or L < ended_at)
+
+    epoch (100, 200] prepares x                 epoch (300, 400] commits x
+    1. insert x, prepared_at 150                1. x.ended_at = 400
+    2. apply it: all buckets go to 200          2. apply it with x's rows: buckets go from 300 to 400
+    a crash before 2 is complete: at 100        a crash before 2 is complete: at 300 x is prepared still, and the
+    nothing is prepared, and x is found anew    same epoch is planned again with the same rows
+                                                3. remove x
+
+Each write is behind the generation's check, and may be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+
+
+def restore_prepared(connection: Connection, fence: Fence, here: str) -> list[Prepared]:
+    """Return, inside a transaction, what is prepared at the sort key `here`, and remove all that says anything else.
+
+    Raises Fenced, TargetWentBack, AnswerCut.
+    """
+    fence.check(connection)
+    query(
+        connection,
+        f"DELETE FROM {_table(fence.ref)} WHERE task = %s AND source = %s "
+        "AND (prepared_at > %s OR (ended_at <> '' AND ended_at <= %s))",
+        (*fence.ref.key, here, here),
+    )
+    return read_prepared(connection, fence.ref)
+
+
+def read_prepared(connection: Connection, ref: SubtaskRef) -> list[Prepared]:
+    """Return all that is noted, in the order of the log. Raises AnswerCut."""
+    rows = query_whole(
+        connection,
+        "log_place",
+        f"FROM {_table(ref)} WHERE task = %s AND source = %s",
+        ref.key,
+        tail="ORDER BY prepared_at",
+    )
+    return [Prepared.from_json(json.loads(text(place))) for (place,) in rows]
+
+
+def note_prepared(
+    connection: Connection, fence: Fence, *, began: Sequence[Prepared], ended: Sequence[Prepared], hi: str
+) -> None:
+    """Note, inside a transaction, what the epoch that ends at the sort key `hi` prepares for good, and what it ends.
+
+    Raises Fenced or TargetWentBack.
+    """
+    fence.check(connection)
+    with connection.cursor() as cursor:
+        if began:
+            cursor.executemany(
+                f"REPLACE INTO {_table(fence.ref)} (task, source, prepared_at, xid, log_place) "
+                "VALUES (%s, %s, %s, %s, %s)",
+                [(*fence.ref.key, one.prepared_at, str(one.xid), json.dumps(one.to_json())) for one in began],
+            )
+        for one in ended:
+            cursor.execute(
+                f"UPDATE {_table(fence.ref)} SET ended_at = %s WHERE task = %s AND source = %s AND prepared_at = %s",
+                (hi, *fence.ref.key, one.prepared_at),
+            )
+
+
+def forget_ended(connection: Connection, fence: Fence, here: str) -> None:
+    """Remove, inside a transaction, what has ended for whoever stands at the sort key `here`, as all buckets do.
+
+    Raises Fenced or TargetWentBack.
+    """
+    fence.check(connection)
+    query(
+        connection,
+        f"DELETE FROM {_table(fence.ref)} WHERE task = %s AND source = %s AND ended_at <> '' AND ended_at <= %s",
+        (*fence.ref.key, here),
+    )
+
+
+def forget_prepared(connection: Connection, ref: SubtaskRef) -> None:
+    """Remove all of a subtask that begins anew, inside the transaction that says so."""
+    query(connection, f"DELETE FROM {_table(ref)} WHERE task = %s AND source = %s", ref.key)
+
+
+def _table(ref: SubtaskRef) -> str:
+    return ref.table("dm_xa")

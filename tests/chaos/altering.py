@@ -1,0 +1,411 @@
+"""Random DML and random DDL on the plain tables of one source, from one thread.
+
+What a statement is about is read from the source before it, so nothing here models what DDL does. Statements that the
+source refuses (a duplicate in what is to become a key, a value that is too long for what is to become its type) are
+as good as others: nothing of them may be seen in the target.
+
+    CREATE TABLE p_2 (a int NOT NULL, b varchar(20)) · INSERT … · ALTER TABLE p_2 ADD PRIMARY KEY (a), MODIFY b text
+    CREATE TABLE _p_2_gho LIKE p_2 · ALTER … · INSERT … SELECT … · RENAME TABLE p_2 TO _p_2_del, _p_2_gho TO p_2
+
+Conversions that the two flavours compute differently (a number as text, rounding) are left to sources and targets of
+one flavour: `wild`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import pymysql
+
+from testbed import Server
+
+NAMES: Final = ("a", "b", "c", "d", "Ea", "f f", "g", "order")
+"""Of columns: few, so that a dropped one comes back as another."""
+TYPES: Final = (
+    "int", "int", "bigint unsigned", "smallint", "decimal(12,3)", "varchar(20)", "varchar(20)", "varchar(60)",
+    "char(8)", "text", "varchar(30) CHARACTER SET latin1", "varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    "datetime(3)", "date", "time(2)", "timestamp(6)", "enum('p','q','r')", "set('x','y')", "varbinary(20)", "blob",
+    "bit(9)", "double", "year",
+)  # fmt: skip
+WIDER: Final = {
+    "smallint": "int",
+    "int": "bigint",
+    "char(8)": "varchar(40)",
+    "varchar(20)": "varchar(60)",
+    "varchar(60)": "text",
+    "varchar(30)": "mediumtext",
+    "decimal(12,3)": "decimal(16,3)",
+    "enum('p','q','r')": "enum('p','q','r','s')",
+    "set('x','y')": "set('x','y','z')",
+    "varbinary(20)": "varbinary(50)",
+    "blob": "longblob",
+}
+"""What holds the same values on every server."""
+CHARSETS: Final = ("latin1", "utf8mb4", "utf8mb4 COLLATE utf8mb4_bin", "utf8mb4 COLLATE utf8mb4_general_ci", "utf8mb3")
+WORDS: Final = ("", "a", "A", "b ", "é", "ß", "It''s", "x\\\\y", "ü", "zz")
+MOST_TABLES: Final = 6
+PAUSE_SECONDS: Final = 0.2
+"""At most, so that a log that nobody reads for a minute is read again in less."""
+KEPT_ROWS: Final = 60
+"""A table that has more is thinned out."""
+
+
+class Column(NamedTuple):
+    """A column as the source has it."""
+
+    name: str
+    kind: str
+    """The whole type, without a display width."""
+    nullable: bool
+
+    @property
+    def quoted(self) -> str:
+        return f"`{self.name}`"
+
+
+@dataclass
+class Table:
+    """A table as the source has it; `keys`: of each index the columns."""
+
+    name: str
+    columns: list[Column] = field(default_factory=list)
+    keys: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def quoted(self) -> str:
+        return f"`{self.name}`"
+
+
+@dataclass
+class Alterer:
+    """A writer. Its tables are `{prefix}_…`."""
+
+    server: Server
+    schema: str
+    prefix: str
+    chance: random.Random
+    wild: bool = False
+    altering: threading.Event = field(default_factory=threading.Event)
+    """Set: DDL may come."""
+    done: Counter[str] = field(default_factory=Counter)
+    error: BaseException | None = None
+    texts: list[str] = field(default_factory=list)
+    """All that was done, for whoever looks for a reason."""
+    _tables: list[Table] | None = None
+
+    def begin(self) -> None:
+        """A table with a key, one with a unique key, one without any; some rows."""
+        with self.server.connect(database=self.schema, autocommit=True) as connection:
+            for number, keys in enumerate((", PRIMARY KEY (a)", ", UNIQUE KEY u (a)", "")):
+                columns = "a int NOT NULL, b varchar(20), c decimal(12,3)"
+                self._execute(connection, f"CREATE TABLE {self.prefix}_{number} ({columns}{keys})")
+                for row in range(12):
+                    self._execute(connection, f"INSERT INTO {self.prefix}_{number} VALUES ({row}, 'first', {row}.5)")
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write until the block ends."""
+        ended = threading.Event()
+        thread = threading.Thread(target=self._run, args=(ended,))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+        if self.error is not None:
+            raise self.error
+
+    def _run(self, ended: threading.Event) -> None:
+        try:
+            with self.server.connect(database=self.schema, autocommit=False) as connection:
+                while not ended.wait(self.chance.uniform(0, PAUSE_SECONDS)):
+                    self.act(connection)
+        except BaseException as error:  # noqa: BLE001 (raised where the block ends)
+            self.error = error
+
+    def act(self, connection: pymysql.connections.Connection[Any]) -> None:
+        """A transaction of rows, or a change of tables."""
+        if self._tables is None:
+            self._tables = self._read(connection)
+        if self.altering.is_set() and (not self._tables or self.chance.random() < 0.3):
+            for sql in self._ddl(self._tables):
+                if not self._execute(connection, sql):
+                    self._clear_up(connection)
+                    break
+            self._tables = None
+        elif self._tables:
+            if all(self._execute(connection, self._dml(self._tables)) for _ in range(self.chance.choice([1, 1, 2, 5]))):
+                connection.commit()
+            else:
+                self.chance.choice([connection.commit, connection.rollback])()
+
+    def _execute(self, connection: pymysql.connections.Connection[Any], sql: str) -> bool:
+        what = " ".join(sql.split()[:2])
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(sql)
+        except (pymysql.err.InterfaceError, ConnectionError):
+            raise
+        except pymysql.err.Error as error:
+            self.done[f"{what} refused"] += 1
+            self.texts.append(f"-- {error.args[0]}: {sql}")
+            return False
+        self.done[what] += 1
+        self.texts.append(sql)
+        return True
+
+    def _clear_up(self, connection: pymysql.connections.Connection[Any]) -> None:
+        """An online DDL that is given up leaves its tables to be dropped."""
+        with connection.cursor() as cursor:
+            cursor.execute(f"SHOW TABLES LIKE '\\_{self.prefix}\\_%'")
+            left = [str(name) for (name,) in cursor.fetchall()]
+        for name in left:
+            self._execute(connection, f"DROP TABLE `{name}`")
+
+    def _read(self, connection: pymysql.connections.Connection[Any]) -> list[Table]:
+        tables: dict[str, Table] = {}
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT table_name, column_name, column_type, is_nullable FROM information_schema.columns "
+                f"WHERE table_schema = DATABASE() AND table_name LIKE '{self.prefix}\\_%' ORDER BY 1, ordinal_position"
+            )
+            for name, column, kind, nullable in cursor.fetchall():
+                one = Column(column, _without_width(kind), nullable == "YES")
+                tables.setdefault(name, Table(name)).columns.append(one)
+            cursor.execute(
+                "SELECT table_name, index_name, column_name FROM information_schema.statistics "
+                f"WHERE table_schema = DATABASE() AND table_name LIKE '{self.prefix}\\_%' ORDER BY 1, 2, seq_in_index"
+            )
+            for name, key, column in cursor.fetchall():
+                tables[name].keys.setdefault(key, []).append(column)
+        connection.commit()
+        return list(tables.values())
+
+    # Rows
+
+    def _dml(self, tables: Sequence[Table]) -> str:
+        table = self.chance.choice(tables)
+        column, found_by = self.chance.choice(table.columns), self.chance.choice(table.columns)
+        limit = self.chance.choice(["", " LIMIT 1", " LIMIT 3"])
+        where = f"{found_by.quoted} <=> {self._value(found_by)}"
+        match self.chance.randrange(10):
+            case 0 | 1:
+                return f"UPDATE {table.quoted} SET {column.quoted} = {self._value(column)} WHERE {where}{limit}"
+            case 2:
+                return f"UPDATE {table.quoted} SET {column.quoted} = {self._value(column)}{limit}"
+            case 3:
+                return f"DELETE FROM {table.quoted} WHERE {where}{limit}"
+            case 4:
+                return f"REPLACE INTO {table.quoted} VALUES {self._row(table)}"
+            case 5:
+                return f"DELETE FROM {table.quoted} LIMIT {self.chance.randrange(1, KEPT_ROWS // 4)}"
+            case _:
+                rows = ", ".join(self._row(table) for _ in range(self.chance.choice([1, 1, 3, 8])))
+                return f"INSERT INTO {table.quoted} VALUES {rows}"
+
+    def _row(self, table: Table) -> str:
+        return f"({', '.join(map(self._value, table.columns))})"
+
+    def _value(self, column: Column) -> str:
+        if column.nullable and self.chance.random() < 0.15:
+            return "NULL"
+        return self._literal(column.kind)
+
+    def _literal(self, kind: str) -> str:
+        number = self.chance.randrange(40)
+        name = kind.partition("(")[0].partition(" ")[0]
+        match name:
+            case _ if name.endswith(("char", "text", "binary", "blob")):
+                return f"'{self.chance.choice(WORDS)}{self.chance.choice(['', number])}'"
+            case "datetime" | "timestamp":
+                return f"'2024-02-{number % 28 + 1:02} 12:34:{number:02}.{number:03}'"
+            case "date":
+                return f"'2024-02-{number % 28 + 1:02}'"
+            case "time":
+                return f"'-12:{number:02}:00.{number:02}'"
+            case "enum" | "set":
+                return self.chance.choice(kind.partition("(")[2].rstrip(")").split(","))
+            case "decimal":
+                return f"{number}.{number:03}"
+            case "double":
+                return f"{number}.25"
+            case "year":
+                return str(2000 + number)
+            case _:
+                return str(number)
+
+    # Tables
+
+    def _ddl(self, tables: list[Table]) -> list[str]:
+        table = self.chance.choice(tables) if tables else None
+        if table is None or (len(tables) < MOST_TABLES and self.chance.random() < 0.12):
+            return [self._create(tables)]
+        makers: list[tuple[int, Callable[[Table], list[str]]]] = [
+            (10, self._alter),
+            (2, self._index),
+            (2, self._primary_key),
+            (1, self._truncate),
+            (1, self._drop),
+            (2, lambda one: self._rename(one, tables)),
+            (1, self._convert),
+            (2, self._online),
+        ]
+        (chosen,) = self.chance.choices([maker for _, maker in makers], [weight for weight, _ in makers])
+        return chosen(table)
+
+    def _new_table(self, tables: Sequence[Table]) -> str:
+        taken = {one.name for one in tables}
+        return self.chance.choice([name for n in range(12) if (name := f"{self.prefix}_{n}") not in taken])
+
+    def _create(self, tables: Sequence[Table]) -> str:
+        name = self._new_table(tables)
+        kind = self.chance.randrange(5) if tables else 4
+        if kind == 0:
+            return f"CREATE TABLE {name} LIKE {self.chance.choice(tables).quoted}"
+        if kind == 1:
+            return f"CREATE TABLE {name} SELECT * FROM {self.chance.choice(tables).quoted}"
+        names = self.chance.sample(NAMES, self.chance.choice([1, 2, 4]))
+        columns = [self._definition(one) for one in names]
+        keys = ["", ", PRIMARY KEY (id)", ", PRIMARY KEY (id)", ", UNIQUE KEY (id)"]
+        charset = self.chance.choice(["", "", f" DEFAULT CHARSET {self.chance.choice(CHARSETS)}"])
+        condition = self.chance.choice(["", "IF NOT EXISTS "])
+        inside = ", ".join(["id int NOT NULL", *columns]) + self.chance.choice(keys)
+        return f"CREATE TABLE {condition}{name} ({inside}){charset}"
+
+    def _definition(self, name: str) -> str:
+        kind = self.chance.choice(TYPES)
+        default = ""
+        if kind in ("datetime(3)", "timestamp(6)") and self.chance.random() < 0.3:
+            digits = kind.partition("(")[2]
+            default = f" DEFAULT CURRENT_TIMESTAMP({digits}"
+            if self.chance.random() < 0.5:
+                default += f" ON UPDATE CURRENT_TIMESTAMP({digits}"
+        elif kind not in ("text", "blob") and self.chance.random() < 0.5:
+            default = f" DEFAULT {self._literal(kind)}"
+            default = default if not kind.startswith("bit") else " DEFAULT b'101'"
+        null = self.chance.choice(["", "", " NULL", " NOT NULL"])
+        if kind.startswith("timestamp"):  # MariaDB's log does not tell what it is that is not said
+            null = " NULL"
+        comment = self.chance.choice(["", "", "", " COMMENT 'it''s a \"comment\"'"])
+        return f"`{name}` {kind}{null}{default}{comment}"
+
+    def _alter(self, table: Table) -> list[str]:
+        specs = [self._spec(table) for _ in range(self.chance.choice([1, 1, 2, 3]))]
+        return [f"ALTER TABLE {table.quoted} {', '.join(specs)}"]
+
+    def _spec(self, table: Table) -> str:
+        column = self.chance.choice(table.columns)
+        place = self.chance.choice(["", "", " FIRST", f" AFTER {self.chance.choice(table.columns).quoted}"])
+        match self.chance.randrange(10):
+            case 0 | 1 | 2:
+                return f"ADD COLUMN {self._definition(self.chance.choice(NAMES))}{place}"
+            case 3 | 4:
+                return f"DROP COLUMN {column.quoted}"
+            case 5:
+                null = "" if column.nullable else " NOT NULL"
+                return f"MODIFY {column.quoted} {WIDER.get(column.kind, column.kind)}{null}{place}"
+            case 6:
+                null = "" if column.nullable else " NOT NULL"
+                new = self.chance.choice(NAMES)
+                return f"CHANGE {column.quoted} `{new}` {WIDER.get(column.kind, column.kind)}{null}{place}"
+            case 7:
+                return f"RENAME COLUMN {column.quoted} TO `{self.chance.choice(NAMES)}`"
+            case 8 if not column.kind.endswith(("text", "blob")):  # of which MySQL has no literal
+                value = self._literal(column.kind)
+                return f"ALTER COLUMN {column.quoted} " + self.chance.choice(["DROP DEFAULT", f"SET DEFAULT {value}"])
+            case _ if self.wild:
+                return f"MODIFY {column.quoted} {self.chance.choice(TYPES)}"
+            case _:
+                return f"COMMENT = 'number {self.chance.randrange(9)}'"
+
+    def _parts(self, table: Table) -> str:
+        chosen = self.chance.sample(table.columns, min(len(table.columns), self.chance.choice([1, 1, 2])))
+        return ", ".join(f"{one.quoted}(9)" if one.kind.endswith(("text", "blob")) else one.quoted for one in chosen)
+
+    def _index(self, table: Table) -> list[str]:
+        keys = [key for key in table.keys if key != "PRIMARY"]
+        name, unique = self.chance.choice("klm"), self.chance.choice(["", "UNIQUE "])
+        match self.chance.randrange(4):
+            case 0 if keys:
+                return [f"DROP INDEX {self.chance.choice(keys)} ON {table.quoted}"]
+            case 1 if keys:
+                return [f"ALTER TABLE {table.quoted} RENAME INDEX {self.chance.choice(keys)} TO {name}"]
+            case 2:
+                return [f"ALTER TABLE {table.quoted} ADD {unique}KEY ({self._parts(table)})"]
+            case _:
+                return [f"CREATE {unique}INDEX {name} ON {table.quoted} ({self._parts(table)})"]
+
+    def _primary_key(self, table: Table) -> list[str]:
+        if "PRIMARY" in table.keys:
+            return [f"ALTER TABLE {table.quoted} DROP PRIMARY KEY"]
+        column = self.chance.choice(table.columns)
+        part = self._parts(Table("", [column]))
+        emptied = [f"TRUNCATE TABLE {table.quoted}"] if self.chance.random() < 0.3 else []
+        return [*emptied, f"ALTER TABLE {table.quoted} ADD PRIMARY KEY ({part})"]
+
+    def _truncate(self, table: Table) -> list[str]:
+        return [f"TRUNCATE TABLE {table.quoted}"]
+
+    def _drop(self, table: Table) -> list[str]:
+        return [f"DROP TABLE {self.chance.choice(['', 'IF EXISTS '])}{table.quoted}"]
+
+    def _rename(self, table: Table, tables: Sequence[Table]) -> list[str]:
+        new, others = self._new_table(tables), [one for one in tables if one != table]
+        match self.chance.randrange(4):
+            case 0:
+                return [f"ALTER TABLE {table.quoted} RENAME TO {new}"]
+            case 1:
+                return [f"ALTER TABLE {table.quoted} {self._spec(table)}, RENAME {new}"]
+            case 2 if others:
+                other = self.chance.choice(others)
+                pairs = f"{table.quoted} TO {new}, {other.quoted} TO {table.quoted}, {new} TO {other.quoted}"
+                return [f"RENAME TABLE {pairs}"]
+            case _:
+                return [f"RENAME TABLE {table.quoted} TO {new}"]
+
+    def _convert(self, table: Table) -> list[str]:
+        charset = self.chance.choice(CHARSETS)
+        if self.chance.random() < 0.3:
+            return [f"ALTER TABLE {table.quoted} DEFAULT CHARSET {charset}"]
+        return [f"ALTER TABLE {table.quoted} CONVERT TO CHARACTER SET {charset}"]
+
+    def _online(self, table: Table) -> list[str]:
+        """What gh-ost does, or pt-online-schema-change, to a table that nobody else writes to meanwhile."""
+        name, columns = table.name, ", ".join(one.quoted for one in table.columns)
+        kept = self.chance.choice(table.columns)
+        added = f"ADD COLUMN `{self.chance.choice(NAMES)}` int NOT NULL DEFAULT 3"
+        widened = f"MODIFY {kept.quoted} {WIDER.get(kept.kind, kept.kind)}{'' if kept.nullable else ' NOT NULL'}"
+        change = self.chance.choice([added, widened, f"{added}, {widened}", f"ADD KEY ({self._parts(table)})"])
+        if self.chance.random() < 0.5:
+            ghost, trash = f"_{name}_new", f"_{name}_old"
+            before: list[str] = []
+            after = [f"DROP TABLE IF EXISTS `{trash}`"]
+        else:
+            ghost, trash = f"_{name}_gho", f"_{name}_del"
+            before = [
+                f"CREATE TABLE `_{name}_ghc` (id bigint AUTO_INCREMENT PRIMARY KEY, hint varchar(64))",
+                f"INSERT INTO `_{name}_ghc` (hint) VALUES ('copying')",
+            ]
+            after = [f"DROP TABLE `{trash}`", f"DROP TABLE `_{name}_ghc`"]
+        copied = f"INSERT INTO `{ghost}` ({columns}) SELECT {columns} FROM {table.quoted}"
+        made = [f"CREATE TABLE `{ghost}` LIKE {table.quoted}", f"ALTER TABLE `{ghost}` {change}", *before, copied]
+        return [*made, f"RENAME TABLE {table.quoted} TO `{trash}`, `{ghost}` TO {table.quoted}", *after]
+
+
+def _without_width(kind: str) -> str:
+    """Return a type as every server may be told it.
+
+    >>> _without_width("bigint(20) unsigned"), _without_width("varchar(20)")
+    ('bigint unsigned', 'varchar(20)')
+    """
+    for name in ("tinyint", "smallint", "mediumint", "bigint", "int", "year"):
+        if kind.startswith(f"{name}("):
+            return name + kind.partition(")")[2]
+    return kind

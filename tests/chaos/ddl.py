@@ -1,0 +1,154 @@
+"""Rounds of random DDL and DML at two sources while everything is killed, and merged shards take rows beside them.
+
+Each source has plain tables of its own, which a writer fills, alters, renames, swaps and drops (`altering`); rows of a
+merged table of both move about all the while (`moving`). Apps, relays and targets die by kill -9 (`runs`), a driver
+also while the target works on a DDL of its. In the end a run that nobody disturbs catches up: each table has the same
+definition and the same rows as at its source, and there is none besides.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import pymysql
+
+from testbed import Server
+from tests.chaos.altering import Alterer
+from tests.chaos.moving import TABLE, Mover, Place
+from tests.chaos.runs import Runs, a_task
+from tests.integration.copy.migrations import differences
+from tests.integration.merge.conftest import Shops
+from tests.integration.sync.app_process import AppProcess
+from tests.integration.sync.year import definitions
+
+AMID_DDL: Final = "driver amid DDL"
+DEEDS: Final = (AMID_DDL, "worker", "relay", "target", "driver")
+"""What is killed. The relay is one of the two, by chance."""
+PLACES: Final = (Place("a", "o_0"), Place("a", "o_1"), Place("b", "o_2"), Place("b", "o_3"))
+PREFIXES: Final = {"a": "p", "b": "q"}
+"""Of the plain tables of each source."""
+ROWS: Final = 500
+STUCK_SECONDS: Final = 10
+
+
+@dataclass
+class DdlRuns(Runs):
+    """Runs whose driver may also die while the target is at a DDL statement."""
+
+    def do(self, deed: str, run: AppProcess) -> AppProcess:
+        if deed != AMID_DDL:
+            return super().do(deed, run)
+        with suppress(pymysql.err.OperationalError):
+            self._wait_with_ddl()
+        return super().do("driver", run)
+
+    def _wait_with_ddl(self) -> None:
+        """Read plain tables until a DDL of theirs has to wait: it goes on when its client is gone already."""
+        with self.shops.target.connect(database=self.shops.schema, autocommit=False) as connection:
+            cursor = connection.cursor()
+            cursor.execute("SHOW TABLES")
+            for (name,) in cursor.fetchall():
+                with suppress(pymysql.err.ProgrammingError):
+                    cursor.execute(f"SELECT 1 FROM `{name}` LIMIT 1")
+            deadline = time.monotonic() + STUCK_SECONDS
+            while time.monotonic() < deadline:
+                if self.shops.target.sql(
+                    "SELECT 1 FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata%%'"
+                ):
+                    self.done["DDL left to the target by a dead driver"] += 1
+                    return
+                time.sleep(0.02)
+
+
+@dataclass
+class Round:
+    """One task, from its beginning to the comparison."""
+
+    runs: Runs
+    mover: Mover
+    alterers: Sequence[Alterer]
+
+    def play(self, deeds: Sequence[str]) -> None:
+        """Play it. Raises AssertionError where a run ends otherwise than well by itself, or something differs then."""
+        self.begin()
+        one, other = self.alterers
+        with self.mover.moving(), one.writing(), other.writing():
+            self.runs.sync(deeds)
+        assert self.runs.until_it_ends("incremental_sync") == 0
+        self.compare()
+
+    def begin(self) -> None:
+        """Copy what is there; from then on there is DDL."""
+        self.mover.fill(ROWS)
+        for one in self.alterers:
+            one.begin()
+        self.runs.shops.load()
+        for one in self.alterers:
+            one.altering.set()
+
+    def compare(self) -> None:
+        """Raises AssertionError."""
+        shops = self.runs.shops
+        assert shops.meta_rows("dm_contested_row") == 0
+        report = shops.compared()
+        assert report.equal, report
+        for name, alterer in zip(shops.sources, self.alterers, strict=True):
+            self.runs.done["tables compared"] += compare_plain(shops, name)
+            for what, count in alterer.done.items():
+                if not what.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE")):
+                    self.runs.done["DDL refused" if what.endswith("refused") else "DDL"] += count
+        self.runs.done["rows compared"] += report.rows
+        self.runs.done["transactions"] += self.mover.transactions
+
+    def lives(self) -> str:
+        """All that was done to plain tables, as SQL."""
+        return "\n".join(f"-- {one.prefix}\n" + ";\n".join(one.texts) for one in self.alterers)
+
+
+def compare_plain(shops: Shops, source: str) -> int:
+    """Compare the plain tables of a source, definitions and rows; return how many. Raises AssertionError."""
+    server, target, prefix = shops.sources[source], shops.target, f"{PREFIXES[source]}_"
+    found = definitions.differences(server, target, shops.schema, as_shown=False)
+    differing = [one for one in found if one.startswith(prefix)]
+    assert not differing, "\n".join(differing)
+    names = [name for name in definitions.tables_of(server, shops.schema) if name.startswith(prefix)]
+    report = differences(target, {f"{shops.schema}.{name}": [(server, f"{shops.schema}.{name}")] for name in names})
+    assert report.equal, report
+    return len(names)
+
+
+def make_round(runs: Runs, seed: int) -> Round:
+    """Make a round in the schema of these runs."""
+    shops = runs.shops
+    shops.create(TABLE, *(f"{place.source}:{place.table}" for place in PLACES))
+    mover = Mover(shops.sources, shops.schema, list(PLACES), random.Random(seed))
+    wild = {server.flavour for server in shops.sources.values()} == {shops.target.flavour}
+    alterers = [
+        Alterer(server, shops.schema, PREFIXES[name], random.Random(f"{seed} {name}"), wild)
+        for name, server in shops.sources.items()
+    ]
+    return Round(runs, mover, alterers)
+
+
+def play_round(
+    target: Server, sources: Mapping[str, Server], *, schema: str, seed: int, deeds: Sequence[str] = ()
+) -> Counter[str]:
+    """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
+
+    `deeds`: instead of some by chance.
+    """
+    chance = random.Random(seed)
+    deeds = deeds or chance.sample(DEEDS, 3 + seed % 3)
+    with a_task(target, sources, schema=schema, seed=seed) as shops, closing(DdlRuns(shops, chance)) as runs:
+        round_ = make_round(runs, seed)
+        try:
+            round_.play(deeds)
+        finally:
+            (shops.folder / "lives.sql").write_text(round_.lives())
+    return runs.done

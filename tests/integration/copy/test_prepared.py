@@ -1,0 +1,59 @@
+"""A copy that begins while XA transactions are prepared waits for them, or does not begin."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.copy.prepared import PreparedAtStart, prepared_now, wait_for_prepared
+from airflow_provider_dm.engine.mysql.connection import connected
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import endpoint
+
+XID = "X'c327',X'00ff',9"
+
+
+@pytest.fixture
+def prepared(source: Server, fresh_schema: FreshSchema) -> Iterator[Server]:
+    """A server with one prepared transaction, whose name is no text."""
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
+    with source.connect(database=schema) as connection, connection.cursor() as cursor:
+        for statement in (f"XA START {XID}", "INSERT INTO t VALUES (1)", f"XA END {XID}", f"XA PREPARE {XID}"):
+            cursor.execute(statement)
+    yield source
+    with connected(endpoint("s1", source)) as left:
+        still = XID in prepared_now(left)
+    if still:
+        source.sql(f"XA ROLLBACK {XID}")
+
+
+def test_one_that_stays_is_named_with_the_way_out(prepared: Server) -> None:
+    with pytest.raises(PreparedAtStart) as raised:
+        wait_for_prepared(endpoint("s1", prepared), seconds=0)
+    assert raised.value.xids == (XID,)
+    prepared.sql(f"XA COMMIT {XID}")
+    wait_for_prepared(endpoint("s1", prepared), seconds=0)
+
+
+def test_one_that_ends_is_waited_for(prepared: Server) -> None:
+    looked = threading.Event()
+
+    def sleep(_seconds: float) -> None:
+        if not looked.is_set():
+            prepared.sql(f"XA ROLLBACK {XID}")
+        looked.set()
+
+    wait_for_prepared(endpoint("s1", prepared), sleep=sleep)
+    assert looked.is_set()
+
+
+def test_an_account_that_may_not_ask_is_no_reason_to_stop(mysql_source: Server) -> None:
+    mysql_source.sql("CREATE USER IF NOT EXISTS 'nobody_xa'@'%' IDENTIFIED BY ''")
+    try:
+        with connected(replace(endpoint("s1", mysql_source), user="nobody_xa")) as connection:
+            assert prepared_now(connection) == frozenset()
+    finally:
+        mysql_source.sql("DROP USER 'nobody_xa'@'%'")

@@ -1,0 +1,135 @@
+"""`dmctl binlog-schema` against a task's target: what is shown, what is changed, and what a run at work is spared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.statements import CreateTable
+from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.mysql.connection import query
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target.generation import current_generation
+from airflow_provider_dm.engine.target.identity import Fence, Fenced
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.table_definitions import Definition, load_definitions
+from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit
+
+Dmctl = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def dmctl(one_kit: SyncKit, capsys: pytest.CaptureFixture[str]) -> Dmctl:
+    """`dmctl binlog-schema ACTION TASK.yaml …` of a task that has begun; returns the answer of its one source."""
+    one_kit.create("plain", "pair")
+    one_kit.begin()
+    held = one_kit.store.acquire_lease("test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=60, at_least=0)
+    one_kit.store.release_lease(held)  # as an app does when it ends
+    task = one_kit.folder / "task.yaml"
+    database = {"host": one_kit.target.host, "port": one_kit.target.port, "user": one_kit.target.user}
+    document = {
+        "name": "test",
+        "task-mode": "incremental",
+        "meta-schema": one_kit.meta_schema,
+        "target-database": database,
+        "mysql-instances": [{"source-id": SOURCE_ID, "block-allow-list": "ours"}],
+        "block-allow-list": {"ours": {"do-dbs": [one_kit.schema]}},
+    }
+    task.write_text(yaml.safe_dump(document))
+
+    def run(action: str, *words: str, verb: str = "binlog-schema") -> dict[str, Any]:
+        code = main([verb, action, str(task), *words, "--meta-url", one_kit.meta_url, "--json"])
+        said = json.loads(capsys.readouterr().out)
+        answer: dict[str, Any] = said["sources"][0] if said.get("sources") else said
+        assert (code == 0) is said["result"] is answer["result"]
+        return answer
+
+    return run
+
+
+def stored(kit: SyncKit) -> dict[TableName, Definition]:
+    return load_definitions(target_connection(kit.endpoint(kit.target, "target").resolve()), kit.ref)
+
+
+def test_tables_are_shown_as_rows_are_read_by_them(one_kit: SyncKit, dmctl: Dmctl) -> None:
+    assert dmctl("list")["tables"] == [f"{one_kit.schema}.pair", f"{one_kit.schema}.plain"]
+    assert dmctl("list", "other")["tables"] == []
+    shown = dmctl("get", one_kit.schema, "pair")["msg"]
+    statement = parse(shown, 0, "")
+    assert isinstance(statement, CreateTable)
+    assert [(one.name, one.type.name) for one in statement.definition.columns] == [
+        ("a", "int"),
+        ("b", "varchar"),
+        ("v", "int"),
+    ]
+    assert dmctl("list", one_kit.schema, "pair")["msg"] == shown
+    assert dmctl("get", "-d", one_kit.schema, "-t", "pair", verb="operate-schema")["msg"] == shown
+    assert "DM-6076" in dmctl("get", one_kit.schema, "nope")["msg"]
+
+
+def test_a_definition_comes_from_a_file_the_source_or_the_target(one_kit: SyncKit, dmctl: Dmctl) -> None:
+    schema, file = one_kit.schema, one_kit.folder / "plain.sql"
+    name = TableName(schema, "plain")
+    file.write_text("CREATE TABLE plain (id bigint PRIMARY KEY, v varchar(40), w int) COLLATE utf8mb4_bin;\n")
+
+    assert "w int" in dmctl("update", schema, "plain", str(file))["msg"]
+
+    assert stored(one_kit) == {name: Definition(dmctl("get", schema, "plain")["msg"], "utf8mb4_bin", by_hand=True)}
+    for server, column in ((one_kit.source, "of_source"), (one_kit.target, "of_target")):
+        server.sql(f"ALTER TABLE `{schema}`.plain ADD COLUMN {column} int")
+    source = one_kit.folder / "source.yaml"
+    login = {"host": one_kit.source.host, "port": one_kit.source.port, "user": one_kit.source.user}
+    source.write_text(yaml.safe_dump({"source-id": SOURCE_ID, "from": login}))
+    assert "of_source" in dmctl("update", schema, "plain", "--from-source", "--source-file", str(source))["msg"]
+    assert stored(one_kit)[name].collation.startswith("utf8mb4_")
+    assert "of_target" in dmctl("update", schema, "plain", "--from-target")["msg"]
+    assert list(stored(one_kit)) == [name]
+    assert dmctl("delete", schema, "plain")["result"]
+    assert stored(one_kit) == {}
+    assert "DM-6076" in dmctl("delete", schema, "plain")["msg"]
+
+
+def test_what_cannot_be_meant_changes_nothing(one_kit: SyncKit, dmctl: Dmctl) -> None:
+    schema, file = one_kit.schema, one_kit.folder / "other.sql"
+    file.write_text("CREATE TABLE other (id int)")
+
+    assert dmctl("update", schema, "plain", str(file))["error"]["ErrCode"] == "DM-6075"
+    assert dmctl("update", schema, "plain")["error"]["ErrCode"] == "DM-1315"
+    assert dmctl("update", schema, "plain", "--from-source")["error"]["ErrCode"] == "DM-1315"
+    assert "DM-6076" in dmctl("update", "elsewhere", "plain", "--from-target")["msg"]
+    assert stored(one_kit) == {}
+
+
+def test_while_a_run_is_at_work_tables_can_only_be_looked_at(one_kit: SyncKit, dmctl: Dmctl) -> None:
+    endpoint = one_kit.endpoint(one_kit.target, "target").resolve()
+    generation = current_generation(target_connection(endpoint), one_kit.ref)
+    at_work = Holder("test", "2", "here")
+    held = one_kit.store.acquire_lease("test", SOURCE_ID, at_work, ttl_seconds=60, at_least=generation)
+
+    assert dmctl("list")["result"]
+    assert "DM-8005" in dmctl("update", one_kit.schema, "plain", "--from-target")["msg"]
+    assert "DM-8005" in dmctl("delete", one_kit.schema, "plain")["msg"]
+    assert current_generation(target_connection(endpoint), one_kit.ref) == generation
+
+    one_kit.store.release_lease(held)
+    assert dmctl("update", one_kit.schema, "plain", "--from-target")["result"]
+    with pytest.raises(Fenced):  # whoever was at work with another metadata DB
+        run_transaction(endpoint, Fence(one_kit.ref, generation).check)
+    one_kit.sync()
+    assert one_kit.differences() == []
+
+
+def test_an_older_releases_tables_are_shown_and_left_as_they_are(one_kit: SyncKit, dmctl: Dmctl) -> None:
+    one_kit.target.sql(f"DROP TABLE `{one_kit.meta_schema}`.dm_table_definition")
+
+    assert "CREATE TABLE" in dmctl("get", one_kit.schema, "plain")["msg"]
+
+    connection = target_connection(one_kit.endpoint(one_kit.target, "target").resolve())
+    left = query(connection, "SHOW TABLES FROM " + f"`{one_kit.meta_schema}` LIKE 'dm_table_d%'")
+    assert left == []

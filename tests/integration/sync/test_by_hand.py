@@ -1,0 +1,80 @@
+"""Binlog operators as the sync does them: real servers, the operators as `dmctl binlog` stores them."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern
+from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from tests.integration.sync.conftest import SOURCE_ID, SyncKit, rows_of
+
+
+def wanted(kit: SyncKit, kind: OperatorKind, place: object, *statements: str) -> None:
+    kit.store.put_operators([Operator("test", SOURCE_ID, kind, place, statements)])  # type: ignore[arg-type]
+
+
+def states(kit: SyncKit) -> list[OperatorState]:
+    return [one.state for one in kit.store.operators("test", SOURCE_ID, passed=True)]
+
+
+def begin(kit: SyncKit) -> None:
+    kit.create("plain")
+    kit.begin()
+    kit.write("INSERT INTO plain VALUES (1, 'a')")
+
+
+def test_a_statement_that_stops_the_task_is_skipped(one_kit: SyncKit) -> None:
+    begin(one_kit)
+    one_kit.write("ALTER TABLE plain ENGINE=MyISAM")
+    one_kit.write("INSERT INTO plain VALUES (2, 'b')")
+    with pytest.raises(DdlNotSupported):
+        one_kit.sync()
+
+    wanted(one_kit, OperatorKind.SKIP, SqlPattern("(?i)myisam"))
+    one_kit.sync()
+
+    assert one_kit.differences() == []
+    assert states(one_kit) == [OperatorState.PASSED]
+
+
+def test_another_statement_is_executed_in_its_place(one_kit: SyncKit) -> None:
+    """Rows are read as the source has made them, and written where the target has a wider column."""
+    begin(one_kit)
+    wanted(
+        one_kit,
+        OperatorKind.REPLACE,
+        SqlPattern("ADD COLUMN w"),
+        f"ALTER TABLE `{one_kit.schema}`.plain ADD COLUMN w bigint NULL, ADD INDEX w (w)",
+    )
+    one_kit.write("ALTER TABLE plain ADD COLUMN w int NULL")
+    one_kit.write("INSERT INTO plain VALUES (2, 'b', 7)")
+
+    one_kit.sync()
+
+    assert rows_of(one_kit.target, one_kit.schema, "plain") == [(1, b"a", None), (2, b"b", 7)]
+    kinds = "SELECT data_type FROM information_schema.columns WHERE table_schema = %s AND column_name = 'w'"
+    assert one_kit.target.sql(kinds, [one_kit.schema]) == [("bigint",)]
+
+
+def test_statements_are_executed_in_front_of_rows_and_of_ddl(one_kit: SyncKit) -> None:
+    begin(one_kit)
+    place = one_kit.upstream()
+    create = f"CREATE TABLE `{one_kit.schema}`.beside (id int PRIMARY KEY)"
+    alter = f"ALTER TABLE `{one_kit.schema}`.plain ADD INDEX by_v (v)"
+    one_kit.write("INSERT INTO plain VALUES (2, 'b')")
+    one_kit.write("ALTER TABLE plain ADD COLUMN w int")
+    wanted(one_kit, OperatorKind.INJECT, place, create)
+    wanted(one_kit, OperatorKind.INJECT, SqlPattern("ADD COLUMN w"), alter)
+
+    one_kit.sync()
+
+    assert one_kit.differences() == []
+    tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s ORDER BY 1"
+    assert one_kit.target.sql(tables, [one_kit.schema]) == [("beside",), ("plain",)]
+    index = (
+        "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = %s AND index_name = 'by_v'"
+    )
+    assert one_kit.target.sql(index, [one_kit.schema]) == [("by_v",)]
+    one_kit.write("INSERT INTO plain VALUES (3, 'c', 3)")
+    one_kit.sync()
+    assert states(one_kit) == [OperatorState.PASSED] * 2

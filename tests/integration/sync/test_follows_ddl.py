@@ -1,0 +1,224 @@
+"""The sync lives through DDL: real servers, all four pairs of flavours, rows and definitions compared at the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from testbed import Server
+from tests.integration.sync.conftest import SyncKit, rows_of
+
+_DEFINITION = (
+    "SELECT table_name, ordinal_position, column_name, data_type, is_nullable, character_set_name, "
+    "character_maximum_length, numeric_precision, numeric_scale, datetime_precision "
+    "FROM information_schema.columns WHERE table_schema = %s ORDER BY 1, 2"
+)
+_KEYS = (
+    "SELECT table_name, index_name, non_unique, seq_in_index, column_name FROM information_schema.statistics "
+    "WHERE table_schema = %s ORDER BY 1, 2, 4"
+)
+
+LIVES: dict[str, Sequence[str]] = {
+    "columns": (
+        "CREATE TABLE a (id int PRIMARY KEY, v varchar(20))",
+        "INSERT INTO a VALUES (1, 'one'), (2, 'two')",
+        "ALTER TABLE a ADD COLUMN w int NOT NULL DEFAULT 7",
+        "INSERT INTO a VALUES (3, 'three', 33)",
+        "ALTER TABLE a ADD COLUMN first_one datetime(3) NULL FIRST, ADD COLUMN x varchar(10) AFTER v",
+        "INSERT INTO a (id, v, x, w, first_one) VALUES (4, 'four', 'x', 44, '2024-02-29 12:34:56.789')",
+        "ALTER TABLE a DROP COLUMN v, MODIFY w bigint unsigned NOT NULL DEFAULT 0",
+        "UPDATE a SET x = 'y', w = w + 18446744073709551 WHERE id > 2",
+        "ALTER TABLE a CHANGE x y varchar(40) CHARACTER SET latin1, ADD z enum('p', 'q') DEFAULT 'q'",
+        "INSERT INTO a (id, y, w) VALUES (5, 'ärger', 1)",
+        "DELETE FROM a WHERE id = 1",
+    ),
+    "keys": (
+        "CREATE TABLE a (id int NOT NULL, u int, v varchar(20))",
+        "INSERT INTO a VALUES (1, 10, 'one'), (2, 20, 'two'), (2, 20, 'two')",
+        "DELETE FROM a WHERE id = 2 LIMIT 1",
+        "ALTER TABLE a ADD PRIMARY KEY (id)",
+        "UPDATE a SET v = 'TWO' WHERE id = 2",
+        "CREATE UNIQUE INDEX uu ON a (u)",
+        "UPDATE a SET u = u + 10 ORDER BY u DESC",
+        "CREATE INDEX plain ON a (v, u)",
+        "ALTER TABLE a DROP PRIMARY KEY, ADD UNIQUE KEY other (v, id)",
+        "INSERT INTO a VALUES (9, 90, 'nine')",
+        "DROP INDEX plain ON a",
+        "ALTER TABLE a DROP INDEX uu, DROP INDEX other",
+        "INSERT INTO a VALUES (9, 90, 'nine'), (9, 90, 'nine')",
+        "DELETE FROM a WHERE id = 9 LIMIT 2",
+    ),
+    "tables": (
+        "CREATE TABLE a (id int PRIMARY KEY, v varchar(20))",
+        "INSERT INTO a VALUES (1, 'one')",
+        "CREATE TABLE b LIKE a",
+        "INSERT INTO b VALUES (2, 'two')",
+        "RENAME TABLE a TO tmp, b TO a, tmp TO b",
+        "INSERT INTO a VALUES (3, 'three')",
+        "INSERT INTO b VALUES (3, 'three')",
+        "ALTER TABLE b RENAME TO c",
+        "UPDATE c SET v = 'c'",
+        "TRUNCATE TABLE a",
+        "INSERT INTO a VALUES (1, 'again')",
+        "CREATE TABLE d (id int PRIMARY KEY)",
+        "DROP TABLE d, c",
+        "CREATE TABLE c (k varchar(10) PRIMARY KEY)",
+        "INSERT INTO c VALUES ('k')",
+        "CREATE TABLE IF NOT EXISTS c (other int)",
+        "DROP TABLE IF EXISTS nothing",
+        "CREATE TABLE e (id int PRIMARY KEY, s varchar(9)) SELECT 5 AS id, 'x' AS s",
+        "INSERT INTO e VALUES (6, 'six')",
+    ),
+    "online": (
+        "CREATE TABLE a (id int PRIMARY KEY, v varchar(20))",
+        "INSERT INTO a VALUES (1, 'one'), (2, 'two')",
+        "CREATE TABLE _a_gho LIKE a",
+        "ALTER TABLE _a_gho ADD COLUMN w int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
+        "CREATE TABLE _a_ghc (id bigint AUTO_INCREMENT PRIMARY KEY, hint varchar(64))",
+        "INSERT INTO _a_ghc (hint) VALUES ('state')",
+        "INSERT INTO _a_gho (id, v) SELECT id, v FROM a",
+        "UPDATE a SET v = 'ONE' WHERE id = 1",
+        "REPLACE INTO _a_gho (id, v) VALUES (1, 'ONE')",
+        "CREATE TABLE _a_del (id int PRIMARY KEY) COMMENT='ghost-cut-over-sentry'",
+        "DROP TABLE _a_del",
+        "RENAME TABLE a TO _a_del, _a_gho TO a",
+        "DROP TABLE _a_del, _a_ghc",
+        "INSERT INTO a VALUES (5, 'five', 5)",
+        "CREATE TABLE _a_new LIKE a",
+        "ALTER TABLE _a_new ADD INDEX v (v)",
+        "INSERT INTO _a_new SELECT * FROM a",
+        "RENAME TABLE a TO _a_old, _a_new TO a",
+        "DROP TABLE IF EXISTS _a_old",
+        "INSERT INTO a VALUES (6, 'six', 6)",
+    ),
+    "charsets": (
+        "CREATE TABLE a (id int PRIMARY KEY, v varchar(20), w text) CHARSET latin1",
+        "INSERT INTO a VALUES (1, 'é', 'ü')",
+        "ALTER TABLE a ADD x varchar(5) DEFAULT 'ß'",
+        "INSERT INTO a VALUES (2, 'è', 'ö', 'ä')",
+        "ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        "INSERT INTO a VALUES (3, '漢', '🙂', '€')",
+        "ALTER TABLE a DEFAULT CHARSET latin2, ADD y varchar(3)",
+        "INSERT INTO a VALUES (4, 'a', 'b', 'c', 'ł')",
+    ),
+}
+
+
+def definition(server: Server, schema: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in server.sql(_DEFINITION, [schema])]
+
+
+def keys(server: Server, schema: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in server.sql(_KEYS, [schema])]
+
+
+def check_equal(kit: SyncKit) -> None:
+    """Every table, column, key and row of the schema is the same on both sides."""
+    assert definition(kit.target, kit.schema) == definition(kit.source, kit.schema)
+    assert keys(kit.target, kit.schema) == keys(kit.source, kit.schema)
+    kit.tables = [str(name) for (name,) in kit.source.sql(f"SHOW TABLES FROM `{kit.schema}`")]
+    assert kit.differences() == []
+
+
+def begin(kit: SyncKit) -> None:
+    """The subtask begins with an empty schema."""
+    kit.create("plain")
+    kit.begin()
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_rows_and_definitions_arrive(kit: SyncKit, life: str) -> None:
+    begin(kit)
+    for statement in LIVES[life]:
+        kit.write(statement)
+    result = kit.sync()
+    assert result.ddl_applied > 2
+    check_equal(kit)
+
+
+def test_a_statement_that_cannot_be_followed_stops_at_its_place(one_kit: SyncKit) -> None:
+    begin(one_kit)
+    one_kit.write("CREATE TABLE s (id int PRIMARY KEY)")
+    one_kit.write("INSERT INTO s VALUES (1)")
+    one_kit.write("ALTER TABLE s ENGINE=MyISAM")
+    with pytest.raises(DdlNotSupported, match="DM-6032"):
+        one_kit.sync()
+    assert rows_of(one_kit.target, one_kit.schema, "s") == [(1,)]
+
+
+def test_a_run_that_dies_anywhere_goes_on(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each statement of the journal's life is the last one of a run once; what it did is not done twice."""
+    begin(one_kit)
+    for statement in LIVES["columns"][:4]:
+        one_kit.write(statement)
+    steps = ("note_intent", "_send", "note_done", "plan_for", "fenced_transaction")
+    died = 0
+    for name in steps:
+        for before in (True, False):
+            died += _dies(one_kit, monkeypatch, name, before=before)
+    assert died >= len(steps)
+    one_kit.sync()
+    check_equal(one_kit)
+
+
+class _Death(BaseException):
+    """The end of a process, as far as code can tell."""
+
+
+def _dies(kit: SyncKit, monkeypatch: pytest.MonkeyPatch, name: str, *, before: bool) -> bool:
+    from airflow_provider_dm.engine.sync import following
+    from airflow_provider_dm.engine.target import ddl_execution
+
+    module = ddl_execution if hasattr(ddl_execution, name) else following
+    real = getattr(module, name)
+
+    def fatal(*arguments: object, **named: object) -> object:
+        if before:
+            raise _Death
+        real(*arguments, **named)
+        raise _Death
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, fatal)
+        try:
+            kit.sync()
+        except _Death:
+            return True
+    return False
+
+
+def test_a_look_ahead_and_a_zombie_do_no_harm(one_kit: SyncKit) -> None:
+    """A run that was replaced while it executes DDL neither repeats nor spoils it."""
+    begin(one_kit)
+    one_kit.write("CREATE TABLE z (id int PRIMARY KEY, v int)")
+    one_kit.write("INSERT INTO z VALUES (1, 1)")
+    one_kit.sync()
+    one_kit.write("ALTER TABLE z ADD COLUMN w int DEFAULT 5")
+    one_kit.write("INSERT INTO z VALUES (2, 2, 2)")
+    blocker = one_kit.target.connect(database=one_kit.schema, autocommit=False)
+    with blocker.cursor() as cursor:
+        cursor.execute("SELECT * FROM z")  # the ALTER waits for this transaction
+    first: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            one_kit.sync()
+        except BaseException as error:  # noqa: BLE001 (looked at below)
+            first.append(error)
+
+    zombie = threading.Thread(target=run, name="zombie")
+    zombie.start()
+    while not one_kit.target.sql("SELECT 1 FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE%%'"):
+        pass
+    second = threading.Thread(target=run, name="second")
+    second.start()
+    zombie.join(60)
+    blocker.rollback()
+    second.join(60)
+    assert not zombie.is_alive()
+    assert not second.is_alive()
+    assert len(first) == 1
+    check_equal(one_kit)

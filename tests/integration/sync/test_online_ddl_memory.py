@@ -1,0 +1,62 @@
+"""What is remembered of online DDL is in the target, and changes with the place in the log or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls, Remembered
+from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef
+from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.target.online_ddl_memory import load, save
+from airflow_provider_dm.engine.target.session import close_target, run_transaction, target_connection
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import endpoint
+
+T, U = TableName("shop", "t"), TableName("shöp", "ü`'\\")
+GHO, NEW, OLD = TableName("shop", "_t_gho"), TableName("shöp", "_ü`'\\_new"), TableName("shop", "_t_old")
+ALTER = LoggedText(
+    'ALTER TABLE "_t_gho" ADD "ö\N{PILE OF POO}" int COMMENT \'\\\', -- it\n ADD x int', 4 | 1 << 20, "shop"
+)
+
+
+def test_what_is_saved_is_what_is_loaded(target: Server, fresh_schema: FreshSchema) -> None:
+    schema, server = fresh_schema(target), endpoint("target", target)
+    ref = SubtaskRef(schema, "test", "one")
+    ensure_meta_tables(server, schema)
+    claim_generation(server, Fence(ref, 1))
+    memory = OnlineDdls({GHO: Remembered((T,), (ALTER, ALTER)), NEW: Remembered((), (), "why")}, {OLD: U})
+
+    def kept(new: OnlineDdls, *, generation: int = 1, dies: bool = False, of: SubtaskRef = ref) -> OnlineDdls:
+        def body(connection: Connection) -> None:
+            Fence(ref, generation).check(connection)
+            save(connection, of, new)
+            if dies:
+                raise KeyboardInterrupt
+
+        try:
+            run_transaction(server, body)
+        except KeyboardInterrupt:
+            close_target(server)
+        return load(target_connection(server), ref)
+
+    try:
+        assert load(target_connection(server), ref) == OnlineDdls()
+        assert kept(memory) == memory
+        target.sql(f"UPDATE {schema}.dm_online_ddl SET updated_at = '2000-01-01'")
+        more = memory.with_away(OLD, None).with_ghost(NEW, Remembered((U,), (ALTER,)))
+        assert kept(more, dies=True) == memory
+        with pytest.raises(Fenced):
+            kept(more, generation=0)
+        assert load(target_connection(server), ref) == memory
+        assert kept(more) == more
+        written = target.sql(f"SELECT ghost_table FROM {schema}.dm_online_ddl WHERE updated_at > '2000-01-02'")
+        assert written == [(NEW.table,)]
+        assert kept(OnlineDdls(), of=ref.of_source("two")) == more
+        assert kept(OnlineDdls()) == OnlineDdls()
+        assert target.sql(f"SELECT COUNT(*) FROM {schema}.dm_online_ddl") == [(0,)]
+    finally:
+        close_target(server)

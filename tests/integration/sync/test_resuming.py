@@ -1,0 +1,205 @@
+"""A sync whose servers go away for a while goes on by itself, and says meanwhile what it waits for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.config.source import CheckerConfig
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, Holder, Stage, SubtaskStatus
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
+from airflow_provider_dm.engine.sync.runner import LocalRunner
+from airflow_provider_dm.engine.target.errors import TargetUnreachable
+from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWentBack
+from airflow_provider_dm.engine.target.session import target_connection
+from tests.integration.sync.app_process import AppProcess
+from tests.integration.sync.app_process import until as app_until
+from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
+
+SECONDS = 120
+
+
+@dataclass
+class Syncing:
+    """A sync in a thread of its own, claimed once."""
+
+    kit: SyncKit
+    until: str = "forever"
+    checker: dict[str, Any] = field(default_factory=dict)
+    stop: threading.Event = field(default_factory=threading.Event)
+    progress: SyncProgress = field(default_factory=SyncProgress)
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+
+    def claim(self) -> SyncSource:
+        spec = self.kit.spec(self.until)
+        (source,) = spec.sources
+        checker = CheckerConfig.model_validate({"backoff-max": 1, **self.checker})
+        config = source.config.model_copy(update={"checker": checker})
+        spec = spec.model_copy(update={"sources": (source.model_copy(update={"config": config}),)})
+        endpoint = spec.target.resolve()
+        known = current_generation(target_connection(endpoint), self.kit.ref)
+        holder = Holder(**HOLDER.model_dump())
+        lease = self.kit.store.acquire_lease("test", SOURCE_ID, holder, ttl_seconds=600, at_least=known)
+        fence = Fence(self.kit.ref, lease.generation)
+        claim_generation(endpoint, fence)
+        return SyncSource.of(spec, fence)
+
+    def start(self, source: SyncSource) -> Future[SyncResult]:
+        return self.pool.submit(
+            run_sync_resuming, source, LocalRunner(), self.kit.store, self.stop, progress=self.progress
+        )
+
+    def status(self) -> SubtaskStatus:
+        (status,) = self.kit.store.list_subtasks(task="test", source=SOURCE_ID)
+        return status
+
+    def waits(self) -> bool:
+        return self.status().stage is Stage.PAUSED and bool(self.progress.resuming)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def syncing(one_kit: SyncKit) -> Iterator[Syncing]:
+    """A sync of a task that has begun. The target runs again when the test has ended."""
+    one_kit.create("plain")
+    one_kit.begin()
+    made = Syncing(one_kit)
+    yield made
+    made.stop.set()
+    if not one_kit.target.alive():
+        one_kit.target.start()
+    made.pool.shutdown()
+
+
+def test_a_target_that_comes_back_is_gone_on_with(one_kit: SyncKit, syncing: Syncing) -> None:
+    source = syncing.claim()
+    one_kit.target.stop()
+    sync = syncing.start(source)
+    wait_for(syncing.waits)
+    error = syncing.status().error
+    assert error is not None
+    assert (error["ErrCode"], error["Reaction"]) == ("DM-6001", "retry")
+    assert 0 < error[RESUMES_IN_SECONDS] <= 1
+    assert syncing.progress.resuming.startswith("DM-6001")
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+
+    one_kit.target.start()
+
+    wait_for(lambda: syncing.progress.changes == 1)
+    assert (syncing.status().stage, syncing.status().error) == (Stage.RUNNING, None)
+    assert one_kit.differences() == []
+    syncing.stop.set()
+    assert not sync.result(SECONDS).finished
+
+
+def test_a_stop_is_heard_while_it_waits(one_kit: SyncKit, syncing: Syncing) -> None:
+    syncing.checker = {"backoff-min": 200, "backoff-max": 200}
+    source = syncing.claim()
+    one_kit.target.stop()
+    sync = syncing.start(source)
+    wait_for(syncing.waits)
+
+    syncing.stop.set()
+
+    with pytest.raises(TargetUnreachable):
+        sync.result(SECONDS)
+    error = syncing.status().error
+    assert error is not None
+    assert RESUMES_IN_SECONDS not in error
+
+
+def test_who_was_replaced_in_a_pause_writes_nothing_more(one_kit: SyncKit, syncing: Syncing) -> None:
+    syncing.checker = {"backoff-min": 5, "backoff-max": 5, "backoff-jitter": False}
+    source = syncing.claim()
+    one_kit.target.stop()
+    sync = syncing.start(source)
+    wait_for(syncing.waits)
+    one_kit.target.start()
+    claim_generation(source.target, Fence(one_kit.ref, source.fence.generation + 1))
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+
+    with pytest.raises(Fenced):
+        sync.result(SECONDS)
+
+    assert rows_of(one_kit.target, one_kit.schema, "plain") == []
+    error = syncing.status().error
+    assert error is None or error["ErrCode"] == "DM-6001"  # it does not say how somebody else stands
+
+
+def test_a_target_that_comes_back_older_stops_it(one_kit: SyncKit, syncing: Syncing) -> None:
+    """The frontier that a resumed sync reads is not all that it knows."""
+    source = syncing.claim()
+    frontier = f"`{one_kit.meta_schema}`.dm_frontier"
+    ((older,),) = one_kit.target.sql(f"SELECT MIN(position) FROM {frontier}")
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+    sync = syncing.start(source)
+    wait_for(lambda: syncing.progress.changes == 1)
+    syncing.stop.set()
+    sync.result(SECONDS)
+    syncing.stop.clear()
+    one_kit.target.sql(f"UPDATE {frontier} SET position = '{older}'")
+
+    again = syncing.start(source)
+
+    with pytest.raises(TargetWentBack):
+        again.result(SECONDS)
+
+
+def test_an_error_for_a_person_pauses_at_once(one_kit: SyncKit, syncing: Syncing) -> None:
+    source = syncing.claim()
+    one_kit.source.sql(f"ALTER TABLE `{one_kit.schema}`.plain ADD COLUMN w int")
+
+    with pytest.raises(DmError) as raised:
+        syncing.start(source).result(SECONDS)
+
+    status = syncing.status()
+    assert status.stage is Stage.PAUSED
+    assert status.error is not None
+    assert status.error["ErrCode"] == raised.value.code
+    assert RESUMES_IN_SECONDS not in status.error
+
+
+@pytest.mark.spark
+def test_an_app_goes_on_behind_a_target_that_was_away(one_kit: SyncKit) -> None:
+    """For longer than a transaction is tried again (`session.RETRY_SECONDS`), while it was at work."""
+    one_kit.create("plain")
+    one_kit.begin()
+    app = AppProcess(one_kit.folder, one_kit.store, one_kit.spec("forever"))
+
+    def status() -> SubtaskStatus:
+        return one_kit.store.list_subtasks(task="test", source=SOURCE_ID)[0]
+
+    try:
+        one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+        app_until(lambda: app.applied() == 1, app)
+        one_kit.target.stop()
+        try:
+            app_until(lambda: status().stage is Stage.PAUSED, app, SECONDS)
+            one_kit.write("INSERT INTO plain VALUES (2, 'b')")
+        finally:
+            one_kit.target.start()
+        app_until(lambda: app.applied() == 2, app)
+        assert (status().stage, status().error) == (Stage.RUNNING, None)
+        app.process.terminate()
+        assert app.ends() == 143
+    finally:
+        if app.alive():
+            app.kill()
+    assert one_kit.differences() == []

@@ -1,0 +1,210 @@
+"""XA transactions between real servers: rows arrive with their commit, whatever happens in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.xa import XaNotSeen, XaRowsGone
+from airflow_provider_dm.engine.mysql.location import BinlogFile
+from airflow_provider_dm.engine.sync import prepared as module
+from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.target.prepared_xa import forget_ended, note_prepared, read_prepared
+from airflow_provider_dm.engine.target.session import target_connection
+from tests.integration.binlog.walking import end_xa
+from tests.integration.sync.conftest import SOURCE_ID, SyncKit
+
+MANY = EpochSize(limit=1, one_task=1 << 20, smallest=1, usual=1, largest=1)
+"""Each transaction is an epoch."""
+
+
+def prepare(kit: SyncKit, xid: str, *statements: str) -> None:
+    """Prepare a transaction in a session that ends."""
+    with kit.source.connect(database=kit.schema) as connection, connection.cursor() as cursor:
+        for statement in (f"XA START {xid}", *statements, f"XA END {xid}", f"XA PREPARE {xid}"):
+            cursor.execute(statement)
+
+
+def end(kit: SyncKit, xid: str, verb: str = "COMMIT") -> None:
+    end_xa(kit.source, xid, verb)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_prepared(request: pytest.FixtureRequest) -> Iterator[None]:
+    """It would hold its locks, and its name, for all that follows on the same server."""
+    kit: SyncKit = request.getfixturevalue("one_kit" if "one_kit" in request.fixturenames else "kit")
+    yield
+    kit.source.start()
+    with kit.source.connect(use_unicode=False) as connection, connection.cursor() as cursor:
+        cursor.execute("XA RECOVER")
+        for number, gtrid, _, name in cursor.fetchall():
+            cursor.execute(f"XA ROLLBACK X'{name[:gtrid].hex()}',X'{name[gtrid:].hex()}',{number}")
+
+
+def open_ones(kit: SyncKit) -> list[str]:
+    """What the target notes as prepared."""
+    connection = target_connection(kit.endpoint(kit.target, "target").resolve())
+    return [str(one.xid) for one in read_prepared(connection, kit.ref)]
+
+
+def needed_file(kit: SyncKit) -> str:
+    (status,) = kit.store.list_subtasks(source=SOURCE_ID)
+    assert status.needed is not None
+    return status.needed.file
+
+
+@pytest.mark.parametrize("size", [None, MANY], ids=["one epoch", "many epochs"])
+def test_interleaved_transactions_arrive_in_the_order_of_their_commits(kit: SyncKit, size: EpochSize | None) -> None:
+    kit.create("plain", "uniq")
+    kit.begin()
+    prepare(kit, "'a','\x01''',7", "INSERT INTO plain VALUES (1, 'a')", "INSERT INTO uniq VALUES (1, 10, 'a')")
+    prepare(kit, "'b'", "INSERT INTO plain VALUES (2, 'b')", "INSERT INTO uniq VALUES (2, 20, 'b')")
+    prepare(kit, "'c'", "INSERT INTO plain VALUES (3, 'c')")
+    kit.write("INSERT INTO plain VALUES (4, 'd')", "INSERT INTO uniq VALUES (4, 40, 'd')")
+    end(kit, "'b'")
+    kit.write("UPDATE uniq SET u = 21 WHERE id = 2", "UPDATE uniq SET u = 20 WHERE id = 4")
+    end(kit, "'c'", "ROLLBACK")
+    end(kit, "'a','\x01''',7")
+    kit.write("UPDATE plain SET v = 'last' WHERE id = 1")
+    with kit.source.connect(database=kit.schema) as connection, connection.cursor() as cursor:
+        for one in ("XA START 'o'", "DELETE FROM plain WHERE id = 4", "XA END 'o'", "XA COMMIT 'o' ONE PHASE"):
+            cursor.execute(one)
+    kit.sync(size=size)
+    assert kit.differences() == []
+    assert open_ones(kit) == []
+
+
+@pytest.mark.parametrize("verb", ["COMMIT", "ROLLBACK"])
+def test_what_is_prepared_outlives_our_process_and_the_server(kit: SyncKit, verb: str) -> None:
+    kit.create("plain")
+    kit.begin()
+    prepare(kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
+    kit.write("INSERT INTO plain VALUES (2, 'y')")
+    kit.sync()
+    assert kit.differences() == []  # what is prepared is seen by nobody
+    assert open_ones(kit) == ["X'78',X'',1"]
+
+    kit.source.stop()
+    kit.source.start()
+    kit.write("INSERT INTO plain VALUES (3, 'z')")
+    kit.sync()
+    assert open_ones(kit) == ["X'78',X'',1"]
+
+    end(kit, "'x'", verb)
+    kit.sync()
+    assert kit.differences() == []
+    assert (open_ones(kit), len(kit.source.sql(f"SELECT * FROM `{kit.schema}`.plain"))) == (
+        [],
+        3 if verb == "COMMIT" else 2,
+    )
+
+
+def test_the_log_is_kept_from_what_is_prepared_on(kit: SyncKit) -> None:
+    kit.create("plain")
+    kit.begin()
+    prepare(kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
+    first = kit.upstream().file
+    for number in range(2, 5):
+        kit.source.sql("FLUSH BINARY LOGS")
+        kit.write(f"INSERT INTO plain VALUES ({number}, 'y')")
+    kit.sync()
+    assert needed_file(kit) == first
+    end(kit, "'x'")
+    kit.sync()
+    assert kit.differences() == []
+    kit.sync()
+    assert BinlogFile.parse(needed_file(kit)).number > BinlogFile.parse(first).number
+
+
+def test_without_the_file_that_has_the_rows_it_stops_in_front_of_the_commit(one_kit: SyncKit) -> None:
+    kit = one_kit
+    kit.create("plain")
+    kit.begin()
+    prepare(kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
+    first = kit.upstream().file
+    kit.source.sql("FLUSH BINARY LOGS")
+    kit.write("INSERT INTO plain VALUES (2, 'y')")
+    kit.sync()
+    kit.write("INSERT INTO plain VALUES (3, 'z')")
+    end(kit, "'x'")
+    for relay in kit.relays:
+        relay.kill()
+    (path,) = (kit.folder / "relay").glob(f"*/{first}")
+    hidden = kit.folder / "hidden"
+    path.rename(hidden)
+    with pytest.raises(XaRowsGone) as raised:
+        kit.sync()
+    assert raised.value.prepared.startswith(first)
+    assert len(kit.target.sql(f"SELECT * FROM `{kit.schema}`.plain")) == 2
+    hidden.rename(path)
+    kit.sync()
+    assert kit.differences() == []
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["the log has it", "the log begins behind it"])
+def test_one_that_was_prepared_before_the_task_began(kit: SyncKit, held: bool) -> None:
+    kit.create("plain")
+    prepare(kit, "'x'", "INSERT INTO plain VALUES (1, 'x')")
+    if not held:
+        kit.source.sql("FLUSH BINARY LOGS")
+        (kit.folder / "first-file").write_text(kit.upstream().file)
+    kit.begin()
+    kit.write("INSERT INTO plain VALUES (2, 'y')")
+    end(kit, "'x'")
+    kit.write("INSERT INTO plain VALUES (3, 'z')")
+    if held:
+        kit.sync()
+        assert kit.differences() == []
+        return
+    with pytest.raises(XaNotSeen, match="X'78',X'',1"):
+        kit.sync()
+    assert [row[0] for row in kit.target.sql(f"SELECT id FROM `{kit.schema}`.plain")] == [2]
+
+
+class Died(BaseException):
+    """The process was killed."""
+
+
+def test_a_driver_that_dies_at_any_step_loses_and_invents_nothing(
+    one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = one_kit
+    kit.create("plain", "uniq")
+    kit.begin()
+    for number in range(6):
+        prepare(kit, f"'x{number}'", f"INSERT INTO uniq VALUES ({number}, {number}, 'x')")
+        kit.write(f"INSERT INTO plain VALUES ({number}, 'y')")
+        if number % 2:
+            end(kit, f"'x{number - 1}'")
+            end(kit, f"'x{number}'", "ROLLBACK" if number == 3 else "COMMIT")
+            kit.write(f"UPDATE uniq SET u = u + 100 WHERE id = {number - 1}")
+
+    done: list[int] = []
+
+    def dying(real: Callable[..., None], *, before: bool) -> Callable[..., None]:
+        def call(*given: object, **named: object) -> None:
+            if not before:
+                real(*given, **named)
+            done.append(1)
+            if len(done) == 2:  # each run gets one step further
+                raise Died
+            if before:
+                real(*given, **named)
+
+        return call
+
+    deaths = 0
+    for before in (True, False):
+        monkeypatch.setattr(module, "note_prepared", dying(note_prepared, before=before))
+        monkeypatch.setattr(module, "forget_ended", dying(forget_ended, before=before))
+        while deaths < 100:
+            done.clear()
+            try:
+                kit.sync(size=MANY)
+                break
+            except Died:
+                deaths += 1
+    assert 4 < deaths < 100
+    assert kit.differences() == []
+    assert open_ones(kit) == []

@@ -1,0 +1,150 @@
+"""`dmctl binlog`: what is stored, and what it answers."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern, Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+
+HERE = Location("mysql-bin.000003", 400, "", 2, "u")
+DDL = "ALTER TABLE shop.t ADD COLUMN c int"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+    return url
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[MetaStore]:
+    """One task: `one` is paused by a DDL, `two` syncs."""
+    with MetaStore.open(url) as store:
+        for source in ("one", "two"):
+            store.put_subtask("shop", source, unit=Unit.SYNC, stage=Stage.RUNNING, needed=HERE, applied=HERE)
+        store.put_subtask_error("shop", "one", {"ErrCode": "DM-6032"}, at=HERE)
+        yield store
+
+
+class Dmctl:
+    def __init__(self, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.url, self.capsys = url, capsys
+
+    def __call__(self, *words: str) -> tuple[int, dict[str, Any]]:
+        code = main([*words, "--meta-url", self.url, "--json"])
+        (line,) = self.capsys.readouterr().out.splitlines()
+        return code, json.loads(line)
+
+
+@pytest.fixture
+def dmctl(url: str, store: MetaStore, capsys: pytest.CaptureFixture[str]) -> Dmctl:
+    return Dmctl(url, capsys)
+
+
+def test_skip_means_where_the_source_is_paused(dmctl: Dmctl, store: MetaStore) -> None:
+    code, said = dmctl("binlog", "skip", "shop", "-s", "one")
+
+    (answer,) = said["sources"]
+    assert (code, said["op"], said["result"], answer["source"]) == (0, "Skip", True, "one")
+    assert answer["operator"]["binlogPos"] == "mysql-bin.000003:400"
+    (stored,) = store.operators("shop", "one")
+    assert (stored.kind, stored.place, stored.state) == (OperatorKind.SKIP, HERE, OperatorState.WAITING)
+
+
+def test_without_a_source_those_are_meant_that_have_an_error(dmctl: Dmctl, store: MetaStore) -> None:
+    _, said = dmctl("binlog", "replace", "shop", f"{DDL};")
+
+    assert [one["source"] for one in said["sources"]] == ["one"]
+    (stored,) = store.operators("shop", "one")
+    assert stored.statements == (DDL,)
+
+
+def test_a_source_without_an_error_says_so_and_nothing_is_stored(dmctl: Dmctl, store: MetaStore) -> None:
+    code, said = dmctl("binlog", "skip", "shop", "-s", "one", "-s", "two")
+
+    one, two = said["sources"]
+    assert (code, said["result"], one["result"], two["result"]) == (1, False, False, False)
+    assert "source two has no error" in two["msg"]
+    assert store.operators("shop", "one") == []
+
+
+def test_a_place_to_come_and_a_pattern(dmctl: Dmctl, store: MetaStore) -> None:
+    assert dmctl("binlog", "inject", "shop", "-s", "two", "-b", "mysql-bin.000004:4", DDL)[0] == 0
+    assert dmctl("binlog", "skip", "shop", "-s", "two", "--sql-pattern", "~(?i)drop")[0] == 0
+
+    at_place, by_pattern = store.operators("shop", "two")
+    assert (at_place.place, at_place.kind) == (Location("mysql-bin.000004", 4, "", 2), OperatorKind.INJECT)
+    assert by_pattern.place == SqlPattern("(?i)drop")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["skip", "shop", "-s", "one", "-b", "nowhere"], "DM-6072"),
+        (["skip", "shop", "-b", "mysql-bin.000004:4"], "DM-6072"),
+        (["skip", "shop", "--sql-pattern", "("], "DM-6074"),
+        (["replace", "shop", "-s", "one", DDL, "DROP TABLE t"], "DM-6073"),
+        (["revert", "shop", "-s", "one"], "DM-8014"),
+    ],
+)
+def test_what_cannot_be_done_is_a_typed_error(dmctl: Dmctl, store: MetaStore, words: list[str], code: str) -> None:
+    exit_code, said = dmctl("binlog", *words)
+
+    assert (exit_code, said["result"], said["error"]["ErrCode"]) == (1, False, code)
+    assert store.operators("shop", "one") == store.operators("shop", "two") == []
+
+
+def test_what_nobody_knows_is_an_answer_that_says_so(dmctl: Dmctl) -> None:
+    for words in (["skip", "nope"], ["skip", "shop", "-s", "nope"], ["list", "nope"]):
+        code, said = dmctl("binlog", *words)
+        assert (code, said["result"]) == (1, False)
+        assert "is known on" in said["msg"]
+
+
+def test_list_and_revert(dmctl: Dmctl, store: MetaStore) -> None:
+    dmctl("binlog", "replace", "shop", "-s", "one", DDL)
+
+    _, listed = dmctl("binlog", "list", "shop")
+
+    one, two = listed["sources"]
+    (shown,) = one["operators"]
+    assert two["operators"] == []
+    assert (shown["op"], shown["sqls"], shown["state"], shown["usedAt"]) == ("replace", [DDL], "waiting", "")
+    assert dmctl("binlog", "revert", "shop", "-s", "one")[0] == 0
+    assert store.operators("shop", "one") == []
+
+
+def test_what_was_passed_is_shown_on_demand(dmctl: Dmctl, store: MetaStore) -> None:
+    skip = Operator("shop", "one", OperatorKind.SKIP, HERE)
+    store.put_operators([skip])
+    store.mark_operator_used(skip, HERE)
+    store.mark_operators_passed("shop", "one", HERE.at(500))
+
+    assert dmctl("binlog", "list", "shop", "-s", "one")[1]["sources"][0]["operators"] == []
+    ((shown,),) = [one["operators"] for one in dmctl("binlog", "list", "shop", "-s", "one", "--all")[1]["sources"]]
+    assert (shown["state"], shown["usedAt"]) == ("passed", "mysql-bin.000003:400")
+
+
+def test_dms_old_name_has_the_action_behind_the_task(dmctl: Dmctl, store: MetaStore) -> None:
+    assert dmctl("handle-error", "shop", "-s", "one", "replace", DDL)[0] == 0
+    assert [one.kind for one in store.operators("shop", "one")] == [OperatorKind.REPLACE]
+    assert dmctl("handle-error", "shop", "skip")[0] == 0  # takes the place of the other
+    assert [one.kind for one in store.operators("shop", "one")] == [OperatorKind.SKIP]
+    assert dmctl("handle-error", "shop", "revert")[0] == 0
+    assert store.operators("shop", "one") == []
+
+
+def test_what_is_asked_of_a_task_goes_with_it(dmctl: Dmctl, store: MetaStore) -> None:
+    dmctl("binlog", "skip", "shop", "-s", "one")
+
+    assert dmctl("stop-task", "shop")[0] == 0
+
+    assert store.operators("shop", "one") == []

@@ -1,0 +1,84 @@
+"""Real spark-submits of small scripts, watched to their ends beside a task's relays."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Holder, Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.launch.inputs import Inputs
+from airflow_provider_dm.launch.job import Upstream, local_holder
+from airflow_provider_dm.launch.relays import Relays, RelayStopped
+from airflow_provider_dm.launch.spark_command import SparkSettings
+from airflow_provider_dm.launch.submit import Finished, SparkApp
+from airflow_provider_dm.launch.supervisor import Supervisor
+
+TICK_FOR_EVER = "import time\nwhile True: time.sleep(0.05)\n"
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    url = Secret(f"sqlite:///{tmp_path / 'meta.db'}")
+    migrate(url)
+    task = TaskConfig.model_validate({"name": "shop", "mysql-instances": [{"source-id": "one"}]})
+    source, login = SourceConfig(source_id="one"), Endpoint("one", "127.0.0.1", 1, "dm")
+    upstreams = (Upstream(source, login, tmp_path / "relay"),)
+    inputs = Inputs(task, (source,), (login,), Endpoint("target", "127.0.0.1", 1, "dm"))
+    with MetaStore.open(url) as store:
+        yield Supervisor(inputs, upstreams, store, url, local_holder("shop", tmp_path), SparkSettings())
+
+
+@pytest.fixture
+def launch(supervisor: Supervisor, tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str], SparkApp]:
+    def start(code: str) -> SparkApp:
+        script = tmp_path / "app.py"
+        script.write_text(code)
+        app = SparkApp.start(supervisor.job("incremental_sync", "forever"), run_dir=tmp_path, script=script)
+        request.addfinalizer(app.stop)
+        return app
+
+    return start
+
+
+def test_a_job_gives_way_to_whoever_claims_after_it_was_launched(supervisor: Supervisor) -> None:
+    supervisor.store.acquire_lease("shop", "one", Holder("a", "1", "h"), ttl_seconds=60, at_least=6)
+
+    spec = supervisor.job("incremental_sync", "caught-up").spec
+
+    assert spec.launched_behind == {"one": 7}
+    assert not spec.ship_ranges
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(180)
+def test_an_app_is_looked_at_until_it_has_ended(
+    supervisor: Supervisor, launch: Callable[[str], SparkApp], tmp_path: Path
+) -> None:
+    looks: list[None] = []
+    with Relays([], meta_url=supervisor.meta_url, log_dir=tmp_path) as relays:
+        outcome = supervisor.watch(launch(""), relays, lambda: looks.append(None))
+
+    assert outcome == Finished()
+    assert looks
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(180)
+def test_the_end_of_a_relay_that_is_needed_ends_the_watch_and_not_yet_the_app(
+    supervisor: Supervisor, launch: Callable[[str], SparkApp], tmp_path: Path
+) -> None:
+    """The relay runs although somebody had stopped it once; it ends when somebody says so now."""
+    supervisor.store.set_relay_desired("one", Stage.STOPPED)
+    app = launch(TICK_FOR_EVER)
+    with Relays(supervisor.upstreams, meta_url=supervisor.meta_url, log_dir=tmp_path) as relays:
+        assert supervisor.store.relay_desired("one") is Stage.RUNNING
+        supervisor.store.set_relay_desired("one", Stage.STOPPED)
+        with pytest.raises(RelayStopped):
+            supervisor.watch(app, relays)
+
+    assert app.poll() is None

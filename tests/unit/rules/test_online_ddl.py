@@ -1,0 +1,330 @@
+"""What is remembered of an online DDL, what its RENAME comes to, and when that must not be guessed."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.binlog import client_charsets
+from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.statements import DropTables, Statement
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules import online_ddl
+from airflow_provider_dm.engine.rules.online_ddl import (
+    Apply,
+    Ordinary,
+    Outcome,
+    PassOver,
+    Remember,
+    Stop,
+    step,
+)
+from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
+from tests.unit.rules.online_ddl_machine import SHOP, follow, last, rules, table
+
+LIKE = "CREATE TABLE _t_gho LIKE t"
+ALTER = "ALTER TABLE _t_gho ADD COLUMN b int"
+SWAP = "RENAME TABLE t TO _t_del, _t_gho TO t"
+FULL = "CREATE TABLE `shop`.`_t_new` (`id` int NOT NULL, `a` int DEFAULT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB"
+
+
+def applied(outcome: Outcome) -> list[Statement]:
+    assert isinstance(outcome, Apply), outcome
+    return [one.statement for one in outcome.changes]
+
+
+def said(*sql: str) -> list[Statement]:
+    return [parse(one, 0, "shop") for one in sql]
+
+
+def ghosts(memory: OnlineDdls) -> list[str]:
+    return sorted(name.table for name in memory.ghosts)
+
+
+# What it comes to
+
+
+@pytest.mark.parametrize(
+    "swap",
+    [
+        [SWAP],
+        ["RENAME TABLE shop.t TO shop._t_old, shop._t_gho TO shop.t"],
+        ["RENAME TABLE t TO aside, _t_gho TO t, aside TO _t_del"],
+        ["RENAME TABLE t TO _t_del", "RENAME TABLE _t_gho TO t"],
+        ["ALTER TABLE t RENAME _t_del", "ALTER TABLE _t_gho RENAME TO t"],
+        ["RENAME TABLE _t_gho TO _t_new", "RENAME TABLE t TO _t_old, _t_new TO t"],
+        ["RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO _t_old, _t_gho TO t"],
+        ["RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO t", SWAP],
+    ],
+)
+def test_a_ghost_that_becomes_the_real_table_is_the_alters_that_were_made_to_it(swap: list[str]) -> None:
+    more = ("ALTER TABLE _t_gho DROP COLUMN a", "CREATE INDEX i ON _t_gho (b)", "DROP INDEX i ON _t_gho")
+    memory, outcomes = follow(OnlineDdls(), [LIKE, ALTER, *more, *swap])
+    direct = ("ALTER TABLE t ADD COLUMN b int", "ALTER TABLE t DROP COLUMN a", "CREATE INDEX i ON t (b)")
+    assert applied(outcomes[-1]) == said(*direct, "DROP INDEX i ON t")
+    assert sum(isinstance(one, Apply) for one in outcomes) == 1
+    assert memory == OnlineDdls()
+
+
+def test_a_ghost_that_is_written_out_like_the_real_table_is_remembered_as_well() -> None:
+    outcome = last(FULL, "ALTER TABLE _t_new ADD COLUMN b int", "RENAME TABLE t TO _t_old, _t_new TO t")
+    assert applied(outcome) == said("ALTER TABLE t ADD COLUMN b int")
+
+
+def test_references_to_the_ghost_mean_the_real_table() -> None:
+    alter = "ALTER TABLE {0} ADD COLUMN p int REFERENCES {0} (id), ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES {0} (id)"
+    assert applied(last(LIKE, alter.format("_t_gho"), SWAP)) == said(alter.format("t"))
+
+
+def test_what_is_applied_keeps_the_mode_that_it_is_read_by() -> None:
+    memory, _ = follow(OnlineDdls(), [LIKE])
+    text = LoggedText('ALTER TABLE "_t_gho" ADD COLUMN "b" int', client_mode := 4, "shop")
+    known = {one.name: one for one in SHOP}
+    memory, _ = step(memory, text.read(), text, rules=rules(), tables=known)
+    _, outcomes = follow(memory, [SWAP])
+    assert isinstance(outcomes[0], Apply)
+    assert [one.text.sql_mode for one in outcomes[0].changes] == [client_mode]
+
+
+def test_a_ghost_that_nothing_was_done_to_changes_nothing() -> None:
+    assert isinstance(last(LIKE, SWAP), PassOver)
+
+
+def test_a_run_that_was_given_up_and_begun_again_counts_from_its_create() -> None:
+    log = [LIKE, ALTER, "DROP TABLE IF EXISTS _t_gho", LIKE, "ALTER TABLE _t_gho ADD COLUMN c int", SWAP]
+    assert applied(last(*log)) == said("ALTER TABLE t ADD COLUMN c int")
+    replaced = [LIKE, ALTER, "CREATE OR REPLACE TABLE _t_gho LIKE t", "ALTER TABLE _t_gho ADD COLUMN c int", SWAP]
+    assert applied(last(*replaced)) == said("ALTER TABLE t ADD COLUMN c int")
+
+
+def test_two_runs_on_two_tables_do_not_meet() -> None:
+    log = [
+        LIKE,
+        "CREATE TABLE _u_gho LIKE u",
+        ALTER,
+        "ALTER TABLE _u_gho ADD COLUMN x int",
+        "RENAME TABLE u TO _u_del, _u_gho TO u",
+    ]
+    memory, outcomes = follow(OnlineDdls(), log)
+    assert applied(outcomes[-1]) == said("ALTER TABLE u ADD COLUMN x int")
+    assert ghosts(memory) == ["_t_gho"]
+
+
+def test_names_with_another_underscore_in_front_stand_for_the_same_table() -> None:
+    log = ["CREATE TABLE __t_new LIKE t", "ALTER TABLE __t_new ADD COLUMN b int"]
+    assert applied(last(*log, "RENAME TABLE t TO __t_old, __t_new TO t")) == said("ALTER TABLE t ADD COLUMN b int")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE _t_ghc (id int)",
+        "DROP TABLE IF EXISTS _t_ghc",
+        "CREATE TABLE _t_del (id int)",
+        "DROP TABLE _t_del, _t_old, _u_new",
+        "TRUNCATE TABLE _t_old",
+        "ALTER TABLE _t_old FROBNICATE",
+        "TRUNCATE TABLE _t_gho",
+        "RENAME TABLE _t_old TO _t_del",
+        "RENAME TABLE IF EXISTS _t_old TO _t_del",
+    ],
+)
+def test_what_is_done_to_trash_changes_nothing(sql: str) -> None:
+    memory, outcomes = follow(OnlineDdls(), [sql])
+    assert isinstance(outcomes[0], PassOver)
+    assert memory == OnlineDdls()
+
+
+def test_of_a_drop_what_is_no_tools_is_left_to_others() -> None:
+    memory, outcomes = follow(OnlineDdls(), [LIKE, "DROP TABLE _t_gho, u, _t_old"])
+    assert outcomes[-1] == Ordinary(DropTables((TableName("shop", "u"),)))
+    assert memory == OnlineDdls()
+
+
+@pytest.mark.parametrize("sql", ["ALTER TABLE t ADD b int", "RENAME TABLE t TO v", "CREATE DATABASE d", "FLUSH LOGS"])
+def test_what_names_no_tools_table_is_ordinary(sql: str) -> None:
+    assert last(sql) == Ordinary(said(sql)[0])
+
+
+# What is not guessed
+
+
+NOT_SEEN = "nothing is remembered of shop._t_gho"
+REASONS = [
+    ([SWAP], NOT_SEEN),
+    ([ALTER, SWAP], "its CREATE TABLE was not seen"),
+    (["RENAME TABLE t TO _t_del", "RENAME TABLE _t_gho TO t"], NOT_SEEN),
+    ([LIKE, ALTER, "DROP TABLE _t_gho", SWAP], NOT_SEEN),
+    ([LIKE, ALTER, SWAP, "RENAME TABLE t TO _t_old, _t_gho TO t"], NOT_SEEN),
+    ([LIKE, ALTER, "RENAME TABLE _t_gho TO t"], "was not seen to be renamed"),
+    ([LIKE, ALTER, "DROP TABLE t", "RENAME TABLE _t_gho TO t"], "was not seen to be renamed"),
+    ([LIKE, ALTER, "RENAME TABLE t TO t_backup, _t_gho TO t"], "not a name that trash-table-rules know"),
+    ([LIKE, ALTER, "RENAME TABLE u TO _u_old, _t_gho TO u"], "not the table that its name is made of"),
+    (["CREATE TABLE _t_gho LIKE u", ALTER, SWAP], "was made like shop.u"),
+    (["CREATE TABLE _t_gho AS SELECT * FROM t", SWAP], "was not created like a table"),
+    (["CREATE TABLE IF NOT EXISTS _t_gho LIKE t", ALTER, SWAP], "IF NOT EXISTS"),
+    ([LIKE, "ALTER TABLE _t_gho FROBNICATE", SWAP], "is not understood"),
+    ([LIKE, "ALTER TABLE _t_gho COMMENT '\ufffd'", SWAP], "a character that is not known"),
+    ([LIKE, ALTER, "ALTER TABLE t ADD COLUMN z int", SWAP], "shop.t was altered after it"),
+    ([LIKE, ALTER, "ALTER TABLE u EXCHANGE PARTITION p WITH TABLE t", SWAP], "shop.t was altered after it"),
+    ([LIKE, ALTER, "TRUNCATE TABLE t", SWAP], "shop.t was truncated after it"),
+    ([LIKE, ALTER, "ALTER TABLE t FROBNICATE", SWAP], "is not understood after it"),
+    ([LIKE, "ALTER TABLE _T_GHO ADD COLUMN b int", SWAP], "in another spelling"),
+    (
+        [LIKE, ALTER, "CREATE TABLE _t_new LIKE t", SWAP, "RENAME TABLE t TO _t_old, _t_new TO t"],
+        "shop.t was replaced by shop._t_gho after it",
+    ),
+    ([LIKE, ALTER, "RENAME TABLE t TO _t_del", "DROP TABLE _t_del"], "nothing has taken its place, and now it is drop"),
+    ([LIKE, ALTER, "RENAME TABLE t TO _t_del", "CREATE TABLE t (id int)"], "no ghost has taken its place"),
+    (["RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO archive.t"], "goes by way of shop._t_del to archive.t"),
+    (["RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO u"], "what rows it has is not known"),
+    (["RENAME TABLE t TO _t_new"], "not a name that trash-table-rules know"),
+    (["RENAME TABLE _t_old TO t"], "what rows it has is not known"),
+    (["RENAME TABLE elsewhere.x TO _t_gho", SWAP], "it was elsewhere.x before"),
+    (["RENAME TABLE _t_old TO _t_gho", SWAP], "it was shop._t_old before"),
+    ([LIKE, ALTER, "RENAME TABLE IF EXISTS t TO _t_del, _t_gho TO t"], "RENAME … IF EXISTS"),
+    (
+        [
+            LIKE,
+            "CREATE TABLE _u_gho LIKE u",
+            ALTER,
+            "ALTER TABLE _u_gho ADD b int",
+            f"{SWAP}, u TO _u_del, _u_gho TO u",
+        ],
+        "replaces shop.t and shop.u at once",
+    ),
+    ([LIKE, "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE _t_gho"], "it moves rows or names between"),
+    ([LIKE, ALTER, "RENAME TABLE t TO _t_del", "ALTER TABLE _t_gho ADD c int, RENAME TO t"], "it moves rows or names"),
+]
+
+
+@pytest.mark.parametrize(("log", "why"), REASONS, ids=[why for _, why in REASONS])
+def test_what_would_be_a_guess_stops(log: list[str], why: str) -> None:
+    of = rules(do_dbs=["shop"])
+    _, outcomes = follow(OnlineDdls(), log, of=of)
+    assert isinstance(outcomes[-1], Stop), outcomes[-1]
+    assert why in outcomes[-1].why
+    assert not any(isinstance(one, Stop) for one in outcomes[:-1])
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        FULL.replace("`a` int", "`a` bigint"),
+        FULL.replace("`a` int DEFAULT NULL", "`a` int NOT NULL"),
+        FULL.replace("`a` int", "`b` int"),
+        FULL.replace("`a` int DEFAULT NULL", "`a` int DEFAULT NULL, `b` int"),
+        FULL.replace("(`id`)", "(`id`,`a`)"),
+        FULL.replace("PRIMARY KEY (`id`)", "PRIMARY KEY (`id`), UNIQUE KEY `a` (`a`)"),
+    ],
+)
+def test_a_change_that_is_in_the_create_is_not_lost(full: str) -> None:
+    outcome = last(full, "ALTER TABLE _t_new ADD COLUMN z int", "RENAME TABLE t TO _t_old, _t_new TO t")
+    assert isinstance(outcome, Stop)
+    assert "its CREATE TABLE says other" in outcome.why or "its CREATE TABLE says another" in outcome.why
+
+
+@pytest.mark.parametrize(
+    ("alters", "why"),
+    [
+        (["ADD COLUMN n bigint AUTO_INCREMENT UNIQUE"], "AUTO_INCREMENT"),
+        (["ADD COLUMN n datetime DEFAULT CURRENT_TIMESTAMP"], "DEFAULT CURRENT_TIMESTAMP"),
+        (["ADD COLUMN n datetime NULL ON UPDATE CURRENT_TIMESTAMP"], "ON UPDATE"),
+        (["ADD COLUMN n char(36) DEFAULT (uuid())"], "DEFAULT (uuid())"),
+        (["ADD COLUMN n timestamp"], "TIMESTAMP without DEFAULT"),
+        (["RENAME COLUMN a TO b"], "RENAME COLUMN a"),
+        (["DROP COLUMN a, ADD COLUMN a bigint"], "the column a is a new one"),
+        (["CHANGE a b int", "CHANGE id a int"], "the column a is a new one"),
+        (["DROP PARTITION p0"], "DropPartitions"),
+        (["TRUNCATE PARTITION ALL"], "TruncatePartitions"),
+        (["IMPORT TABLESPACE"], "SwapTablespace"),
+    ],
+)
+def test_a_change_that_would_not_give_the_same_rows_stops(alters: list[str], why: str) -> None:
+    outcome = last(LIKE, *(f"ALTER TABLE _t_gho {alter}" for alter in alters), SWAP)
+    assert isinstance(outcome, Stop)
+    assert why in outcome.why
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        "ADD COLUMN n int NOT NULL DEFAULT -7",
+        "ADD COLUMN n varchar(9) DEFAULT 'it''s'",
+        "ADD COLUMN n timestamp NULL",
+        "ADD COLUMN n datetime DEFAULT '2000-01-01 00:00:00'",
+        "ADD COLUMN n bit(3) DEFAULT b'101', ADD COLUMN m boolean DEFAULT true",
+        "ADD COLUMN n int AS (a + 1) STORED",
+        "MODIFY a bigint ON UPDATE CURRENT_TIMESTAMP",
+        "CHANGE a b int",
+        "ENGINE = InnoDB, FORCE",
+        "PARTITION BY HASH (id) PARTITIONS 4",
+    ],
+)
+def test_a_change_that_gives_the_same_rows_is_applied(alter: str) -> None:
+    assert applied(last(LIKE, f"ALTER TABLE _t_gho {alter}", SWAP)) == said(f"ALTER TABLE t {alter}")
+
+
+@pytest.mark.parametrize(
+    "sql", ["ALTER TABLE t AUTO_INCREMENT = 9", "ANALYZE TABLE t", "CREATE TABLE IF NOT EXISTS t (i int)"]
+)
+def test_what_changes_nothing_of_the_real_table_does_no_harm_to_its_ghost(sql: str) -> None:
+    assert isinstance(last(LIKE, ALTER, sql, SWAP), Apply)
+
+
+# Whose tables they are
+
+
+def test_tables_are_a_tools_only_where_the_real_table_is_of_the_task() -> None:
+    only = rules(do_tables=[{"db-name": "shop", "tbl-name": "_x_old"}])
+    assert only.allows(TableName("shop", "_x_old"))
+    assert not only.allows(TableName("shop", "x"))
+    whole = rules(do_dbs=["shop"])
+    assert not whole.allows(TableName("shop", "_x_old"))
+    assert not whole.allows(TableName("shop", "__x_new"))
+    assert whole.allows(TableName("shop", "x_old"))
+    off = rules(do_dbs=["shop"], online_ddl=None)
+    assert off.allows(TableName("shop", "_x_old"))
+
+
+def test_other_rules_stand_in_the_place_of_dms() -> None:
+    of = rules(online_ddl=OnlineDdlConfig(("^(.+)_shadow$",), ("^(.+)_gone$",)))
+    log = ["CREATE TABLE t_shadow LIKE t", "ALTER TABLE t_shadow ADD b int", "RENAME TABLE t TO t_gone, t_shadow TO t"]
+    assert applied(last(*log, of=of)) == said("ALTER TABLE t ADD b int")
+    assert isinstance(last(LIKE, of=of), Ordinary)
+
+
+def test_a_table_of_nobodys_keeps_nothing() -> None:
+    of = rules(do_tables=[{"db-name": "shop", "tbl-name": "u"}])
+    memory, outcomes = follow(OnlineDdls(), [LIKE, ALTER, SWAP], of=of)
+    assert memory == OnlineDdls()
+    assert all(isinstance(one, Ordinary) for one in outcomes)
+
+
+def test_nothing_is_remembered_while_it_is_off() -> None:
+    memory, _ = follow(OnlineDdls(), [LIKE, ALTER])
+    memory, outcomes = follow(memory, ["ALTER TABLE _t_gho ADD COLUMN c int"], of=rules(online_ddl=None))
+    assert memory == OnlineDdls()
+    assert isinstance(outcomes[0], Ordinary)
+    memory, _ = follow(OnlineDdls(), [LIKE, ALTER])
+    assert memory.known_to(rules()) == memory
+    assert memory.known_to(rules(online_ddl=OnlineDdlConfig(("^(.+)_shadow$",)))) == OnlineDdls()
+
+
+def test_a_name_with_a_character_that_is_not_known_is_for_others_to_judge() -> None:
+    assert online_ddl.UNSURE == client_charsets.UNSURE
+    assert isinstance(last("CREATE TABLE `_t\ufffd_gho` LIKE t"), Ordinary)
+
+
+def test_a_schema_that_is_dropped_takes_its_ghosts_with_it() -> None:
+    memory, outcomes = follow(OnlineDdls(), [LIKE, "DROP DATABASE shop"])
+    assert memory == OnlineDdls()
+    assert isinstance(outcomes[-1], Ordinary)
+
+
+def test_a_ghost_of_a_table_that_the_task_does_not_have() -> None:
+    log = ["CREATE TABLE _z_new (id int)", "RENAME TABLE _z_new TO z"]
+    memory, outcomes = follow(OnlineDdls(), log, tables=[table("t")])
+    assert isinstance(outcomes[0], Remember)
+    assert isinstance(outcomes[1], Stop)
+    assert ghosts(memory) == ["_z_new"]

@@ -1,0 +1,94 @@
+"""What the tools really write, on both flavours: each run comes to the ALTER that it was asked for, or to a Stop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.online_ddl import Apply, Ordinary, Outcome, PassOver, Remember, Stop
+from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
+from airflow_provider_dm.engine.schema.model import Table
+from tests.unit.rules.online_ddl_machine import follow
+
+RECORDS = sorted((Path(__file__).parent / "online_ddl").glob("*.txt"))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One run of a tool."""
+
+    name: str
+    table: Table
+    alter: str
+    statements: tuple[str, ...]
+
+
+def recorded(path: Path) -> Iterator[Recorded]:
+    _, *runs = path.read_text(encoding="utf-8").split("\n== ")
+    for run in runs:
+        head, *statements = run.rstrip("\n").split("\n--\n")
+        title, _, table = head.partition("\ntable: ")
+        name, asked, _ = title.split(" | ")
+        yield Recorded(name, Table.from_json(json.loads(table)), asked.partition(": ")[2], tuple(statements))
+
+
+def outcomes(path: Path) -> dict[str, tuple[Recorded, list[Outcome]]]:
+    """Follow all runs of a record with one memory, as a sync does."""
+    memory, found = OnlineDdls(), {}
+    for run in recorded(path):
+        memory, said = follow(memory, run.statements, tables=[run.table])
+        found[run.name] = run, said
+    return found
+
+
+STOPS = {
+    "RENAME COLUMN": "RENAME COLUMN cc: whether its values were copied is not in the log",
+    "a name used again": "the column d is a new one, and the tool has copied the values of an older one into it",
+}
+NOT_DONE = ("a dry run", "killed", "refused by the server")
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_run_comes_to_the_alter_that_was_asked_for(path: Path) -> None:
+    for name, (run, said) in outcomes(path).items():
+        decisive = [one for one in said if isinstance(one, Apply | Stop)]
+        if name in NOT_DONE:
+            assert not decisive, (path.stem, name)
+        elif name in STOPS:
+            assert [STOPS[name] in one.why for one in decisive if isinstance(one, Stop)] == [True], (path.stem, name)
+        else:
+            direct = parse(f"ALTER TABLE {run.table.name.quoted()} {run.alter}", 0, "shop")
+            (applied,) = decisive
+            assert isinstance(applied, Apply), (path.stem, name, applied)
+            assert applied.real == run.table.name
+            assert [one.statement for one in applied.changes] == [direct], (path.stem, name)
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_nothing_else_of_a_run_concerns_the_task(path: Path) -> None:
+    for name, (run, said) in outcomes(path).items():
+        left = [
+            sql
+            for sql, one in zip(run.statements, said, strict=True)
+            if isinstance(one, Ordinary) and "TRIGGER" not in sql and not sql.startswith("ANALYZE")
+        ]
+        if name == "a child":  # it renames its own foreign key to itself, once it is the real table
+            assert [sql[:50] for sql in left] == ["ALTER TABLE `shop`.`child` DROP FOREIGN KEY `_to_s"]
+        elif name == "a parent":
+            assert [sql[:50] for sql in left] == ["ALTER TABLE `shop`.`child` DROP FOREIGN KEY `_to_p"]
+        else:
+            assert not left, (path.stem, name)
+        assert any(isinstance(one, Remember) for one in said)
+        assert all(isinstance(one, PassOver | Remember | Apply | Ordinary | Stop) for one in said)
+
+
+def test_both_flavours_of_both_tools_are_recorded() -> None:
+    assert [path.stem for path in RECORDS] == ["gh_ost_mariadb", "gh_ost_mysql", "pt_osc_mariadb", "pt_osc_mysql"]
+    assert len(outcomes(RECORDS[-1])) == 16
+    assert {run.table.name for path in RECORDS for run in recorded(path)} >= {TableName("shop", "types")}

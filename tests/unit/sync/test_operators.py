@@ -1,0 +1,187 @@
+"""Which binlog operator is meant, and what a person may ask for."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.meta.model import (
+    Operator,
+    OperatorKind,
+    OperatorState,
+    SqlPattern,
+    Stage,
+    SubtaskStatus,
+    Unit,
+)
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.operators import (
+    BinlogPosInvalid,
+    NotPausedByDdl,
+    OperatorSqlRefused,
+    SourceHasNoError,
+    SqlPatternInvalid,
+    injection_at,
+    named_place,
+    next_injection,
+    operator_for,
+    operator_statements,
+    paused_place,
+    sql_pattern,
+)
+
+SQL = "ALTER TABLE shop.t DROP COLUMN c"
+
+
+def at(position: int, *, file: int = 3, suffix: int = 1) -> Location:
+    return Location(f"mysql-bin.{file:06d}", position, suffix=suffix, server_uuid="u")
+
+
+def operator(place: Location | str, kind: str = "skip", **changes: Any) -> Operator:
+    return Operator("task", "s1", OperatorKind(kind), SqlPattern(place) if isinstance(place, str) else place, **changes)
+
+
+# Which one is meant
+
+
+def test_the_exact_place_goes_before_a_pattern() -> None:
+    exact, pattern = operator(at(400)), operator("DROP COLUMN")
+
+    assert operator_for([pattern, exact], at(400), SQL) is exact
+    assert operator_for([pattern, exact], at(500), SQL) is pattern
+    assert operator_for([exact], at(500), SQL) is None
+
+
+def test_an_event_inside_of_the_transaction_means_it() -> None:
+    inside = operator(at(465))
+
+    assert operator_for([inside], at(400), SQL, end=at(600)) is inside
+    assert operator_for([inside], at(465), SQL, end=at(600)) is inside
+    assert operator_for([inside], at(200), SQL, end=at(465)) is None
+    assert operator_for([inside], at(400), SQL) is None
+
+
+@pytest.mark.parametrize("elsewhere", [at(400, file=4), at(400, suffix=2), Location("other-bin.000003", 400)])
+def test_a_place_of_another_file_or_sub_directory_is_another_place(elsewhere: Location) -> None:
+    assert operator_for([operator(at(400))], elsewhere, SQL) is None
+
+
+def test_a_pattern_that_was_bound_means_that_place_and_no_other() -> None:
+    """A run that died behind its DDL must not let the pattern meet a second one."""
+    bound = operator("DROP COLUMN", state=OperatorState.USED, used_at=at(400))
+
+    assert operator_for([bound], at(400), SQL) is bound
+    assert operator_for([bound], at(900), SQL) is None
+
+
+def test_of_two_patterns_the_older_one_is_used_first() -> None:
+    first, second = operator("DROP"), operator("COLUMN")
+
+    assert operator_for([first, second], at(400), SQL) is first
+
+
+def test_what_was_bound_to_a_place_goes_before_another_pattern() -> None:
+    older, bound = operator("ALTER"), operator("DROP", state=OperatorState.USED, used_at=at(400))
+
+    assert operator_for([older, bound], at(400), SQL) is bound
+
+
+def test_what_the_task_has_passed_is_only_a_record() -> None:
+    passed = operator(at(400), "inject", state=OperatorState.PASSED, used_at=at(400))
+
+    assert operator_for([passed], at(400), SQL) is None
+    assert injection_at([passed], at(400)) is None
+    assert next_injection([passed], at(4)) is None
+
+
+def test_an_epoch_ends_where_something_is_injected() -> None:
+    operators = [operator(at(900), "inject"), operator(at(400), "inject"), operator(at(100), "skip")]
+
+    assert next_injection(operators, at(4)) == at(400)
+    assert next_injection(operators, at(400)) == at(900)
+    assert next_injection(operators, at(900)) is None
+    assert injection_at(operators, at(400)) is operators[1]
+    assert injection_at(operators, at(401)) is None
+
+
+# What a person asks for
+
+
+def subtask(**changes: Any) -> SubtaskStatus:
+    known: dict[str, Any] = {"needed": at(400), "applied": at(400, suffix=2), "age_seconds": 0.0}
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return SubtaskStatus("task", "s1", Unit.SYNC, Stage.PAUSED, updated_at=now, **{**known, **changes})
+
+
+def test_the_place_that_is_meant_without_being_said_is_the_paused_one() -> None:
+    assert paused_place(subtask(error={"ErrCode": "DM-6032"}, error_at=at(500))) == at(500)
+    with pytest.raises(SourceHasNoError, match="source s1 has no error"):
+        paused_place(subtask())
+    with pytest.raises(NotPausedByDdl, match="DM-6005"):
+        paused_place(subtask(error={"ErrCode": "DM-6005"}))
+
+
+def test_a_named_place_is_in_the_sub_directory_that_the_task_reads() -> None:
+    place = named_place("mysql-bin.000003:400", subtask())
+
+    assert (place, place.server_uuid) == (at(400, suffix=2), "u")
+    assert named_place("(mysql-bin.000004, 4)", subtask()) == at(4, file=4, suffix=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("mysql-bin.000003", "it is not FILE:POSITION"),
+        ("mysql-bin.000003:399", "the task has passed it"),
+        ("binlog.000003:500", "in another log"),
+    ],
+)
+def test_a_place_that_the_task_will_not_come_to_is_refused(text: str, why: str) -> None:
+    with pytest.raises(BinlogPosInvalid, match=f"invalid --binlog-pos .*{why}"):
+        named_place(text, subtask())
+
+
+def test_a_task_that_has_not_begun_has_no_places() -> None:
+    with pytest.raises(BinlogPosInvalid, match="has not begun"):
+        named_place("mysql-bin.000003:400", subtask(applied=None))
+
+
+def test_a_pattern_is_a_regular_expression_with_or_without_dms_mark() -> None:
+    assert sql_pattern("~(?i)drop").matches(SQL)
+    assert not sql_pattern("drop").matches(SQL)
+    with pytest.raises(SqlPatternInvalid, match="invalid --sql-pattern"):
+        sql_pattern("(")
+
+
+def test_a_text_may_hold_several_statements() -> None:
+    given = ["ALTER TABLE shop.t ADD COLUMN c varchar(9) DEFAULT ';'; DROP TABLE `s;h`.t;", "CREATE DATABASE x"]
+
+    assert operator_statements(OperatorKind.REPLACE, given) == (
+        "ALTER TABLE shop.t ADD COLUMN c varchar(9) DEFAULT ';'",
+        "DROP TABLE `s;h`.t",
+        "CREATE DATABASE x",
+    )
+    assert operator_statements(OperatorKind.SKIP, []) == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("ALTER TABLE t ADD COLUMN c int", "a table has no schema"),
+        ("INSERT INTO shop.t VALUES (1)", "its kind is not known"),
+        ("GRANT ALL ON *.* TO me", "GRANT changes no table"),
+        ("CREATE VIEW shop.v AS SELECT 1", "changes no table"),
+        ("ALTER TABLE shop.t FROBNICATE", ""),
+        ("ALTER TABLE shop.t ADD COLUMN c int 'x", ""),
+        ("CREATE TABLE shop.t (a int) SELECT 1", "it writes rows"),
+        (" ; ", "there is none to replace"),
+    ],
+)
+def test_only_ddl_that_is_understood_takes_the_place_of_ddl(sql: str, why: str) -> None:
+    with pytest.raises(OperatorSqlRefused, match=f"{why}.*Nothing was stored"):
+        operator_statements(OperatorKind.REPLACE, [SQL, sql] if sql.strip(" ;") else [sql])
+
+
+def test_who_skips_executes_nothing() -> None:
+    with pytest.raises(OperatorSqlRefused, match="say `replace`"):
+        operator_statements(OperatorKind.SKIP, [SQL])

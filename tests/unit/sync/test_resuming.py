@@ -1,0 +1,98 @@
+"""When a sync goes on by itself, and after which pause."""
+
+import pytest
+
+from airflow_provider_dm.engine.config.source import CheckerConfig
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
+from airflow_provider_dm.engine.merge.contests import OtherSourcesWanted
+from airflow_provider_dm.engine.sync.fallback import NeitherServes, RelaySilent
+from airflow_provider_dm.engine.sync.resuming import GIVE_UP_SECONDS, Backoff, Life, passes
+from airflow_provider_dm.engine.target.errors import TargetBusy, TargetUnreachable
+from airflow_provider_dm.engine.target.identity import Fenced
+
+PLAIN = CheckerConfig(backoff_jitter=False)
+DEAD, WELL = Life(seconds=0.1, worked=False), Life(seconds=10.0, worked=True)
+LOST = TargetUnreachable("target", "gone")
+
+
+def pauses(backoff: Backoff, lives: list[Life], *, every: float = 1.0) -> list[float | None]:
+    """The pause after each of these lives, of which one ends every so many seconds."""
+    found = []
+    for number, life in enumerate(lives):
+        backoff = backoff.failed(life, now=number * every)
+        found.append(backoff.pause_seconds(now=number * every))
+        backoff = backoff.longer()
+    return found
+
+
+def test_a_pause_is_doubled_from_a_second_to_five_minutes() -> None:
+    assert pauses(Backoff(PLAIN, bounded=False), [DEAD] * 11) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+
+
+def test_half_of_a_pause_is_left_to_chance() -> None:
+    found = {Backoff(CheckerConfig(), bounded=False, steps=3).pause_seconds(now=0.0) for _ in range(50)}
+
+    assert len(found) > 1
+    assert all(one is not None and 4 <= one <= 8 for one in found)
+
+
+@pytest.mark.parametrize(
+    ("life", "pause"),
+    [
+        (DEAD, 64),
+        (Life(299, worked=True), 64),
+        (Life(300, worked=True), 32),
+        (Life(900, worked=True), 8),
+        (Life(9e9, worked=True), 1),
+        (Life(900, worked=False), 64),  # it was alive and came to nothing
+    ],
+)
+def test_five_minutes_of_health_take_one_step_back(life: Life, pause: float) -> None:
+    assert pauses(Backoff(PLAIN, bounded=False, steps=6), [life]) == [pause]
+
+
+def test_the_checker_of_the_source_says_how() -> None:
+    checker = CheckerConfig.model_validate(
+        {"backoff-min": "2s", "backoff-max": "9s", "backoff-factor": 2, "backoff-jitter": False, "backoff-rollback": 0}
+    )
+
+    assert pauses(Backoff(checker, bounded=False), [DEAD] * 4) == [2, 4, 8, 9]
+    assert pauses(Backoff(checker, bounded=False, steps=3), [WELL]) == [2]
+    assert pauses(Backoff(CheckerConfig(check_enable=False), bounded=False), [WELL]) == [None]
+
+
+def test_who_has_an_end_gives_up_after_a_while_of_nothing() -> None:
+    every = GIVE_UP_SECONDS / 4
+    steady = CheckerConfig(backoff_jitter=False, backoff_factor=1)
+
+    assert pauses(Backoff(steady, bounded=True), [DEAD] * 6, every=every) == [1, 1, 1, 1, None, None]
+    assert pauses(Backoff(steady, bounded=False), [DEAD] * 6, every=every) == [1] * 6
+    assert pauses(Backoff(steady, bounded=True), [DEAD] * 3 + [WELL] + [DEAD] * 2, every=every) == [1] * 6
+
+
+def test_a_pause_that_would_be_too_long_is_not_begun() -> None:
+    found = pauses(Backoff(PLAIN, bounded=True), [DEAD] * 10, every=0.0)
+
+    assert found == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
+    assert pauses(Backoff(PLAIN, bounded=True, steps=9, failing_since=-1.0), [DEAD]) == [None]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (LOST, True),
+        (TargetBusy(1205, "LOCK_WAIT_TIMEOUT"), True),
+        (RelaySilent("s", "here", "why"), True),
+        (NeitherServes("s", "here", "l", "u", "w", Reaction.RETRY), True),
+        (NeitherServes("s", "here", "l", "u", "w", Reaction.STOP), False),
+        (InvariantBroken("a", "b"), False),
+        (Fenced("t", "s", 1, 2), False),
+        (OtherSourcesWanted("s", 3, "why"), False),
+    ],
+)
+def test_only_what_may_pass_for_this_very_run_is_waited_for(error: DmError, expected: bool) -> None:
+    assert passes(error) is expected
+
+
+def test_what_only_a_new_process_can_get_over_is_the_callers_to_say() -> None:
+    assert not passes(LOST, (TargetUnreachable,))

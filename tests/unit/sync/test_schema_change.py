@@ -1,0 +1,185 @@
+"""What one statement means for a subtask: its tables behind it, and what the target is to run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, RouteRule
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.sync.schema_change import (
+    CannotFollow,
+    NeedsAgreement,
+    SchemaChange,
+    SubtaskTables,
+    Surroundings,
+    change_by_hand,
+    change_of,
+)
+from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+MYSQL = Server(Flavour.MYSQL, (9, 7, 0))
+DEFINITIONS = {
+    "a": "CREATE TABLE a (id int PRIMARY KEY, v varchar(20)) DEFAULT CHARSET=latin1",
+    "b": "CREATE TABLE b (id int PRIMARY KEY) DEFAULT CHARSET=latin1",
+    "part_1": "CREATE TABLE part_1 (id int PRIMARY KEY) DEFAULT CHARSET=latin1",
+    "part_2": "CREATE TABLE part_2 (id int PRIMARY KEY) DEFAULT CHARSET=latin1",
+}
+ROUTES = (
+    RouteRule.model_validate({"schema-pattern": "shop", "target-schema": "one"}),
+    RouteRule.model_validate(
+        {"schema-pattern": "shop", "table-pattern": "part_*", "target-schema": "one", "target-table": "parts"}
+    ),
+)
+RULES = SubtaskRules(
+    BlockAllowRules.from_config(
+        BlockAllowConfig(do_dbs=("shop",), ignore_tables=({"db-name": "shop", "tbl-name": "ex_*"},)),  # type: ignore[arg-type]
+        case_sensitive=False,
+        meta_schema="dm_meta",
+    ),
+    Router.from_config(ROUTES, case_sensitive=False),
+)
+HERE = "here"
+
+
+def named(table: str) -> TableName:
+    return TableName("shop", table)
+
+
+def tables(*names: str, server: Server = MYSQL, skip_until: str = "") -> SubtaskTables:
+    definitions = {named(name): DEFINITIONS[name] for name in names}
+    tracker = Tracker.of(server, definitions, {"shop": "latin1_swedish_ci"})
+    schemas = (TableSchema(tracker.table(one), RULES.router.route(one), skip_until) for one in definitions)
+    return SubtaskTables(tuple(sorted(schemas, key=lambda one: one.table.name)), tracker)
+
+
+AROUND = Surroundings(RULES, CAPABILITIES[Flavour.MYSQL], SessionDefaults(), HERE)
+
+
+def change(sql: str, known: SubtaskTables, around: Surroundings = AROUND) -> SchemaChange:
+    return change_of(parse(sql, 0, "shop"), known, around)
+
+
+def sql_of(found: SchemaChange) -> list[str]:
+    return [one.sql.replace("`", "") for one in found.statements]
+
+
+def names_of(found: SchemaChange) -> list[str]:
+    return [one.table.name.table for one in found.tables.schemas]
+
+
+def test_an_altered_table_is_altered_and_read_by_its_new_form() -> None:
+    found = change("ALTER TABLE a ADD c int NOT NULL FIRST", tables("a"))
+
+    assert sql_of(found) == ["ALTER TABLE one.a ADD COLUMN c int NOT NULL FIRST"]
+    (schema,) = found.tables.schemas
+    assert [column.name for column in schema.table.columns] == ["c", "id", "v"]
+
+
+def test_a_new_table_joins_the_task() -> None:
+    found = change("CREATE TABLE c (id int PRIMARY KEY)", tables("a"))
+
+    assert names_of(found) == ["a", "c"]
+    assert [sql.split("(")[0] for sql in sql_of(found)] == [
+        "CREATE DATABASE IF NOT EXISTS one CHARACTER SET latin1 COLLATE latin1_swedish_ci",
+        "CREATE TABLE IF NOT EXISTS one.c ",
+    ]
+
+
+def test_tables_that_change_places_do_so_at_once() -> None:
+    found = change("RENAME TABLE a TO x, b TO a, x TO b", tables("a", "b"))
+
+    assert sql_of(found) == ["RENAME TABLE one.a TO one.x, one.b TO one.a, one.x TO one.b"]
+    assert found.renamed == ((named("a"), named("x")), (named("b"), named("a")), (named("x"), named("b")))
+    assert [len(one.table.columns) for one in found.tables.schemas] == [1, 2]
+
+
+def test_a_dropped_table_ends_and_others_of_the_statement_do_not_matter() -> None:
+    found = change("DROP TABLE a, ex_1, other.t", tables("a", "b"))
+
+    assert (sql_of(found), names_of(found), found.ended) == (["DROP TABLE IF EXISTS one.a"], ["b"], (named("a"),))
+
+
+def test_a_table_that_was_copied_as_it_is_later_is_left_alone() -> None:
+    copied = tables("a", skip_until="later")
+
+    for sql in ("ALTER TABLE a ADD c int", "TRUNCATE a", "DROP TABLE a", "CREATE TABLE a (id int)"):
+        assert change(sql, copied) == SchemaChange(copied)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["ALTER TABLE part_1 ADD c int", "TRUNCATE part_1", "RENAME TABLE part_1 TO p", "CREATE INDEX i ON part_1 (id)"],
+)
+def test_a_shard_does_not_alter_alone_what_it_shares(sql: str) -> None:
+    with pytest.raises(NeedsAgreement):
+        change(sql, tables("part_1", "part_2"))
+    with pytest.raises(NeedsAgreement):
+        change(sql, tables("part_1"), replace(AROUND, fed_elsewhere=frozenset({TableName("one", "parts")})))
+
+
+def test_a_shard_may_come_and_go_and_get_another_name() -> None:
+    known = tables("part_1", "part_2")
+
+    assert sql_of(change("DROP TABLE part_1", known)) == []
+    assert sql_of(change("RENAME TABLE part_1 TO part_3", known)) == []
+    created = change("CREATE TABLE part_9 (id int PRIMARY KEY)", known)
+    assert names_of(created) == ["part_1", "part_2", "part_9"]
+    assert not any("part" in sql for sql in sql_of(created))
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("ALTER TABLE ex_1 RENAME TO c", "not known"),
+        ("RENAME TABLE ex_1 TO c", "its rows are missing"),
+        ("RENAME TABLE a TO ex_1", "none of the task's tables"),
+        ("ALTER TABLE c ADD d int", "not known"),
+        ("CREATE TABLE a (id int)", "is there already"),
+        ("CREATE TABLE c LIKE ex_1", "not known"),
+        ("ALTER TABLE a ENGINE=MyISAM", "MyISAM"),
+        ("ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b", "rows move"),
+        ("ALTER TABLE a IMPORT TABLESPACE", "tablespace"),
+        ("ALTER TABLE a DROP COLUMN nothing", "nothing"),
+    ],
+)
+def test_what_cannot_be_followed_says_why(sql: str, why: str) -> None:
+    with pytest.raises(CannotFollow, match=why):
+        change(sql, tables("a", "b"))
+
+
+def test_names_are_those_that_the_server_keeps() -> None:
+    known = tables("a", server=replace(MYSQL, lower_case_table_names=1))
+
+    found = change("ALTER TABLE SHOP.A ADD c int, RENAME TO Shop.C", known)
+
+    assert (names_of(found), found.renamed) == (["c"], ((named("a"), named("c")),))
+
+
+def test_who_skips_a_statement_has_its_rows_read_as_it_made_them() -> None:
+    original = parse("ALTER TABLE a ADD c int", 0, "shop")
+
+    skipped = change_by_hand(original, (), tables("a"), AROUND)
+    assert sql_of(skipped) == []
+    assert len(skipped.tables.schemas[0].table.columns) == 3
+
+    instead = (parse("ALTER TABLE shop.a ADD c bigint", 0, ""),)
+    assert sql_of(change_by_hand(original, instead, tables("a"), AROUND)) == [
+        "ALTER TABLE one.a ADD COLUMN c bigint NULL"
+    ]
+
+
+def test_a_table_whose_statement_is_skipped_and_not_understood_has_no_model_any_more() -> None:
+    skipped = change_by_hand(parse("ALTER TABLE a DROP COLUMN nothing", 0, "shop"), (), tables("a"), AROUND)
+
+    assert skipped.tables.tracker.names() == frozenset()
+    assert names_of(skipped) == ["a"]
