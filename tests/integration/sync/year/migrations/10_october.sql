@@ -106,6 +106,7 @@ UPDATE `customers` SET `orders_count` = 5 WHERE `id` = 3;
 
 -- 164 Rails: a precision, a limit, a scale
 UPDATE `orders` SET `total` = 12345678.91 WHERE `id` = 8;
+UPDATE `orders` SET `placed_at` = '2024-10-16 23:59:59.987654' WHERE `id` > 12;
 ALTER TABLE `orders` CHANGE `total` `total` decimal(14,4) DEFAULT '0.0' NOT NULL;
 ALTER TABLE `orders` CHANGE `placed_at` `placed_at` datetime(3) NOT NULL;
 INSERT INTO `schema_migrations` (`version`) VALUES ('20241016080000');
