@@ -94,7 +94,7 @@ def column_sql(column: ColumnDefinition, sql_mode: int = 0) -> str:
     words = [quote(column.name), _type_sql(column.type, column.options, sql_mode)]
     if column.generated is not None:
         words += ["GENERATED ALWAYS AS", column.generated, "STORED" if column.stored else "VIRTUAL"]
-    if column.nullable is not None:
+    if column.nullable is False or (column.nullable and column.generated is None):  # MariaDB refuses … STORED NULL
         words.append("NULL" if column.nullable else "NOT NULL")
     words += [_column_option(*option, sql_mode) for option in column.options if option[0] not in _OF_TYPE]
     words += ["INVISIBLE"] * column.invisible

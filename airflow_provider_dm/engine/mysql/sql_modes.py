@@ -24,8 +24,8 @@ _SETS_OTHERS: Final = {"ANSI", "TRADITIONAL"}
 def mode_names(bits: int) -> tuple[str, ...]:
     """Return the modes that every family has, of those that are on.
 
-    What only one family has (MariaDB's MSSQL and ORACLE, TIME_ROUND_FRACTIONAL, MySQL's TIME_TRUNCATE_FRACTIONAL) is
-    left out: statements that it would change are read under it, and written without it.
+    What only one family has (MariaDB's MSSQL and ORACLE) is left out: statements that it would change are read under
+    it, and written without it. How fractions of seconds are cut, `mode_text` says.
 
     >>> mode_names(1 << 22 | 1 << 2)
     ('ANSI_QUOTES', 'STRICT_ALL_TABLES')
@@ -33,9 +33,21 @@ def mode_names(bits: int) -> tuple[str, ...]:
     return tuple(name for bit, name in _COMMON.items() if bits >> bit & 1 and name not in _SETS_OTHERS)
 
 
-def mode_text(bits: int, flavour: Flavour) -> str:
-    """Return the value of sql_mode for a session on a server of this family."""
+def mode_text(bits: int, source: Flavour, target: Flavour) -> str:
+    """Return the value of sql_mode for a session on the target in which a statement does what it did at the source.
+
+    MariaDB cuts off what a column of fewer decimals of a second cannot hold, MySQL rounds it; each has a mode to do as
+    the other.
+
+    >>> mode_text(1 << 22, Flavour.MARIADB, Flavour.MYSQL)
+    'STRICT_ALL_TABLES,TIME_TRUNCATE_FRACTIONAL'
+    """
     names = mode_names(bits)
-    if flavour is Flavour.TIDB:
+    rounds = not bits >> 32 & 1 if source is not Flavour.MARIADB else bool(bits >> 34 & 1)
+    if target is Flavour.TIDB:
         names = tuple(name for name in names if name != "PAD_CHAR_TO_FULL_LENGTH")
+    elif target is Flavour.MARIADB and rounds:
+        names += ("TIME_ROUND_FRACTIONAL",)
+    elif target is Flavour.MYSQL and not rounds:
+        names += ("TIME_TRUNCATE_FRACTIONAL",)
     return ",".join(names)

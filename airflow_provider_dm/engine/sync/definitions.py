@@ -7,7 +7,7 @@ release kept no definitions) is taken from the source of today, if its table is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -136,10 +136,10 @@ def server_of(connection: Connection) -> Server:
     return Server(info.flavour, info.version_number, int(number))
 
 
-def definitions_of(before: Tracker, after: Tracker) -> Mapping[TableName, Definition]:
-    """Return the definitions that `after` has and `before` has not."""
+def definitions_of(before: Tracker, after: Tracker, renamed: Collection[TableName]) -> Mapping[TableName, Definition]:
+    """Return the definitions that `after` has and `before` has not, and those of tables with another name."""
     return {
         name: Definition(after.create_sql(name))
         for name in after.names()
-        if name not in before.names() or before.definition(name) != after.definition(name)
+        if name in renamed or name not in before.names() or before.definition(name) != after.definition(name)
     }

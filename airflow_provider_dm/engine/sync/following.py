@@ -21,6 +21,7 @@ from functools import partial
 from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.binlog.session_variables import EXPLICIT_TIMESTAMPS, Session
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
@@ -29,6 +30,7 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.joining import OwnerNotReady, read_others
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
@@ -196,8 +198,13 @@ class Following:
             for name in change.ended:
                 forget_chunks(connection, ref, name)
             rename_tables(connection, ref, change.renamed)
-            put_table_schemas(connection, ref, set(change.tables.schemas) - set(before.schemas))
-            save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker))
+            renamed = {new for _, new in change.renamed}  # what has moved with a name still says the old one
+            put_table_schemas(
+                connection,
+                ref,
+                [one for one in change.tables.schemas if one.table.name in renamed or one not in before.schemas],
+            )
+            save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker, renamed))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
             save_online_ddls(connection, ref, self.becomes)
             note_plan(connection, fence, plan.fingerprint())
@@ -241,7 +248,16 @@ class Following:
             chosen.append((_charset_of(self._collation(charset)), self._collation(collation)))
         if said.utf8mb4_collation is not None:
             chosen.append(("utf8mb4", self._collation(said.utf8mb4_collation)))
-        return SessionDefaults(ddl.sql_mode, server, said.explicit_timestamp_defaults, tuple(chosen))
+        return SessionDefaults(ddl.sql_mode, server, self._explicit_timestamps(said), tuple(chosen))
+
+    def _explicit_timestamps(self, said: Session) -> bool | None:
+        """Return the session's explicit_defaults_for_timestamp; None: its server does not say."""
+        if said.explicit_timestamp_defaults is not None:
+            return said.explicit_timestamp_defaults
+        server = self.tables.tracker.server if self.tables is not None else None
+        if server is None or not server.mariadb or server.version < (10, 8, 2) or said.flags is None:
+            return None
+        return bool(said.flags & EXPLICIT_TIMESTAMPS)
 
     def _collation(self, number: int) -> str:
         if not self.collation_names:
@@ -255,7 +271,7 @@ class Following:
         said = ddl.session
         moment = ddl.timestamp + (said.microseconds or 0) / 1_000_000
         found = [
-            Setting("sql_mode", mode_text(ddl.sql_mode, flavour)),
+            Setting("sql_mode", mode_text(ddl.sql_mode, self._source_flavour(), flavour)),
             Setting("timestamp", moment),
             Setting("explicit_defaults_for_timestamp", 1),  # all that this decides is said
         ]
@@ -265,6 +281,10 @@ class Following:
             increment, offset = said.auto_increment
             found += [Setting("auto_increment_increment", increment), Setting("auto_increment_offset", offset)]
         return found
+
+    def _source_flavour(self) -> Flavour:
+        assert self.tables is not None
+        return self.tables.tracker.server.flavour
 
     def _time_zone(self, zone: str) -> str:
         if zone.upper() != "SYSTEM":

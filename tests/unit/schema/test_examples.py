@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.ddl import (
     write,
     write_statement,
 )
-from airflow_provider_dm.engine.mysql import tls
+from airflow_provider_dm.engine.mysql import sql_modes, tls
 from airflow_provider_dm.engine.schema import (
     addresses,
     compression,
@@ -51,6 +51,7 @@ MODULES = [
     target_statements,
     write,
     write_statement,
+    sql_modes,
     tls,
 ]
 
