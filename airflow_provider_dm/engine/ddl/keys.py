@@ -180,13 +180,14 @@ def _settled(server: Server, columns: Columns, key: Key, engine: str, *, hashed:
     longest = _LONGEST.get(engine.lower(), _LONGEST["innodb"])
     of_geometry = key.parts[0].column is not None and columns[key.parts[0].column.lower()].type.name in GEOMETRIES
     kind = KeyKind.SPATIAL if of_geometry and key.kind is KeyKind.PLAIN and not server.mariadb else key.kind
+    descends = server.keeps_descending and not hashed
     parts = []
     for part in key.parts:
         if part.column is not None:
             prefix = _prefix(server, columns[part.column.lower()], part.prefix)
             if kind is KeyKind.PLAIN:
                 prefix = _shortened(server, columns[part.column.lower()], prefix, longest)
-            part = replace(part, prefix=prefix, descending=part.descending and not hashed)
+            part = replace(part, prefix=prefix, descending=part.descending and descends)
         parts.append(part)
     options = _options(server, key.options, hashed=hashed, engine=engine)
     return replace(key, kind=kind, parts=tuple(parts), options=options)

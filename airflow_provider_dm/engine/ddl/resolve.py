@@ -250,7 +250,7 @@ def settled(
         server,
         context.name,
         [one for one in table.constraints if isinstance(one, Check)],
-        [one for one in new if isinstance(one, Check)],
+        [one for one in new if isinstance(one, Check) and server.keeps_checks],
     )
     return replace(table, columns=columns, constraints=(*keys, *foreign_keys, *checks))
 

@@ -355,6 +355,14 @@ def test_what_is_there_already_or_not_at_all_does_nothing() -> None:
     assert lines(replaced, "KEY") == ["KEY k (b)"]
 
 
+def test_older_servers_pass_over_what_they_do_not_have() -> None:
+    create = "CREATE TABLE t (a int CHECK (a > 0), b int REFERENCES u (id), KEY (a DESC), CHECK (b > 0))"
+    assert lines(after(create, server=MYSQL_5), "(a") == ["KEY a (a)"]
+    assert not after(create, server=MYSQL_5).table(T).has_foreign_keys
+    assert len(lines(after(create), "CHECK")) == 2
+    assert after(create).table(T).has_foreign_keys
+
+
 def test_invisible_and_generated_columns_are_marked() -> None:
     tracker = after(
         "CREATE TABLE t (a int INVISIBLE, b int AS (a + 1), c int AS (a) STORED, d int)",
