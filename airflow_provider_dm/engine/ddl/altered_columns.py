@@ -46,7 +46,7 @@ def columns_said(context: Context, specs: Sequence[Spec], collation: Collation, 
     if converted is not None:  # it is done to new columns too, whatever charset they name
         of_characters = [one.type.charset not in (None, BINARY) for one, _ in resolved]
         for column, is_text in zip(columns, of_characters, strict=True):
-            odd = column.type.binary or column.type.name in MEMBERS or column.type.name in TEXTS
+            odd = column.type.binary or column.type.name in (*MEMBERS, *TEXTS, "json")
             if (is_text and odd) or column.type.name in BLOBS:  # MySQL makes a TINYTEXT of a TEXT, and so on
                 raise CannotTrack(f"CONVERT TO CHARACTER SET and {column.type.name} for {column.name} in one statement")
         columns = [

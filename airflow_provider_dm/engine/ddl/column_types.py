@@ -56,6 +56,8 @@ def resolved_type(server: Server, kind: ColumnType, table: Collation, chosen: Ma
     """
     if kind.name == "json" and server.mariadb:
         kind = replace(kind, name="longtext", collation=kind.collation or "utf8mb4_bin")
+    if kind.name in ("varchar", "varbinary") and not kind.arguments:
+        raise CannotTrack(f"a {kind.name} has no length")
     if kind.name in OF_CHARACTERS:
         return _of_characters(server, kind, _collation(server, kind, table, chosen))
     kind = replace(kind, charset=None, collation=None, binary=False)

@@ -60,25 +60,24 @@ class _Wanted:
 def settled_keys(
     server: Server,
     columns: Columns,
-    wanted: Sequence[Key | ForeignKey],
+    old: Sequence[Key],
+    new: Sequence[Key | ForeignKey],
     *,
     engine: str,
     foreign_keys: Sequence[ForeignKey] = (),
     shown: bool = False,
 ) -> tuple[Key, ...]:
-    """Return the keys as the server has them. `wanted`: in the order of the text; a foreign key stands for its index.
+    """Return the keys as the server has them. `old`: the table's; `new`: where a foreign key stands for its index.
 
-    `foreign_keys`: those that the table has already; `shown`: the server itself says all this. Raises CannotTrack.
+    `foreign_keys`: the table's; `shown`: the server itself says all this, so nothing is left out. Raises CannotTrack.
     """
-    made = [
-        _Wanted(_index_of(one), generated=True)
-        if isinstance(one, ForeignKey)
-        else _Wanted(_named_as_columns(columns, one), _is_generated(one, foreign_keys))
-        for one in wanted
-    ]
+    wanted = [_Wanted(_named_as_columns(columns, key), _is_generated(key, foreign_keys, old)) for key in old]
+    for one in new:
+        key = _index_of(one) if isinstance(one, ForeignKey) else one
+        wanted.append(_Wanted(_named_as_columns(columns, key), isinstance(one, ForeignKey)))
     named: list[Key] = []
-    for one in _without_needless(made):
-        key = one.key
+    for made in wanted if shown else _without_needless(wanted):
+        key = made.key
         key = replace(key, name=_name(key, {str(other.name).lower() for other in named}), constraint=None)
         hashed = (not shown and _is_too_long(server, columns, key, engine)) or is_hashed(server, engine, key)
         named.append(_settled(server, columns, key, engine, hashed=hashed))
@@ -115,13 +114,17 @@ def _named_as_columns(columns: Columns, key: Key) -> Key:
     return replace(key, parts=tuple(parts))
 
 
-def _is_generated(key: Key, foreign_keys: Iterable[ForeignKey]) -> bool:
+def _is_generated(key: Key, foreign_keys: Iterable[ForeignKey], others: Iterable[Key]) -> bool:
+    """Tell whether a key may go as soon as another one begins with its columns. One that is beside such stays."""
+    own = _columns_of(key)
     if key.kind is not KeyKind.PLAIN or key.options:
+        return False
+    if any(_columns_of(other)[: len(own)] == own for other in others if other is not key):
         return False
     for one in foreign_keys:
         index = _index_of(one)
         names = {str(index.name).lower(), _name(replace(key, name=None), set()).lower()}
-        if _columns_of(key) == _columns_of(index) and str(key.name).lower() in names:
+        if own == _columns_of(index) and str(key.name).lower() in names:
             return True
     return False
 
@@ -180,13 +183,14 @@ def _settled(server: Server, columns: Columns, key: Key, engine: str, *, hashed:
     longest = _LONGEST.get(engine.lower(), _LONGEST["innodb"])
     of_geometry = key.parts[0].column is not None and columns[key.parts[0].column.lower()].type.name in GEOMETRIES
     kind = KeyKind.SPATIAL if of_geometry and key.kind is KeyKind.PLAIN and not server.mariadb else key.kind
+    descends = server.keeps_descending and not hashed
     parts = []
     for part in key.parts:
         if part.column is not None:
             prefix = _prefix(server, columns[part.column.lower()], part.prefix)
             if kind is KeyKind.PLAIN:
                 prefix = _shortened(server, columns[part.column.lower()], prefix, longest)
-            part = replace(part, prefix=prefix, descending=part.descending and not hashed)
+            part = replace(part, prefix=prefix, descending=part.descending and descends)
         parts.append(part)
     options = _options(server, key.options, hashed=hashed, engine=engine)
     return replace(key, kind=kind, parts=tuple(parts), options=options)

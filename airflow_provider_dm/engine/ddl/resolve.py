@@ -46,6 +46,7 @@ _NOT_KEPT: Final = frozenset({"AUTO_INCREMENT", "START TRANSACTION", "CHARSET", 
 _COLUMN_OPTIONS: Final = frozenset({"COMPRESSED", "SRID"})
 _NO_MOMENT: Final = "'0000-00-00 00:00:00'"
 _UNICODE: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "binary"})
+_UNICODE_OF_TWO_BYTES: Final = frozenset({"utf8mb3", "ucs2"})
 _WITHOUT_LITERALS: Final = frozenset({*TEXTS, *BLOBS, *GEOMETRIES, "json", "vector"})
 """Types that have no literal as a default in MySQL."""
 _WITH_FOREIGN_KEYS: Final = frozenset({"innodb", "ndb", "ndbcluster"})
@@ -156,6 +157,8 @@ def _fits(kind: ColumnType, member: str) -> bool:
     """Tell whether a charset certainly has what a member is written with; what it lacks is a question mark in it."""
     if member.isascii() or kind.charset in _UNICODE:
         return True
+    if kind.charset in _UNICODE_OF_TWO_BYTES:
+        return max(member) <= "\uffff"
     return kind.charset == "latin1" and set(member) <= set(LATIN1)
 
 
@@ -238,7 +241,8 @@ def settled(
     keys = settled_keys(
         server,
         by_name(columns),
-        [*old_keys, *(one for one in new if isinstance(one, Key | ForeignKey))],
+        old_keys,
+        [one for one in new if isinstance(one, Key | ForeignKey)],
         engine=engine,
         foreign_keys=old_foreign_keys,
         shown=shown,
@@ -250,7 +254,7 @@ def settled(
         server,
         context.name,
         [one for one in table.constraints if isinstance(one, Check)],
-        [one for one in new if isinstance(one, Check)],
+        [one for one in new if isinstance(one, Check) and server.keeps_checks],
     )
     return replace(table, columns=columns, constraints=(*keys, *foreign_keys, *checks))
 

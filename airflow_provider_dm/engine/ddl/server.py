@@ -32,6 +32,16 @@ class Server:
         """Whether integers and YEAR are shown with the width that nothing depends on: `int(11)`."""
         return self.mariadb or self.version < (8, 0, 19)
 
+    @property
+    def keeps_checks(self) -> bool:
+        """Whether CHECK is more than passed over."""
+        return self.mariadb or self.version >= (8, 0, 16)
+
+    @property
+    def keeps_descending(self) -> bool:
+        """Whether DESC in a key is more than passed over."""
+        return self.version >= ((10, 8) if self.mariadb else (8,))
+
 
 @dataclass(frozen=True, slots=True)
 class SessionDefaults:
@@ -41,7 +51,7 @@ class SessionDefaults:
     server_collation: str | None = None
     """collation_server, which a new schema gets."""
     explicit_timestamp_defaults: bool | None = None
-    """explicit_defaults_for_timestamp; None: not said (MySQL 5.7, MariaDB), so that a TIMESTAMP must say all itself."""
+    """explicit_defaults_for_timestamp; None: nobody knows, so a TIMESTAMP must say itself whether it may be NULL."""
     default_collations: tuple[tuple[str, str], ...] = ()
     """(charset, collation) of each charset that has another default here."""
 

@@ -100,6 +100,7 @@ class Tracker:
     # What is there
 
     def names(self) -> frozenset[TableName]:
+        """Return the tables' names as the server keeps them."""
         return frozenset(name for name, _ in self._tables.values())
 
     def definition(self, name: TableName) -> TableDefinition:

@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.connection import server_info
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.pinning import family_of
-from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import create_statement, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from testbed import Server
 from tests.integration.binlog.reading import session
@@ -66,9 +66,7 @@ class Oracle:
         if "default_collation_for_utf8mb4" in settings:
             chosen = (("utf8mb4", settings["default_collation_for_utf8mb4"]),)
         elif self.upstream.mariadb and self.upstream.version >= (11, 5):
-            with self.writer.cursor() as cursor:
-                cursor.execute("SELECT @@character_set_collations")
-                (text,) = cursor.fetchall()[0]
+            ((text,),) = self.ask("SELECT @@character_set_collations")
             chosen = tuple(tuple(one.split("=")) for one in text.split(","))
         explicit = bool(settings.get("explicit_defaults_for_timestamp", 1))
         self.session = SessionDefaults(mode, server_collation, explicit, chosen)
@@ -77,12 +75,21 @@ class Oracle:
 
     def fresh(self) -> Tracker:
         """The model of what the server has now."""
-        names = [name for name in list_tables(self.reader) if name.schema == self.schema]
         rows = self.server.sql(
             "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = %s", [self.schema]
         )
-        texts = {name: create_statement(self.reader, name) for name in names}
+        texts = {name: create_statement(self.reader, name) for name in self.names()}
         return Tracker.of(self.upstream, texts, {self.schema: rows[0][0]})
+
+    def names(self) -> set[TableName]:
+        """The server's tables."""
+        rows = self.ask("SHOW FULL TABLES WHERE table_type = 'BASE TABLE'")
+        return {TableName(self.schema, name) for name, _ in rows}
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        with self.writer.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
 
     def run(self, sql: str) -> str:
         """Run a statement on both sides and compare the tables that it is about; return what came of it."""
@@ -110,7 +117,7 @@ class Oracle:
         return COMPARED
 
     def compare(self, names: set[TableName]) -> None:
-        there = {name for name in list_tables(self.reader) if name.schema == self.schema}
+        there = self.names()
         assert self.tracker.names() == there, self.story()
         for name in sorted(names & there):
             shown = create_statement(self.reader, name)

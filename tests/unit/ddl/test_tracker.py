@@ -308,6 +308,14 @@ def test_a_foreign_key_brings_an_index_until_there_is_another() -> None:
     assert not tracker.table(name).has_foreign_keys
 
 
+def test_a_key_beside_a_longer_one_was_made_by_hand() -> None:
+    shown = "CREATE TABLE t (a int, b int, KEY a (a), KEY k (a, b), CONSTRAINT f FOREIGN KEY (a) REFERENCES u (id))"
+    tracker = after().with_table(T, shown)
+    assert lines(tracker, "KEY a") == ["KEY a (a)"]
+    altered = tracker.after(parse("ALTER TABLE t ADD c int, ADD KEY (a, c)", 0, "shop"), SESSION)
+    assert [line.split(" (")[0] for line in lines(altered, "KEY")][:3] == ["KEY a", "KEY k", "KEY a_2"]
+
+
 def test_a_foreign_key_follows_the_names_it_points_to() -> None:
     tracker = after(
         "CREATE TABLE u (id int PRIMARY KEY)",
@@ -353,6 +361,14 @@ def test_what_is_there_already_or_not_at_all_does_nothing() -> None:
         assert before.after(parse(statement, 0, "shop"), SESSION) == before
     replaced = before.after(parse("CREATE OR REPLACE INDEX k ON t (b)", 0, "shop"), SESSION)
     assert lines(replaced, "KEY") == ["KEY k (b)"]
+
+
+def test_older_servers_pass_over_what_they_do_not_have() -> None:
+    create = "CREATE TABLE t (a int CHECK (a > 0), b int REFERENCES u (id), KEY (a DESC), CHECK (b > 0))"
+    assert lines(after(create, server=MYSQL_5), "(a") == ["KEY a (a)"]
+    assert not after(create, server=MYSQL_5).table(T).has_foreign_keys
+    assert len(lines(after(create), "CHECK")) == 2
+    assert after(create).table(T).has_foreign_keys
 
 
 def test_invisible_and_generated_columns_are_marked() -> None:
@@ -443,6 +459,8 @@ def test_what_is_not_there_may_be_dropped_if_exists() -> None:
         ("CREATE TABLE u AS SELECT 1 AS a", "those of a query"),
         ("CREATE TABLE t (a int)", "is known already"),
         ("CREATE TABLE x.u (a char)", "the default collation of the schema x is not known"),
+        ("CREATE TABLE u (a varchar)", "a varchar has no length"),
+        ("CREATE TABLE u (FOREIGN KEY (a) REFERENCES t (a))", "key's column a is not known"),
         ("CREATE TABLE u (a char CHARSET klingon)", "character set klingon is not known"),
         ("ALTER TABLE t DROP x", "column x is not known"),
         ("ALTER TABLE t ADD x int AFTER y", "column y is not known"),
