@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.target.session import execute
 from airflow_provider_dm.engine.target.statements import Statement
 from testbed import Server
 from tests.conftest import FreshSchema
+from tests.integration.binlog.walking import end_xa
 from tests.integration.sync.tail_kit import MIB, TailKit, purged, tail_kits, wait_for
 
 
@@ -179,3 +180,26 @@ def test_what_the_upstream_has_purged_while_the_log_was_full_is_named(kit: TailK
     assert stands in error.message
     assert last in error.message
     assert "enable-relay" in error.message
+
+
+def test_what_stays_prepared_stretches_the_limit_and_stops_nobody(kit: TailKit) -> None:
+    kit.create_wide()
+    kit.begin()
+    for xid, number in (("'kept'", 1_000_001), ("'undone'", 1_000_002)):
+        with kit.source.connect(database=kit.schema) as connection, connection.cursor() as cursor:
+            for one in (f"XA START {xid}", f"INSERT INTO wide VALUES ({number}, REPEAT('x', 1000))", f"XA END {xid}"):
+                cursor.execute(one)
+            cursor.execute(f"XA PREPARE {xid}")
+    prepared = kit.rotate()
+    with kit.syncing():
+        for start in range(0, 6000, 1000):  # about 6 MiB, where one may be held
+            kit.fill(start, 1000)
+            kit.rotate()
+        wait_for(kit.applied, 120)
+        assert prepared in kit.held()
+        end_xa(kit.source, "'kept'")
+        end_xa(kit.source, "'undone'", "ROLLBACK")
+        wait_for(kit.applied)
+        kit.fill(6000, 100)
+        wait_for(lambda: prepared not in kit.held())
+        wait_for(kit.applied)
