@@ -64,6 +64,7 @@ from airflow_provider_dm.engine.target.table_definitions import (
     save_schema_collations,
 )
 from airflow_provider_dm.engine.target.table_schema import (
+    TableSchema,
     forget_table_schemas,
     load_feeders,
     put_table_schemas,
@@ -196,7 +197,7 @@ class Following:
             for name in change.ended:
                 forget_chunks(connection, ref, name)
             rename_tables(connection, ref, change.renamed)
-            put_table_schemas(connection, ref, set(change.tables.schemas) - set(before.schemas))
+            put_table_schemas(connection, ref, _changed(before, change))
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
             save_online_ddls(connection, ref, self.becomes)
@@ -288,6 +289,16 @@ class Following:
                     raise OwnerNotReady(
                         ref.source, str(one.table.name), feeder.source, str(feeder.table), str(one.target)
                     )
+
+
+def _changed(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]:
+    """Return the tables of which something else is known than under this name before.
+
+    What a renamed one had is another one's: of two tables alike that change places each is as the other was.
+    """
+    given = {new for _, new in change.renamed}
+    known = set(before.schemas)
+    return [one for one in change.tables.schemas if one not in known or one.table.name in given]
 
 
 def _collation_names(connection: Connection) -> dict[int, str]:
