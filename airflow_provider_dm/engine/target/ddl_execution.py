@@ -122,7 +122,7 @@ def execute_ddl(
     if not statements:
         return 0
     try:
-        with fresh_target(endpoint) as connection, _locked(connection, fence):
+        with fresh_target(endpoint) as connection, _locked(endpoint, connection, fence):
             noted = run_transaction(endpoint, lambda tx: _checked_entries(tx, fence, position))
             check_keyless(connection, [str(one.tables[0]) for one in statements if one.keyless], str(endpoint))
             set_all(connection, [*session, _PATIENCE], server=str(endpoint))
@@ -218,10 +218,11 @@ def look_of(connection: Connection, name: TableName) -> str | None:
 
 
 @contextlib.contextmanager
-def _locked(connection: Connection, fence: Fence) -> Iterator[None]:
+def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterator[None]:
     """Hold the lock of this subtask's DDL; whoever holds it belongs to a run that was replaced, and is killed.
 
-    Raises DdlLocked.
+    Unless it is us who were replaced: so that is looked at before anybody is killed.
+    Raises DdlLocked, Fenced, TargetWentBack.
     """
     ref = fence.ref
     name = "dm_ddl:" + hashlib.sha256(repr((ref.meta_schema, *ref.key)).encode()).hexdigest()[:32]
@@ -229,6 +230,7 @@ def _locked(connection: Connection, fence: Fence) -> Iterator[None]:
     while query(connection, "SELECT GET_LOCK(%s, %s)", (name, _LOOK_SECONDS)) != [(1,)]:
         ((holder,),) = query(connection, "SELECT IS_USED_LOCK(%s)", (name,))
         if holder is not None:
+            run_transaction(endpoint, fence.check)
             log.warning("connection %s of an earlier run is killed: it may be altering a table", text(str(holder)))
             with contextlib.suppress(pymysql.err.MySQLError):  # it may be gone already, or belong to another account
                 query(connection, f"KILL {int(holder)}")
