@@ -61,6 +61,9 @@ def fates_of(
     context: Context, table: TableDefinition, specs: Sequence[Spec], said: Said, converted: Collation | None
 ) -> Fates:
     """Return what becomes of the table's columns. Raises CannotTrack for one that is not there."""
+    changed = [spec.name.lower() for spec in specs if isinstance(spec, DropColumn | ChangeColumn | RenameColumn)]
+    if len(changed) > len(set(changed)):  # in MariaDB the second may be about a column that is new
+        raise CannotTrack("a column is changed twice in one statement")
     said_anew = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn | ChangeColumn)}
     fates: Fates = {}
     for column in table.columns:
@@ -104,7 +107,7 @@ def in_order(table: TableDefinition, specs: Sequence[Spec], said: Said, fates: F
             continue
         column = fates[spec.name.lower()] if isinstance(spec, ChangeColumn) else said[number][0]
         if column is None:
-            raise CannotTrack(f"a column is changed and dropped in one statement: {spec}")
+            raise CannotTrack("a column is changed and dropped in one statement")
         columns = [one for one in columns if one is not column]
         match spec.place:
             case First():

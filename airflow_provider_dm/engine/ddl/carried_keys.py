@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, TEXTS
+from airflow_provider_dm.engine.ddl.collations import character_bytes
+from airflow_provider_dm.engine.ddl.column_types import BLOBS, GEOMETRIES, MEMBERS, TEXTS, octets
 from airflow_provider_dm.engine.ddl.keys import PREFIXED, Columns
+from airflow_provider_dm.engine.ddl.packed import packed_bytes
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
-from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, Key, KeyKind
+from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, ColumnType, Key, KeyKind
 
 Successors = dict[str, tuple[ColumnDefinition, bool]]
 """By the name of a key's column in lower case: which column it is about now, and whether that is another one."""
@@ -47,10 +49,27 @@ def _prefix_left(server: Server, old: ColumnDefinition, new: ColumnDefinition, p
     kind = new.type
     if kind.name in GEOMETRIES:
         return prefix
+    if prefix is None and not server.mariadb:
+        prefix = _prefix_of_whole(old.type, new.type)
     if kind.name in TEXTS or kind.name in BLOBS:
-        if prefix is None and old.type.name in PREFIXED and not server.mariadb:
-            return int(old.type.arguments[0])  # as much as there was
         return prefix if prefix is None or prefix <= (TEXTS | BLOBS)[kind.name] else None
     if prefix is None or kind.name not in PREFIXED:
         return None
     return prefix if prefix <= int(kind.arguments[0]) else None
+
+
+def _prefix_of_whole(old: ColumnType, new: ColumnType) -> int | None:
+    """Return the prefix that MySQL makes of a whole column in a key: as much as there was, counted in bytes of the key.
+
+    A CHAR(20) that becomes a TEXT is in the key with 20 characters. An ENUM has one byte there, so what becomes of it
+    is in the key with one character, even where the key is unique.
+    """
+    to_text = new.name in TEXTS or new.name in BLOBS
+    if old.name in PREFIXED:
+        return int(old.arguments[0]) if to_text else None
+    if old.name not in MEMBERS or not (to_text or new.name in PREFIXED):
+        return None
+    size = packed_bytes(old)
+    if size == octets(old) and not to_text:
+        return None
+    return size // character_bytes(str(old.collation)) or None

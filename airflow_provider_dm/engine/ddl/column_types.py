@@ -47,6 +47,7 @@ _WIDTHS: Final = {
 """Integers: the width that they are shown with (signed, unsigned)."""
 _FRACTIONS: Final = frozenset({"time", "datetime", "timestamp"})
 _MYSQL_VECTOR: Final = "2048"
+_VECTOR_ELEMENT: Final = 4
 
 
 def resolved_type(server: Server, kind: ColumnType, table: Collation, chosen: Mapping[str, str]) -> ColumnType:
@@ -155,3 +156,22 @@ def _arguments(server: Server, kind: ColumnType) -> tuple[str, ...]:
         case name if name in _FRACTIONS:
             return said if said and int(said[0]) else ()
     return said
+
+
+def octets(kind: ColumnType) -> int | None:
+    """Return the most bytes of a string of a resolved type; None for what is none."""
+    if kind.name in TEXTS or kind.name in BLOBS:
+        return (TEXTS | BLOBS)[kind.name]
+    if kind.name == "vector":
+        return int(kind.arguments[0]) * _VECTOR_ELEMENT
+    if kind.name in ("binary", "varbinary"):
+        return int(kind.arguments[0])
+    if kind.name not in OF_CHARACTERS:
+        return None
+    sizes = [_length(kind, member) for member in kind.arguments] if kind.name in MEMBERS else [int(kind.arguments[0])]
+    size = sum(sizes) + len(sizes) - 1 if kind.name == "set" else max(sizes)
+    return size * character_bytes(str(kind.collation))
+
+
+def _length(kind: ColumnType, member: str) -> int:
+    return len(member.encode()) if kind.charset == BINARY else len(member)

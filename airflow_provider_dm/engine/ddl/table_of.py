@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_provider_dm.engine.ddl.collations import BINARY, character_bytes, shown_charset, shown_collation
-from airflow_provider_dm.engine.ddl.column_types import BLOBS, MEMBERS, OF_CHARACTERS, TEXTS
+from airflow_provider_dm.engine.ddl.collations import BINARY, shown_charset, shown_collation
+from airflow_provider_dm.engine.ddl.column_types import MEMBERS, octets
 from airflow_provider_dm.engine.ddl.keys import is_hashed
 from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import (
@@ -24,7 +24,6 @@ from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 _PRECISIONS: Final = {"tinyint": 3, "smallint": 5, "mediumint": 7, "int": 10, "bigint": 19}
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "\0": r"\0", "\n": r"\n", "\r": r"\r", "'": "''"})
-_VECTOR_ELEMENT: Final = 4
 
 
 def table_of(server: Server, name: TableName, definition: TableDefinition) -> Table:
@@ -58,7 +57,7 @@ def _column(server: Server, position: int, column: ColumnDefinition) -> Column:
         numeric_precision=precision,
         numeric_scale=scale,
         datetime_precision=_fraction(kind),
-        octet_length=_octets(kind),
+        octet_length=octets(kind),
         generated=column.generated is not None,
         invisible=column.invisible,
         expression=(column.generated or "")[1:-1],
@@ -102,25 +101,6 @@ def _numeric(server: Server, kind: ColumnType) -> tuple[int | None, int | None]:
 def _fraction(kind: ColumnType) -> int | None:
     """Return how many digits of a second a moment has; None for what is none."""
     return int((*kind.arguments, "0")[0]) if kind.name in ("time", "datetime", "timestamp") else None
-
-
-def _octets(kind: ColumnType) -> int | None:
-    """Return the most bytes of a string; None for what is none."""
-    if kind.name in TEXTS or kind.name in BLOBS:
-        return (TEXTS | BLOBS)[kind.name]
-    if kind.name == "vector":
-        return int(kind.arguments[0]) * _VECTOR_ELEMENT
-    if kind.name in ("binary", "varbinary"):
-        return int(kind.arguments[0])
-    if kind.name not in OF_CHARACTERS:
-        return None
-    sizes = [_length(kind, member) for member in kind.arguments] if kind.name in MEMBERS else [int(kind.arguments[0])]
-    size = sum(sizes) + len(sizes) - 1 if kind.name == "set" else max(sizes)
-    return size * character_bytes(str(kind.collation))
-
-
-def _length(kind: ColumnType, member: str) -> int:
-    return len(member.encode()) if kind.charset == BINARY else len(member)
 
 
 def _index(key: Key) -> Index:

@@ -283,6 +283,13 @@ def test_a_text_is_in_its_keys_as_far_as_the_varchar_was() -> None:
     assert after(create, "ALTER TABLE t MODIFY a text", server=MARIADB).table(T).hidden == 1
 
 
+def test_what_was_an_enum_is_in_its_unique_key_with_one_character() -> None:
+    create = "CREATE TABLE t (a enum('x', 'yz') CHARSET latin1, b enum('x', 'yz'), UNIQUE (a), UNIQUE (b))"
+    alter = "ALTER TABLE t MODIFY a varchar(9), MODIFY b varchar(9)"
+    assert [key.prefixes for key in after(create, alter).table(T).unique_keys] == [(1,), (None,)]
+    assert [key.prefixes for key in after(create, alter, server=MARIADB).table(T).unique_keys] == [(None,), (None,)]
+
+
 def test_keys_are_named_in_the_order_of_the_text() -> None:
     named = "UNIQUE x (b), CONSTRAINT y UNIQUE (b)"
     create = f"CREATE TABLE t (a int, b int UNIQUE, KEY (a), UNIQUE (a), UNIQUE (a, b), {named})"
@@ -465,6 +472,7 @@ def test_what_is_not_there_may_be_dropped_if_exists() -> None:
         ("ALTER TABLE t DROP x", "column x is not known"),
         ("ALTER TABLE t ADD x int AFTER y", "column y is not known"),
         ("ALTER TABLE t DROP KEY x", "key or constraint x is not known"),
+        ("ALTER TABLE t MODIFY a int, CHANGE a b int", "changed twice"),
         ("ALTER TABLE t ADD KEY (x)", "key's column x is not known"),
         ("ALTER TABLE t CONVERT TO CHARACTER SET ucs2", "what the members of enum"),
         ("ALTER TABLE t DROP e, CHARSET latin1, CONVERT TO CHARACTER SET utf8", "another default in one statement"),
