@@ -66,7 +66,6 @@ from airflow_provider_dm.engine.target.table_definitions import (
     save_schema_collations,
 )
 from airflow_provider_dm.engine.target.table_schema import (
-    TableSchema,
     forget_table_schemas,
     load_feeders,
     put_table_schemas,
@@ -309,7 +308,6 @@ class Following:
                     raise OwnerNotReady(
                         ref.source, str(one.table.name), feeder.source, str(feeder.table), str(one.target)
                     )
-
 
 
 def _collation_names(connection: Connection) -> dict[int, str]:
