@@ -112,7 +112,7 @@ def _default_in_mariadb(default: str | None, kind: str, extra: str, nullable: st
     if default.upper().startswith("CURRENT_TIMESTAMP"):
         return default.lower() if "(" in default else "current_timestamp()"
     if kind in ("binary", "varbinary") and default.startswith("0x"):
-        default = bytes.fromhex(default[2:]).rstrip(b"\0").decode("latin1")
+        default = bytes.fromhex(default[2:]).rstrip(b"\0").decode("utf-8", "backslashreplace")
     if kind in _QUOTED and "DEFAULT_GENERATED" not in extra:
         return "'" + default.replace("\\", "\\\\").replace("'", "''") + "'"
     return default
