@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Final
+from difflib import get_close_matches
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 
-from airflow_provider_dm.engine.config.base import DmModel, Names, one_or_many
+from airflow_provider_dm.engine.config.base import DmModel, one_or_many
 from airflow_provider_dm.engine.config.pattern import InvalidPattern, Pattern
 
 
@@ -53,6 +54,14 @@ class OnlineDdlConfig:
     trash: tuple[str, ...] = TRASH_TABLE_RULES
 
 
+def _regular_expression(text: str) -> str:
+    try:
+        Pattern.compile(f"~{text}", case_sensitive=False)
+    except InvalidPattern as error:
+        raise ValueError(error.why) from None
+    return text
+
+
 class TablePattern(DmModel):
     """One entry of do-tables or ignore-tables."""
 
@@ -72,7 +81,7 @@ class BlockAllowConfig(DmModel):
 class ExtractColumn(DmModel):
     """`extract-table`, `extract-schema` or `extract-source` of a route: a column filled from a name's captures."""
 
-    regexp: str = Field(
+    regexp: Annotated[str, AfterValidator(_regular_expression)] = Field(
         validation_alias=AliasChoices("table-regexp", "schema-regexp", "source-regexp", "regexp"), min_length=1
     )
     target_column: str = Field(min_length=1)
@@ -90,18 +99,59 @@ class RouteRule(DmModel):
     extract_source: ExtractColumn | None = None
 
 
+EVENTS: Final = frozenset(
+    {
+        *("all", "all dml", "all ddl", "none", "none dml", "none ddl", "insert", "update", "delete"),
+        *("create database", "drop database", "alter database", "create schema", "drop schema", "alter schema"),
+        *("create table", "drop table", "truncate table", "rename table", "alter table", "create view", "drop view"),
+        *("create index", "drop index", "add foreign key", "drop foreign key", "incompatible ddl changes"),
+        *("value range decrease", "precision decrease", "modify column", "rename column", "rename index"),
+        *("drop column", "drop primary key", "drop unique key", "modify default value", "modify constraint"),
+        *("modify columns order", "modify charset", "modify collation", "remove auto increment"),
+        *("modify storage engine", "add column", "set default value", "rebase auto id", "add primary key"),
+        *(f"{verb} table partition" for verb in ("add", "drop", "truncate", "reorganize", "rebuild", "coalesce")),
+        *("split table partition", "exchange table partition", "alter table partitioning"),
+        *("remove table partitioning", "modify schema charset and collate", "modify table charset and collate"),
+        *("modify table comment", "recover table", "alter index visibility", "alter ttl info", "alter ttl remove"),
+        "multi schema change",
+    }
+)
+"""What a binlog event filter may name: DM's list."""
+
+
+def _event(text: str) -> str:
+    name = text.lower()
+    if name not in EVENTS:
+        near = get_close_matches(name, EVENTS, 1)
+        raise ValueError(f"there is no event {text!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return name.replace("schema", "database") if name in _SCHEMA_EVENTS else name
+
+
+_SCHEMA_EVENTS: Final = frozenset({"create schema", "drop schema", "alter schema"})
+"""Other names of the same with `database`."""
+
+
+RegularExpressions = Annotated[
+    tuple[Annotated[str, Field(min_length=1), AfterValidator(_regular_expression)], ...], BeforeValidator(one_or_many)
+]
+Action = Annotated[
+    Literal["Do", "Ignore", "Error"],
+    BeforeValidator(lambda value: value.capitalize() if isinstance(value, str) else value),
+]
+
+
 class FilterRule(DmModel):
-    """One binlog event filter."""
+    """One binlog event filter (`rules.event_filter` says what it means)."""
 
     schema_pattern: PatternText
     table_pattern: OptionalPattern = ""
-    events: Names = ()
-    sql_pattern: Names = ()
-    action: str
+    events: Annotated[tuple[Annotated[str, AfterValidator(_event)], ...], BeforeValidator(one_or_many)] = ()
+    sql_pattern: RegularExpressions = ()
+    action: Action
 
 
 class ExpressionFilter(DmModel):
-    """One entry of `expression-filter`."""
+    """One entry of `expression-filter`: rows for which it is true are left out. The names are no patterns."""
 
     schema_name: str = Field(validation_alias="schema", serialization_alias="schema", min_length=1)
     table: str = Field(min_length=1)
@@ -109,3 +159,12 @@ class ExpressionFilter(DmModel):
     update_old_value_expr: str = ""
     update_new_value_expr: str = ""
     delete_value_expr: str = ""
+
+    @model_validator(mode="after")
+    def _is_about_one_event(self) -> Self:
+        update = self.update_old_value_expr or self.update_new_value_expr
+        given = sum(map(bool, (self.insert_value_expr, update, self.delete_value_expr)))
+        if given != 1:
+            many = "only those of an UPDATE can be given together" if given else "none is given"
+            raise ValueError(f"insert-, update-old-, update-new- and delete-value-expr: {many}")
+        return self

@@ -5,7 +5,7 @@ it exists only when this release can do all that is asked: what would be silentl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar, Final, Literal, Self
 
@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.config.rule_models import (
     RouteRule,
     ToolTableRules,
 )
+from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.start import StartMeta
 from airflow_provider_dm.engine.config.units import (
     LoaderConfig,
@@ -133,6 +134,12 @@ class SubtaskConfig:
     start: Location | None
     online_ddl: OnlineDdlConfig | None = None
     """None: tables that are named like those of an online DDL tool are tables like any other."""
+    filters: tuple[FilterRule, ...] = ()
+    expression_filters: tuple[ExpressionFilter, ...] = ()
+
+    def with_filters_of(self, source: SourceConfig) -> Self:
+        """Return the same with the binlog event filters of the source's own file behind the task's."""
+        return replace(self, filters=(*self.filters, *source.filters))
 
     @property
     def overwrites(self) -> bool:
@@ -182,7 +189,7 @@ class TaskConfig(DmModel):
     validators: dict[str, ValidatorConfig] = Field(default_factory=dict)
     column_mappings: dict[str, object] = Field(default_factory=dict, exclude=True, repr=False)
     """Removed from DM: may be there, empty, as in its exports."""
-    # Deprecated in DM: accepted without effect; remove-meta true is refused, as ignoring it would resume old progress.
+    # Deprecated in DM: accepted without effect, as there. The precheck warns of remove-meta: progress is resumed.
     remove_meta: bool = False
     ansi_quotes: bool | None = None
     enable_heartbeat: bool | None = None
@@ -249,6 +256,8 @@ class TaskConfig(DmModel):
             # As in DM, `meta` means nothing to a task that copies first.
             start=instance.meta.location() if instance.meta and self.task_mode == TaskMode.INCREMENTAL else None,
             online_ddl=self.online,
+            filters=tuple(self.filters[name] for name in instance.filter_rules),
+            expression_filters=tuple(self.expression_filters[name] for name in instance.expression_filters),
         )
 
     # An inline configuration wins over a named one; `…-thread` wins over both, as in DM.

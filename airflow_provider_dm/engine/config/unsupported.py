@@ -84,22 +84,12 @@ def _task_gaps(task: TaskConfig) -> Iterator[NotSupportedYet]:
         yield NotSupportedYet("collation_compatible strict", where, "Create the target tables first and use loose.")
     if task.mariadb2tidb.mode == "on":
         yield NotSupportedYet("mariadb2tidb", where, "Create the target tables first and set its mode to off.")
-    if task.remove_meta:
-        yield NotSupportedYet("remove-meta in the task file", where, "Remove the task's metadata once, by command.")
     if task.target_database:
         yield from _database_gaps(task.target_database, "target-database")
 
 
 def _instance_gaps(task: TaskConfig, instance: MysqlInstance) -> Iterator[NotSupportedYet]:
     where = f"source {instance.source_id!r} of task {task.name!r}"
-    if instance.filter_rules:
-        yield NotSupportedYet("the binlog event filter (filter-rules)", where, "Remove the rules or wait for them.")
-    if instance.expression_filters:
-        yield NotSupportedYet("expression-filters", where, "Remove them or wait for them.")
-    for name in instance.route_rules:
-        route = task.routes.get(name)
-        if route and (route.extract_table or route.extract_schema or route.extract_source):
-            yield NotSupportedYet(f"extract columns (route {name!r})", where, "Route without extract-*.")
     validator = task.validators.get(instance.validator_config_name)
     if validator and validator.mode != "none":
         yield NotSupportedYet("continuous validation", where, "Set its mode to none; run verify afterwards.")
@@ -148,8 +138,6 @@ def _source_gaps(source: SourceConfig) -> Iterator[NotSupportedYet]:
     where = f"source {source.source_id!r}"
     if not source.enable:
         yield NotSupportedYet("a source that is switched off", where, "Set enable: true to use it.")
-    if source.filters:
-        yield NotSupportedYet("source-level binlog event filters", where, "Remove them or wait for them.")
     if source.relay_binlog_gtid and not source.relay_binlog_name and not source.enable_gtid:
         instead = "Set enable-gtid: true, or give relay-binlog-name."
         yield NotSupportedYet("a relay start by relay-binlog-gtid without enable-gtid", where, instead)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.config.task import SubtaskConfig
+from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.copy.copier import paging_order
 from airflow_provider_dm.engine.copy.keyless import MOST_ROWS
 from airflow_provider_dm.engine.copy.writing import verb_for
@@ -21,6 +21,8 @@ from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupport
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
+from airflow_provider_dm.engine.rules.row_filter import check_merged, row_filter
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Index, Table
 from airflow_provider_dm.engine.target.statements import Verb
@@ -103,7 +105,8 @@ def design(
     has copied to before.
 
     Raises the first reason not to begin: UnsupportedColumnType, CannotCreateTarget, TargetTableMismatch,
-    TargetNotEmpty, TargetKeyNotKept, TargetTableGone, NotSupportedYet. Nothing was changed then.
+    ExtractNotPossible, ExpressionNotSupported, TargetNotEmpty, TargetKeyNotKept, TargetTableGone, NotSupportedYet.
+    Nothing was changed then.
     """
     creations = _creations(surveys, target, fresh)
     known = target.tables | {name: table for name, (table, _) in creations.items()}
@@ -112,7 +115,7 @@ def design(
     for survey in surveys:
         anew = survey.source_id in fresh
         mappings[survey.source_id] = tuple(
-            map_table(one.table, known[one.target], created_anew=anew) for one in survey.tables
+            map_table(one.table, known[one.target], one.extracted, created_anew=anew) for one in survey.tables
         )
         for one in survey.tables:
             feeders[one.target].append(_feeder(survey.source_id, one.table.name))
@@ -159,7 +162,13 @@ def _check_source(
     feeders: Mapping[TableName, Sequence[str]],
     copied_into: Collection[TableName],
 ) -> None:
+    rules = SubtaskRules.of(subtask)
     for one, mapping in zip(survey.tables, mappings, strict=True):
+        if subtask.mode is not TaskMode.FULL:
+            # What the sync behind the copy would refuse is refused before it.
+            filtered = row_filter(rules.events, rules.expressions, one.table)
+            if len(feeders[one.target]) > 1 and mapping.target.identity is not None and not subtask.overwrites:
+                check_merged(filtered, one.target)
         for column in one.table.columns:
             codec_for(one.table.name, column)
         verb = verb_for(mapping, subtask.loader)

@@ -128,7 +128,12 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
     began = time.monotonic()
     target = spec.target.resolve(hooks.environ)
     sources = [
-        Source(one, spec.task.subtask(source_id), one.endpoint.resolve(hooks.environ), fences[source_id])
+        Source(
+            one,
+            spec.task.subtask(source_id).with_filters_of(one.config),
+            one.endpoint.resolve(hooks.environ),
+            fences[source_id],
+        )
         for one in spec.sources
         for source_id in [one.config.source_id]
     ]
@@ -238,7 +243,7 @@ def _hand_over(target: Endpoint, loading: Loading, hooks: Hooks, sharing: Sharin
     """Take Pend, and make the subtask one that syncs."""
     source = loading.source
     contested = sharing.finish(loading)
-    check_unchanged(source, [mapping.source for mapping in loading.design.mappings[source.id]])
+    check_unchanged(source, [mapping.source.stored for mapping in loading.design.mappings[source.id]])
     until = replace(high_watermark(source.endpoint), suffix=loading.start.suffix)
     if until.server_uuid != loading.start.server_uuid and source.subtask.mode is not TaskMode.FULL:
         until = replace(until, suffix=wait_for_relay(source, until.server_uuid).suffix)  # it failed over meanwhile

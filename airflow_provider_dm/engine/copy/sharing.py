@@ -34,13 +34,15 @@ class Sharing:
         cls, target: Endpoint, loadings: Iterable[Loading], sources: Iterable[Source], stop: Callable[[], bool]
     ) -> Sharing:
         """Return the contests of a run. `sources`: all of the run, as rows of any of them may be asked for."""
+        sources = list(sources)
         endpoints = {source.id: source.endpoint for source in sources}
+        routers = {source.id: source.rules.router for source in sources}
         return cls(
             target,
             {
                 loading.source.id: Contests(
                     loading.source.fence,
-                    Servers(target, loading.source.fence.ref, endpoints),
+                    Servers(target, loading.source.fence.ref, endpoints, routers),
                     MOST_WHILE_COPYING,
                 )
                 for loading in loadings

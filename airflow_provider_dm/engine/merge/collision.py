@@ -128,7 +128,7 @@ def verdict_on(
     holders = answers.holders(row, mapping)
     verdict = Verdict.NOBODYS if not holders and _keys_unseen(mapping) else Verdict.WAITS
     for holder in holders:
-        own = identity_of(row.row, mapping) | values_of(row.row, mapping, holder.key)
+        own = _stored(identity_of(row.row, mapping) | values_of(row.row, mapping, holder.key), mapping)
         if not answers.has(row.source, row.table, own, mapping.source):
             return Verdict.WAITS
         others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
@@ -144,6 +144,11 @@ def verdict_on(
         if verdict is not Verdict.UNKNOWN:
             verdict = Verdict.UNKNOWN if None in asked.values() else Verdict.NOBODYS
     return verdict
+
+
+def _stored(values: Values, mapping: TableMapping) -> Values:
+    """Return the values of columns that the source's table has: routing adds the others."""
+    return {name: value for name, value in values.items() if mapping.source.column(name).constant is None}
 
 
 def _is_same_row(row: ContestedRow, holder: Holder, mapping: TableMapping) -> bool:

@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.source_session import source_connection
 from airflow_provider_dm.engine.reading.text_rows import rows
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
+from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import ContestedRow
@@ -46,6 +47,8 @@ class Servers:
     ref: SubtaskRef
     sources: Mapping[str, Endpoint]
     """By source-id: those of this run."""
+    routers: Mapping[str, Router] = field(default_factory=dict)
+    """By source-id: those that fill columns of the target."""
     _mappings: dict[tuple[str, TableName], TableMapping] = field(default_factory=dict)
 
     @property
@@ -66,7 +69,9 @@ class Servers:
             into = read_tables(connection, [target])[target]
             for schema in load_table_schemas(connection, self.ref.of_source(source)):
                 if schema.table.name == table:
-                    self._mappings[source, table] = map_table(schema.table, into)
+                    router = self.routers.get(source)
+                    extracted = router.extracted(table) if router else {}
+                    self._mappings[source, table] = map_table(schema.table, into, extracted)
         return self._mappings[source, table]
 
     def forget_mappings(self) -> None:

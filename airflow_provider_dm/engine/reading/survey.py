@@ -5,8 +5,8 @@ table of the last source still finds an untouched target."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -63,6 +63,8 @@ class SourceTable:
     collation: str
     create: str
     """SHOW CREATE TABLE."""
+    extracted: Mapping[str, str] = field(default_factory=dict)
+    """Columns that the target has besides, and what routing fills them with."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,14 @@ def survey_source(endpoint: Endpoint, rules: SubtaskRules) -> SourceSurvey:
         for name in names:
             _check_engine(endpoint.name, name, facts[name].engine)
         tables = tuple(
-            SourceTable(table, route(name), facts[name].rows, facts[name].collation, create_statement(connection, name))
+            SourceTable(
+                table,
+                route(name),
+                facts[name].rows,
+                facts[name].collation,
+                create_statement(connection, name),
+                rules.router.extracted(name),
+            )
             for name, table in read_tables(connection, names).items()
         )
         collations = _schema_collations(connection, {name.schema for name in names})

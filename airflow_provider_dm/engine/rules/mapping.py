@@ -1,5 +1,9 @@
 """The pairing of a source table with the target table that its rows go to.
 
+A route may add columns to the source's (`extract-table` and the like), which have one value in all rows of a table:
+they count as its last ones, of the types that the target has for them. The target may have further columns that it
+fills by itself: those that may be NULL, and those that it computes.
+
 Same columns by name, in any order, and each pair of types such that a value written comes back the same, or is refused
 by the target's strict mode. What strict mode lets pass with a change (fewer decimals, fewer fractional seconds,
 trailing spaces cut off, BINARY padded to another length, a float for a double) is refused here, before any row.
@@ -11,8 +15,8 @@ value when it is written (`target.statements`), but for expressions of which it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -21,7 +25,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.schema.codec import GEOMETRIES
 from airflow_provider_dm.engine.schema.model import Column, Table
-from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS
+from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS, charset_bytes
 
 __all__ = ["TableMapping", "TargetTableMismatch", "map_table", "select", "value_signature"]
 
@@ -48,7 +52,7 @@ class TargetTableMismatch(DmError):
     missing: tuple[str, ...]
     """Columns, with type, that only the source has."""
     extra: tuple[str, ...]
-    """Columns, with type, that only the target has."""
+    """Columns, with type, that only the target has and does not fill by itself."""
     different: tuple[str, ...]
     """Columns that both have, with both types and what is wrong with that."""
     source_columns: tuple[str, ...]
@@ -76,9 +80,27 @@ class TargetTableMismatch(DmError):
         )
 
 
+@dataclass(eq=False)
+class ExtractNotPossible(DmError):
+    """A column that a route fills and that the target cannot take."""
+
+    source: str
+    target: str
+    column: str
+    why: str
+
+    code: ClassVar[str] = "DM-5205"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the column {column} of {target}, which the route of {source} fills, cannot be: {why}."
+    hint: ClassVar[str] = (
+        "Create the target table by hand, with a text column for each extract-table, extract-schema and "
+        "extract-source, as a part of its key where the shards share keys; or leave the extract-… out of the route."
+    )
+
+
 @dataclass(frozen=True)
 class TableMapping:
-    """A source table and its target. Both have the same column names; the target's order may differ."""
+    """A source table and its target, which has the source's columns, in any order, and may have others."""
 
     source: Table
     target: Table
@@ -127,12 +149,20 @@ class TableMapping:
         return tuple(index for index in self.written if self.source.columns[index].data_type == "enum")
 
 
-def map_table(source: Table, target: Table, *, created_anew: bool = False) -> TableMapping:
-    """Pair two tables. `created_anew`: without the target the task would create it. Raises TargetTableMismatch."""
+def map_table(
+    source: Table, target: Table, extracted: Mapping[str, str] | None = None, *, created_anew: bool = False
+) -> TableMapping:
+    """Pair two tables. `created_anew`: without the target the task would create it.
+
+    `extracted`: the columns of the target that routing fills, and their values.
+    Raises TargetTableMismatch, ExtractNotPossible.
+    """
+    added = (extracted or {}).items()
+    source = source.with_constants(_constant(source, target, name, value) for name, value in added)
     theirs = {column.name.lower(): column for column in target.columns}
     ours = {column.name.lower(): column for column in source.columns}
     missing = tuple(_shown(column) for name, column in ours.items() if name not in theirs)
-    extra = tuple(_shown(column) for name, column in theirs.items() if name not in ours)
+    extra = tuple(_shown(column) for name, column in theirs.items() if name not in ours and _needs_value(column))
     pairs = [(column, theirs[name]) for name, column in ours.items() if name in theirs]
     different = (*_differences(pairs), *_lost_keys(target, ours.keys() & theirs.keys()))
     if missing or extra or different:
@@ -148,6 +178,39 @@ def map_table(source: Table, target: Table, *, created_anew: bool = False) -> Ta
             created_anew=created_anew,
         )
     return TableMapping(source, target)
+
+
+def _constant(source: Table, target: Table, name: str, value: str) -> Column:
+    """Return the column that routing adds. Raises ExtractNotPossible."""
+
+    def refused(why: str) -> ExtractNotPossible:
+        return ExtractNotPossible(str(source.name), str(target.name), name, why)
+
+    if any(column.name.lower() == name.lower() for column in source.columns):
+        raise refused("the source's table has such a column itself")
+    try:
+        column = target.column(name)
+    except KeyError:
+        raise refused("the target has no such column") from None
+    if column.generated:
+        raise refused("the target computes it")
+    if family(column) == "integer" and re.fullmatch(r"0|[1-9]\d{0,18}", value):
+        return replace(column, constant=value.encode())
+    if family(column) != "text":
+        raise refused(f"it is {column.column_type}, and text is what is found in a name ({value!r})")
+    known = charset_bytes(value, column.charset)
+    if known is None:
+        raise refused(f"its character set {column.charset} has not all of {value!r}, or is not written here")
+    if len(value) > _length(column):
+        raise refused(f"{value!r} does not fit {column.column_type}")
+    if column.data_type == "char" and value.endswith(" "):
+        raise refused("CHAR drops trailing spaces")
+    return replace(column, constant=known)
+
+
+def _needs_value(column: Column) -> bool:
+    """Tell whether a row without this column might be refused, or be filled with what nobody has chosen."""
+    return not (column.nullable or column.generated)
 
 
 def objection(source: Column, target: Column) -> str | None:

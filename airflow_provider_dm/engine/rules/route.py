@@ -2,12 +2,17 @@
 
 A rule with `table-pattern` is a table rule, one without is a schema rule. A table goes where its table rule says; if it
 has none, where its schema rule says; else to the same name. Two rules of one rank for one table are an error, as DM has
-it: which of them wins would be a guess."""
+it: which of them wins would be a guess.
+
+A rule may also fill columns of the target table with what regular expressions find in the names of the source's table,
+schema and source-id: `extract-table`, `extract-schema`, `extract-source`. The value is what all groups of the first
+match hold, one behind the other; nothing, where there is none."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from airflow_provider_dm.engine.config.pattern import Pattern
@@ -30,6 +35,24 @@ class AmbiguousRoute(DmError):
 
 
 @dataclass(frozen=True)
+class Extract:
+    """A column of the target, filled from a name: of the `table`, the `schema` or the `source`."""
+
+    what: str
+    regexp: re.Pattern[str]
+    column: str
+
+    def value(self, name: str) -> str:
+        """Return what the groups of the first match hold.
+
+        >>> Extract("source", re.compile("mysql-(.*)-([0-9]+)"), "c").value("mysql-replica-01")
+        'replica01'
+        """
+        match = self.regexp.search(name)
+        return "".join(group or "" for group in match.groups()) if match else ""
+
+
+@dataclass(frozen=True)
 class Route:
     """One compiled rule; `table` is None for a schema rule."""
 
@@ -37,12 +60,15 @@ class Route:
     table: Pattern | None
     target_schema: str
     target_table: str
+    extracts: tuple[Extract, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, rule: RouteRule, *, case_sensitive: bool) -> Route:
         table = Pattern.compile(rule.table_pattern, case_sensitive=case_sensitive) if rule.table_pattern else None
         schema = Pattern.compile(rule.schema_pattern, case_sensitive=case_sensitive)
-        return cls(schema, table, rule.target_schema, rule.target_table)
+        rules = (("table", rule.extract_table), ("schema", rule.extract_schema), ("source", rule.extract_source))
+        extracts = tuple(Extract(what, re.compile(one.regexp), one.target_column) for what, one in rules if one)
+        return cls(schema, table, rule.target_schema, rule.target_table, extracts)
 
     def matches(self, name: TableName) -> bool:
         return self.schema.matches(name.schema) and (self.table is None or self.table.matches(name.table))
@@ -59,22 +85,33 @@ class Router:
 
     table_routes: tuple[Route, ...]
     schema_routes: tuple[Route, ...]
+    source_id: str = ""
 
     @classmethod
-    def from_config(cls, rules: Iterable[RouteRule], *, case_sensitive: bool) -> Router:
-        """Compile the rules. Raises InvalidPattern."""
+    def from_config(cls, rules: Iterable[RouteRule], *, case_sensitive: bool, source_id: str = "") -> Router:
+        """Compile the rules of a source. Raises InvalidPattern."""
         routes = [Route.of(rule, case_sensitive=case_sensitive) for rule in rules]
         return cls(
             table_routes=tuple(route for route in routes if route.table is not None),
             schema_routes=tuple(route for route in routes if route.table is None),
+            source_id=source_id,
         )
 
     def route(self, name: TableName) -> TableName:
         """Return where the table goes. Raises AmbiguousRoute."""
-        route = _only(name, self.table_routes) or _only(name, self.schema_routes)
+        route = self._route(name)
         if route is None:
             return name
         return TableName(route.target_schema, route.target_table or name.table)
+
+    def extracted(self, name: TableName) -> dict[str, str]:
+        """Return the columns that the target gets besides the table's own, with their values. Raises AmbiguousRoute."""
+        route = self._route(name)
+        names = {"table": name.table, "schema": name.schema, "source": self.source_id}
+        return {one.column: one.value(names[one.what]) for one in route.extracts} if route else {}
+
+    def _route(self, name: TableName) -> Route | None:
+        return _only(name, self.table_routes) or _only(name, self.schema_routes)
 
     def route_schema(self, schema: str) -> str:
         """Return where CREATE DATABASE of that schema goes: only schema rules count. Raises AmbiguousRoute."""

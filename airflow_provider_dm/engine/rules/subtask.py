@@ -6,15 +6,20 @@ from dataclasses import dataclass
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, EventFilter
 from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.row_filter import NO_EXPRESSIONS, ExpressionFilters
 
 
 @dataclass(frozen=True)
 class SubtaskRules:
-    """The block-allow-list, which tables belong to the subtask, and the routes, where their rows go. Picklable."""
+    """The block-allow-list, which tables belong to the subtask, the routes, where their rows go, and the filters, which
+    events of them count. Picklable."""
 
     block_allow: BlockAllowRules
     router: Router
+    events: EventFilter = NO_FILTER
+    expressions: ExpressionFilters = NO_EXPRESSIONS
 
     @classmethod
     def of(cls, subtask: SubtaskConfig) -> SubtaskRules:
@@ -26,5 +31,7 @@ class SubtaskRules:
                 meta_schema=subtask.meta_schema,
                 online_ddl=subtask.online_ddl,
             ),
-            Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive),
+            Router.from_config(subtask.routes, case_sensitive=subtask.case_sensitive, source_id=subtask.source_id),
+            EventFilter.from_config(subtask.filters, case_sensitive=subtask.case_sensitive),
+            ExpressionFilters(subtask.expression_filters, subtask.case_sensitive),
         )

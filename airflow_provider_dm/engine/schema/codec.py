@@ -231,10 +231,17 @@ def enum_members(table: TableName, column: Column) -> tuple[bytes, ...]:
         raise UnsupportedColumnType(str(table), column.name, f"{_described(column)} ({error})") from error
 
 
+def selected(codec: Codec, column: Column) -> str:
+    """Return the SELECT expression of a column; for one that routing adds, the literal of its value."""
+    if column.constant is None:
+        return codec.select(quote(column.name))
+    return codec.literal()(column.constant).decode("utf-8")
+
+
 def row_reader(table: Table) -> tuple[str, Callable[[Sequence[Value]], Row]]:
     """Return the SELECT list of a table (all columns, in order), and the function from a row of bytes to a Row."""
     codecs = _codecs(table)
-    select = ", ".join(codec.select(quote(column.name)) for codec, column in zip(codecs, table.columns, strict=True))
+    select = ", ".join(selected(codec, column) for codec, column in zip(codecs, table.columns, strict=True))
     converted = [(index, codec.from_text) for index, codec in enumerate(codecs) if codec.from_text is not None]
     if not converted:
         return select, tuple

@@ -5,7 +5,8 @@ Nothing here talks to a server (catalogue.py does) and nothing decodes bytes (co
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -32,6 +33,8 @@ class Column:
     invisible: bool = False
     expression: str = field(default="", compare=False, repr=False)
     """What a generated column is computed by, as this server writes it. No part of what a table's rows are."""
+    constant: bytes | None = field(default=None, compare=False, repr=False)
+    """The value of a column that the table does not have, and that routing adds to each row (`with_constants`)."""
 
     @property
     def unsigned(self) -> bool:
@@ -72,6 +75,23 @@ class Table:
                 return column
         raise KeyError(name)
 
+    def with_constants(self, columns: Iterable[Column]) -> Table:
+        """Return the table with further columns behind its own, each of which has one value."""
+        start = len(self.columns)
+        more = tuple(replace(column, position=start + number) for number, column in enumerate(columns))
+        return replace(self, columns=self.columns + more) if more else self
+
+    @property
+    def stored(self) -> Table:
+        """The table as its server has it: without columns that routing adds."""
+        own = tuple(column for column in self.columns if column.constant is None)
+        return self if len(own) == len(self.columns) else replace(self, columns=own)
+
+    @property
+    def constants(self) -> tuple[bytes, ...]:
+        """The values of the columns that routing adds."""
+        return tuple(column.constant for column in self.columns if column.constant is not None)
+
     @property
     def identity(self) -> Index | None:
         """The key that names a row: PRIMARY, else the first unique key over whole, not-null columns, else None."""
@@ -82,7 +102,11 @@ class Table:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"name": list(self.name)}
+        """Return the stored table as JSON."""
+        found = asdict(self.stored) | {"name": list(self.name)}
+        for column in found["columns"]:
+            del column["constant"]
+        return found
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Table:

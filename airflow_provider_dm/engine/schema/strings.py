@@ -53,6 +53,23 @@ def latin1_to_utf8(value: bytes) -> bytes:
     return codecs.charmap_decode(value, "strict", LATIN1)[0].encode("utf-8")
 
 
+def charset_bytes(text: str, charset: str | None) -> bytes | None:
+    """Return text in a column's charset; None where that lacks a character, or is not written here.
+
+    >>> charset_bytes("é€", "latin1"), charset_bytes("é", "ascii"), charset_bytes("é", "koi8r")
+    (b'\\xe9\\x80', None, None)
+    """
+    try:
+        if charset == "latin1":
+            return bytes(map(LATIN1.index, text))
+        if charset in UTF8_CHARSETS:
+            narrow = charset == "utf8mb4" or all(ord(character) < 0x10000 for character in text)
+            return text.encode("utf-8") if narrow else None
+        return text.encode("ascii") if charset in ASCII_CHARSETS else None
+    except ValueError:
+        return None
+
+
 def members(column_type: str, charset: str) -> tuple[bytes, ...]:
     """Return the members of `enum(...)` or `set(...)`, in order, in UTF-8. Raises MalformedMembers.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.mysql.literals import NULL
 from airflow_provider_dm.engine.schema.codec import Row, codec_for, row_literals
 from airflow_provider_dm.engine.sync.causality import TableWork, Wave
 from airflow_provider_dm.engine.sync.compactor import Image
+from airflow_provider_dm.engine.sync.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.merged import Check, MergedWrites, Mode, OwnerWork
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
 from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
@@ -131,7 +132,7 @@ class WaveWriter:
         fenced_transaction(self.target.transactions, self.step, act, batch, body)
         return contested
 
-    def _table_writes(self, wave: Wave, buckets: Iterable[int]) -> list[_TableWrites | MergedWrites]:
+    def _table_writes(self, wave: Wave, buckets: Iterable[int]) -> list[_Writes]:
         by_target: dict[int, dict[int, list[TableWork]]] = {}
         for bucket in buckets:
             for source, work in wave.get(bucket, {}).items():
@@ -139,18 +140,23 @@ class WaveWriter:
         access = self.target.access()
         return [self._table_write(works, access) for works in by_target.values()]
 
-    def _table_write(self, works: dict[int, list[TableWork]], access: Access) -> _TableWrites | MergedWrites:
+    def _table_write(self, works: dict[int, list[TableWork]], access: Access) -> _Writes:
         """Return what is to be written to one target table. `works`: that of the table, by source table."""
         part = self.plan.part(next(iter(works)))
+        changes = [change for some in works.values() for work in some for change in work.in_order]
+        if changes:
+            sql = _row_sql(part, access.dialect.server.flavour)
+            return WritesInOrder(part, access, tuple(changes), sql.row, sql.key)
         known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
         if not known or not all(map(self.plan.is_merged, works)):
-            return _TableWrites.of(part, [work for some in works.values() for work in some], access)
+            lossy = not self.plan.losses().keys().isdisjoint(works)
+            return _TableWrites.of(part, [work for some in works.values() for work in some], access, lossy=lossy)
         literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
         mode = Mode.CATCH_UP if self.catch_up else Mode.RECORDING if self.recording else Mode.EXACT
         return MergedWrites(self.step, owners, mode)
 
-    def _run(self, connection: Connection, writes: _TableWrites | MergedWrites, *, careful: bool) -> int:
+    def _run(self, connection: Connection, writes: _Writes, *, careful: bool) -> int:
         """Run the writes to one table; return how many rows have to wait."""
 
         def found(statement: Statement, number: int) -> None:
@@ -165,7 +171,9 @@ class WaveWriter:
 
         if isinstance(writes, MergedWrites):
             return writes.run(connection, found=found, changed=changed, careful=careful)
-        if self.catch_up and writes.part.key is not None:
+        if isinstance(writes, WritesInOrder):
+            writes.run(connection)
+        elif (self.catch_up or writes.lossy) and writes.part.key is not None:
             writes.run(connection, found=_any_number, changed=_any_number, careful=False)
         else:
             writes.run(connection, found=found, changed=changed, careful=careful)
@@ -185,9 +193,11 @@ class _TableWrites:
     statements: tuple[Statement, ...]
     changed: tuple[Row, ...]
     key: Callable[[Row], Literals]
+    lossy: bool
+    """Rows may be there, or not, that the log knows nothing of."""
 
     @classmethod
-    def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access) -> _TableWrites:
+    def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access, *, lossy: bool) -> _TableWrites:
         mapping, dialect = part.mapping, access.dialect
         sql = _row_sql(part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
@@ -202,7 +212,8 @@ class _TableWrites:
             *(delete_image(mapping, image, count) for image, count in removed),
             *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
         )
-        return cls(part, access, statements, tuple(row for work in works for row in work.change), sql.key)
+        changed = tuple(row for work in works for row in work.change)
+        return cls(part, access, statements, changed, sql.key, lossy)
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
         """See `MergedWrites.run`."""
@@ -216,6 +227,9 @@ class _TableWrites:
                 found(statement, affected)
             elif statement.verb is Verb.UPSERT:
                 changed(statement, affected)
+
+
+_Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,8 @@ class SyncSource:
     @classmethod
     def of(cls, job: JobSpec, fence: Fence) -> SyncSource:
         """Resolve what `fence` lets us write. Raises what `TaskConfig.subtask` does, and SecretMissing."""
-        return cls(job, job.task.subtask(fence.ref.source), job.target.resolve(), fence)
+        config = job.task.subtask(fence.ref.source).with_filters_of(job.source(fence.ref.source).config)
+        return cls(job, config, job.target.resolve(), fence)
 
     @property
     def spec(self) -> SourceSpec:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.bucket import bucket_function
+from airflow_provider_dm.engine.sync.bucket import bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.change import Change, Key
 from airflow_provider_dm.engine.sync.compactor import Folded, merge_counts, merge_keyed
 from airflow_provider_dm.engine.sync.plan import SyncPlan
@@ -45,22 +45,28 @@ def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
         for image, count in images.items():
             if count:
                 count_shares[group_of[bucket_of(image)]].append((image, count))
+    in_order: list[dict[int, list[Change]]] = [{} for _ in range(groups)]
+    for table, changes_of in folded.in_order.items():
+        in_order[group_of[bucket_of_all(plan.part(table), plan.buckets)]][table] = changes_of
     # The first group carries the number of changes, so that their sum is right.
     return [
-        pickle.dumps((0 if group else folded.changes, keyed[group], counts[group]), protocol=5)
+        pickle.dumps((0 if group else folded.changes, keyed[group], counts[group], in_order[group]), protocol=5)
         for group in range(groups)
     ]
 
 
 def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> Folded:
     """Fold the blobs of one group together, in the order of the log. Raises BrokenChain."""
-    folded = Folded()
+    folded, losses = Folded(), plan.losses()
     for blob in blobs:
-        changes, keyed, counts = pickle.loads(blob)  # written by `pack`, in the same job
+        changes, keyed, counts, in_order = pickle.loads(blob)  # written by `pack`, in the same job
         folded.changes += changes
         for table, items in keyed.items():
             into = folded.keyed.setdefault(table, {})
-            merge_keyed(into, ((key, Change(before, after)) for key, before, after in items), plan.part(table))
+            later = ((key, Change(before, after)) for key, before, after in items)
+            merge_keyed(into, later, plan.part(table), loose=table in losses)
         for table, items in counts.items():
             merge_counts(folded.counts.setdefault(table, {}), items)
+        for table, items in in_order.items():
+            folded.in_order.setdefault(table, []).extend(items)
     return folded

@@ -21,11 +21,11 @@ BucketOf = Callable[[Row], int]
 @lru_cache(maxsize=1024)
 def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
     """Return the function from a row (in the part's column order) to its bucket number, from 0."""
-    name = f"{part.name.schema}\0{part.name.table}\0".encode()
+    name = _name(part)
     if part.key is None:
         return _by_image(name, buckets)
     if not part.hashed:
-        whole_table = xxhash.xxh64_intdigest(name) % buckets
+        whole_table = bucket_of_all(part, buckets)
         return lambda _row: whole_table
     forms = [(number, _form(part, number), b"%d:" % part.key.index(number)) for number in part.hashed]
     if len(forms) == 1:
@@ -39,6 +39,15 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
         return xxhash.xxh64_intdigest(data) % buckets
 
     return bucket
+
+
+def bucket_of_all(part: TargetPart, buckets: int) -> int:
+    """Return the bucket of a table whose rows are all in one."""
+    return xxhash.xxh64_intdigest(_name(part)) % buckets
+
+
+def _name(part: TargetPart) -> bytes:
+    return f"{part.name.schema}\0{part.name.table}\0".encode()
 
 
 def _form(part: TargetPart, number: int) -> Transform:

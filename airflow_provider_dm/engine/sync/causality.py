@@ -20,6 +20,11 @@ this piece of the log, rows may be newer or missing; every surviving image is a 
 moved is deleted, nothing is counted. REPLACE removes whoever holds its unique values, so one wave is enough. It is
 right at the end of the mode, not in between. Keyless tables are never in catch-up: they are copied from one snapshot.
 
+*Kept*: filters leave deletes out (`rules.row_filter`), so rows are there that the log knows nothing of. Every change
+says what its key's row is to be, and that is written over whatever is there, by the identity key only: a row that is
+gone at the source is not removed for another one that has taken its unique value; such a row stops the task. And
+changes that depend on each other are not sorted at all: they are written in their order, in one bucket (`in_order`).
+
 In merged tables the same holds for the rows of each source table by itself; what becomes of a row whose place another
 one's row holds is `merge.writer`'s.
 """
@@ -30,9 +35,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.bucket import BucketOf, bucket_function
+from airflow_provider_dm.engine.sync.bucket import BucketOf, bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.change import Change, Key
-from airflow_provider_dm.engine.sync.compactor import Folded
+from airflow_provider_dm.engine.sync.compactor import Folded, fold_into
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
 
 
@@ -49,10 +54,13 @@ class TableWork:
     insert: list[Row] = field(default_factory=list)
     change: list[Row] = field(default_factory=list)
     replace: list[Row] = field(default_factory=list)
+    in_order: list[Change] = field(default_factory=list)
+    """Changes one after the other; then all others are empty."""
 
     def rows(self) -> int:
         removed = sum(count for _, count in self.remove)
-        return len(self.delete) + removed + len(self.insert) + len(self.change) + len(self.replace)
+        written = len(self.insert) + len(self.change) + len(self.replace) + len(self.in_order)
+        return len(self.delete) + removed + written
 
 
 Wave = dict[int, dict[int, TableWork]]
@@ -74,7 +82,16 @@ class Waves:
 
 def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: bool = False) -> Waves:
     """Sort folded changes into waves and buckets. `recording`: merged tables are not exact yet (merge/joining.py)."""
-    waves = Waves()
+    waves, losses = Waves(), plan.losses()
+    for index, changes in folded.in_order.items():
+        part = plan.part(index)
+        if catch_up and part.key is not None:
+            add = fold_into(folded.keyed.setdefault(index, {}), part, loose=True)
+            for before, after in changes:
+                add(before, after)
+        else:
+            bucket = waves.second.setdefault(bucket_of_all(part, plan.buckets), {})
+            bucket[index] = TableWork(in_order=changes)
     for index, keyed in folded.keyed.items():
         part = plan.part(index)
         sorter = _Sorter(waves, index, bucket_function(part, plan.buckets))
@@ -82,6 +99,8 @@ def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: boo
             _recording(keyed.values(), sorter)
         elif catch_up:
             _catch_up(keyed.items(), part, sorter)
+        elif index in losses and not plan.is_merged(index):
+            _kept(keyed.items(), part, sorter)
         elif part.unique:
             _exact_in_two_waves(keyed.values(), part, sorter)
         else:
@@ -145,6 +164,19 @@ def _catch_up(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _So
             # Also a row that was born and is gone: a chunk may have caught it alive.
             row = part.row_of(key, before, after)
             sort.second(row).delete.append(row)
+
+
+def _kept(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter) -> None:
+    for key, (before, after) in changes:
+        if after is None:
+            # Also a row that was born and is gone: an older one of its key may have been kept.
+            row = part.row_of(key, before, after)
+            (sort.first if part.unique else sort.second)(row).delete.append(row)
+        elif not part.unique:
+            sort.second(after).replace.append(after)
+        else:
+            sort.first(after).delete.append(after)
+            sort.second(after).insert.append(after)
 
 
 def _recording(changes: Iterable[Change], sort: _Sorter) -> None:

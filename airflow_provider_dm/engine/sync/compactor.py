@@ -13,6 +13,11 @@ images. Plain tuples and closures: this loop runs once for every change of the l
     INSERT, UPDATE   INSERT           BrokenChain, as is UPDATE or DELETE behind a DELETE, or of another image
 
     UPDATE of key 1 to key 2          DELETE of key 1, INSERT of key 2, each folded at its own key
+
+Where filters leave changes out (`rules.row_filter`), the next change need not begin where the last one has ended. If
+only deletes may be missing, each change says all that will be of its key: the first before and the last after are kept
+(the *loose* fold). If a change may be about a row that never came, changes of one key depend on each other and on the
+target's rows: nothing is folded, and all of them are kept in their order (`sync.in_order` writes them).
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
+from airflow_provider_dm.engine.rules.row_filter import Loss
 from airflow_provider_dm.engine.schema.codec import Row, Value
 from airflow_provider_dm.engine.sync.change import BrokenChain, Change, Key
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
@@ -41,6 +47,8 @@ class Folded:
 
     keyed: dict[int, Keyed] = field(default_factory=dict)
     counts: dict[int, Counts] = field(default_factory=dict)
+    in_order: dict[int, list[Change]] = field(default_factory=dict)
+    """Of tables whose changes depend on each other, all of them."""
     changes: int = 0
 
 
@@ -58,6 +66,7 @@ class Compactor:
         self._plan = plan
         self._optional_columns = plan.optional_columns()
         self._leads = plan.leads()
+        self._losses = plan.losses()
         self._adders: dict[int, Adder] = {}
 
     def add_all(self, changes: Iterable[tuple[int, Row | None, Row | None]]) -> Folded:
@@ -73,30 +82,42 @@ class Compactor:
     def _adder(self, table: int) -> Adder:
         if table not in self._adders:
             source = self._plan.sources[table]
-            part, lead = self._plan.part(table), self._leads[table]
-            add = (
-                count_into(self.folded.counts.setdefault(lead, Counter()))
-                if part.key is None
-                else fold_into(self.folded.keyed.setdefault(lead, {}), part)
-            )
+            add = self._folder(self._plan.part(table), self._leads[table])
             if self._optional_columns[table]:
-                order = source.order or range(len(source.table.columns))
+                order = source.order or range(source.width)
                 add = _without(add, frozenset(self._optional_columns[table]), order)
             elif source.order is not None:
                 add = _reordered(add, source.order)
             self._adders[table] = add
         return self._adders[table]
 
+    def _folder(self, part: TargetPart, lead: int) -> Adder:
+        loss = self._losses.get(lead, Loss.NOTHING)
+        if loss is Loss.ROWS:
+            return keep_into(self.folded.in_order.setdefault(lead, []))
+        if part.key is None:
+            return count_into(self.folded.counts.setdefault(lead, Counter()))
+        return fold_into(self.folded.keyed.setdefault(lead, {}), part, loose=loss is Loss.DELETES)
 
-def fold_into(keyed: Keyed, part: TargetPart) -> Adder:
-    """Return an adder for one keyed target table."""
+
+def keep_into(changes: list[Change]) -> Adder:
+    """Return an adder that keeps every change."""
+
+    def add(before: Row | None, after: Row | None) -> None:
+        changes.append(Change(before, after))
+
+    return add
+
+
+def fold_into(keyed: Keyed, part: TargetPart, *, loose: bool = False) -> Adder:
+    """Return an adder for one keyed target table. `loose`: changes may be missing between two."""
     key_of = key_getter(part)
 
     def put(key: Key, before: Row | None, after: Row | None) -> None:
         held = keyed.get(key)
         if held is None:
             keyed[key] = Change(before, after)
-        elif held[1] == before:
+        elif held[1] == before or loose:
             keyed[key] = Change(held[0], after)
         else:
             raise broken_chain(part, held, before)
@@ -129,14 +150,17 @@ def count_into(counts: Counts) -> Adder:
     return add
 
 
-def merge_keyed(keyed: Keyed, later: Iterable[tuple[Key, Change]], part: TargetPart) -> None:
-    """Put a later piece of the log, already folded, behind what is folded in `keyed`. Raises BrokenChain."""
+def merge_keyed(keyed: Keyed, later: Iterable[tuple[Key, Change]], part: TargetPart, *, loose: bool = False) -> None:
+    """Put a later piece of the log, already folded, behind what is folded in `keyed`. `loose`: as for `fold_into`.
+
+    Raises BrokenChain.
+    """
     for key, change in later:
         held = keyed.get(key)
         if held is None:
             keyed[key] = change
         else:
-            together = held.then(change)
+            together = Change(held.before, change.after) if loose else held.then(change)
             if together is None:
                 raise broken_chain(part, held, change.before)
             keyed[key] = together

@@ -37,6 +37,8 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.event_filter import EventFilter
+from airflow_provider_dm.engine.rules.event_filter import Verdict as Said
 from airflow_provider_dm.engine.rules.online_ddl import RealChange
 
 _ON_TABLES: Final = re.compile(
@@ -56,6 +58,23 @@ class DdlNotSupported(NotSupportedYet):
 
     code: ClassVar[str] = "DM-6032"
     scope: ClassVar[Scope] = Scope.UPSTREAM
+
+
+@dataclass(eq=False)
+class DdlRefusedByFilter(DmError):
+    """DDL of which a rule of the binlog event filter says that it is an error."""
+
+    ddl: str
+    at: str
+    what_it_does: str
+
+    code: ClassVar[str] = "DM-6038"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the filters of the task call DDL at {at} ({ddl} …) an error: {what_it_does}."
+    hint: ClassVar[str] = (
+        "Decide about it: `dmctl binlog skip TASK -s SOURCE` goes on without it, `dmctl binlog replace TASK -s SOURCE "
+        '"…"` lets another statement stand for it. Or let the rule say Do or Ignore, and start the task again.'
+    )
 
 
 @dataclass(eq=False)
@@ -154,6 +173,13 @@ def judge_ddl(
             return PassOver(f"its default schema {ddl.schema} is excluded, and it names no other")
         return Concerns(str(said))
     return _judge(said, ours)
+
+
+def is_left_out(said: Statement | NotRead | Unreadable, ddl: DdlStatement, rules: EventFilter) -> bool:
+    """Tell whether a statement that is not understood is left out by its text: by rules about everything, or about its
+    tables, as far as these are known."""
+    known = rules.of_ddl(said.about.tables, (), ddl.sql) if isinstance(said, NotRead) else Said.DO
+    return ddl.undecoded is None and Said.IGNORE in (known, rules.of_text(ddl.sql))
 
 
 def stop_error(ddl: DdlStatement, why: str) -> DdlNotSupported:

@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.rules.online_ddl import step as online_step
 from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import statements_of
-from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, judge_ddl, read_ddl
+from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl, read_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.schema_change import (
@@ -88,7 +88,18 @@ class Following:
 
     def meaning(self, ddl: DdlStatement, plan: SyncPlan) -> PassOver | Concerns | Repeat:
         """Return what a statement is to the task, with what is remembered of online DDL. Nothing is changed yet."""
-        said, rules = read_ddl(ddl), self.source.rules.block_allow
+        said = read_ddl(ddl)
+        found = self._meaning(said, ddl, plan)
+        not_understood = isinstance(found, Concerns) and found.statement is None
+        if not_understood and is_left_out(said, ddl, self.source.rules.events):
+            log.warning("DDL at %s is not understood, and a filter rule leaves it out", ddl.at)
+            return PassOver("a filter rule leaves it out")
+        return found
+
+    def _meaning(
+        self, said: Statement | NotRead | Unreadable, ddl: DdlStatement, plan: SyncPlan
+    ) -> PassOver | Concerns | Repeat:
+        rules = self.source.rules.block_allow
         tables = {table.name: table for table in plan.tables()}
         self.becomes = self._memory()
         if isinstance(said, Unreadable) and not isinstance(said, NotRead):
@@ -140,7 +151,7 @@ class Following:
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
-        Raises CannotFollow and NeedsAgreement (nothing was done), and what executing and planning raise.
+        Raises CannotFollow, NeedsAgreement, RefusedByFilter (nothing was done), and what executing and planning raise.
         """
         position = ddl.end.sort_key
         connection = target_connection(self.source.target)
@@ -236,7 +247,8 @@ class Following:
         mine = self.source.fence.ref.source
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
         elsewhere = frozenset(one.target for one in feeders if one.source != mine)
-        return Surroundings(self.source.rules, target, self._defaults(ddl, statement), ddl.end.sort_key, elsewhere)
+        defaults = self._defaults(ddl, statement)
+        return Surroundings(self.source.rules, target, defaults, ddl.end.sort_key, elsewhere, ddl.sql)
 
     def _defaults(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> SessionDefaults:
         said = ddl.session

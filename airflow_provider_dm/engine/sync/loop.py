@@ -32,7 +32,14 @@ from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
-from airflow_provider_dm.engine.sync.ddl import Concerns, InjectionRefused, PassOver, Repeat, stop_error
+from airflow_provider_dm.engine.sync.ddl import (
+    Concerns,
+    DdlRefusedByFilter,
+    InjectionRefused,
+    PassOver,
+    Repeat,
+    stop_error,
+)
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
@@ -40,7 +47,7 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
-from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement
+from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement, RefusedByFilter
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened, open_sync
 from airflow_provider_dm.engine.sync.tail import Tail
@@ -370,6 +377,8 @@ class Loop:
                 agreed = None if isinstance(statement, Repeat) else statement
                 coordinate(ShardDdl(*key, ddl.at, agreed, first_words(ddl.sql), why))
             raise stop_error(ddl, str(error)) from None
+        except RefusedByFilter as error:
+            raise DdlRefusedByFilter(first_words(ddl.sql), str(ddl.at), str(error)) from None
         except CannotFollow as error:
             raise stop_error(ddl, f"{why}: {error}") from None
         self.progress.ddl_at = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table, value_signature
 from airflow_provider_dm.engine.rules.route import Router
+from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged, row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
 from airflow_provider_dm.engine.schema.model import Index, Table
@@ -63,6 +64,19 @@ class SourcePart:
     order: tuple[int, ...] | None
     """Indexes into this table's rows; None where the order is the same."""
     skip_until: str = ""
+    filter: RowFilter | None = field(default=None, repr=False)
+    """Which changes count; None: all."""
+    added: tuple[bytes, ...] = field(default=(), repr=False)
+    """What routing adds to each row, behind the table's own columns."""
+
+    @property
+    def width(self) -> int:
+        """How many values a row has, with those that are added."""
+        return len(self.table.columns) + len(self.added)
+
+    def whole(self, row: Row | None) -> Row | None:
+        """Return a row of the log with what is added."""
+        return row if row is None else row + self.added
 
     @property
     def own_order(self) -> tuple[int, ...] | None:
@@ -129,6 +143,10 @@ class SyncPlan:
         made_of: tuple[object, ...] = (self.sources, self.targets, self.buckets, self.optional_columns())
         if apart := self._folded_apart():
             made_of = (*made_of, apart)
+        if filters := self.filters():
+            made_of = (*made_of, filters)
+        if any(source.added for source in self.sources):
+            made_of = (*made_of, tuple(source.added for source in self.sources))
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
 
     def _folded_apart(self) -> tuple[int, ...]:
@@ -150,6 +168,18 @@ class SyncPlan:
             for index, source in enumerate(self.sources)
         )
 
+    def filters(self) -> dict[int, RowFilter]:
+        """Return the filters, by source table, of those that have one."""
+        return {index: source.filter for index, source in enumerate(self.sources) if source.filter is not None}
+
+    def losses(self) -> dict[int, Loss]:
+        """Return what filters may take away, by lead; of tables that are folded together, the most."""
+        leads = self.leads()
+        found: dict[int, Loss] = {}
+        for index, one in self.filters().items():
+            found[leads[index]] = max(one.loss, found.get(leads[index], Loss.NOTHING))
+        return found
+
     def part(self, source: int) -> TargetPart:
         """Return where the rows of a source table go."""
         return self.targets[self.sources[source].target]
@@ -168,8 +198,11 @@ class SyncPlan:
         return tuple(self._optional_columns(part) for part in self.sources)
 
     def _optional_columns(self, part: SourcePart) -> tuple[int, ...]:
-        needed, order = self.targets[part.target].needed, part.order or range(len(part.table.columns))
-        return tuple(sorted(column for index, column in enumerate(order) if index not in needed))
+        needed, order = self.targets[part.target].needed, part.order or range(part.width)
+        filtered_by = part.filter.columns() if part.filter else frozenset()
+        return tuple(
+            sorted(column for index, column in enumerate(order) if index not in needed and column not in filtered_by)
+        )
 
     def wanted(self) -> WantedTables:
         """Return the tables for the decoder, which raises UnknownTable for one that is none of them and should be."""
@@ -194,8 +227,8 @@ def make_plan(
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
     have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes.
 
-    Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, NotSupportedYet (shards whose
-    columns differ in type).
+    Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
+    NotSupportedYet (shards whose columns differ in type, filters that a merged table does not allow).
     """
     schemas = list(schemas)
     sources: list[SourcePart] = []
@@ -208,10 +241,12 @@ def make_plan(
             index_of[name] = len(parts)
             parts.append(target_part(mapping))
         first = parts[index_of[name]].mapping.source
-        sources.append(SourcePart(schema.table, index_of[name], _column_order(schema.table, first), schema.skip_until))
+        order, counts = _column_order(mapping.source, first), row_filter(rules.events, rules.expressions, schema.table)
+        added = mapping.source.constants
+        sources.append(SourcePart(schema.table, index_of[name], order, schema.skip_until, counts, added))
         if adopts and schema.owner > 0:
             _check_key_types(mapping)
-    return SyncPlan(
+    plan = SyncPlan(
         tuple(sources),
         tuple(parts),
         buckets,
@@ -220,6 +255,10 @@ def make_plan(
         owners=tuple(schema.owner for schema in schemas),
         adopts=adopts,
     )
+    for index, one in plan.filters().items():
+        if plan.is_merged(index):
+            check_merged(one, plan.part(index).name)
+    return plan
 
 
 def _check_key_types(mapping: TableMapping) -> None:
@@ -286,7 +325,7 @@ def _mapping(table: Table, targets: Mapping[TableName, Table], router: Router) -
     name = router.route(table.name)
     if name not in targets:
         raise TargetTableMissing(str(name))
-    return map_table(table, targets[name])
+    return map_table(table, targets[name], router.extracted(table.name))
 
 
 def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:

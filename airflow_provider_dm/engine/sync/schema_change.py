@@ -11,6 +11,9 @@ comes out, or a reason to stop. Nothing is executed here, so the same statement 
 A table whose rows are copied up to a later place (`skip_until`) was copied as it is there: DDL before that place is in
 its copy already, and only what the statement says about other tables counts.
 
+The binlog event filter says which parts of a statement the target gets. The source's tables are followed all the same,
+as its rows are read by them; a target that lacks a column then stops the task when the new plan is made, and not later.
+
 Target tables that take the rows of several source tables are for all of those to agree on (`engine.shard`). What one of
 them may do alone: begin (CREATE), get another name that goes to the same target, and end (DROP), which leaves its rows.
 """
@@ -28,6 +31,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
     AlterTable,
+    ChangeColumn,
     ColumnDefinition,
     CreateDatabase,
     CreateIndex,
@@ -54,6 +58,8 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_statement import statement_sql
 from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
+from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, Verdict
 from airflow_provider_dm.engine.rules.online_ddl import RealChange
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
@@ -62,6 +68,10 @@ from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 class CannotFollow(Exception):
     """A statement that the target's tables cannot follow by themselves; the argument says why."""
+
+
+class RefusedByFilter(CannotFollow):
+    """A statement of which a rule of the binlog event filter says that it is an error."""
 
 
 class NeedsAgreement(CannotFollow):
@@ -115,7 +125,7 @@ class SchemaChange:
 class Surroundings:
     """What decides besides the tables themselves. `position`: where the statement ends, as `Location.sort_key`.
 
-    `fed_elsewhere`: target tables that take the rows of other sources of the task.
+    `fed_elsewhere`: target tables that take the rows of other sources of the task. `sql`: the statement's text.
     """
 
     rules: SubtaskRules
@@ -123,6 +133,11 @@ class Surroundings:
     session: SessionDefaults
     position: str
     fed_elsewhere: frozenset[TableName] = frozenset()
+    sql: str = ""
+
+    def unfiltered(self) -> Surroundings:
+        """Return the same without the binlog event filter, for what a person has decided."""
+        return replace(self, rules=replace(self.rules, events=NO_FILTER))
 
     def allows(self, table: TableName) -> bool:
         return self.rules.block_allow.allows(table)
@@ -135,7 +150,7 @@ class Surroundings:
 
 
 def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
-    """Return what the statement means. Raises CannotFollow, NeedsAgreement."""
+    """Return what the statement means. Raises CannotFollow, NeedsAgreement, RefusedByFilter."""
     try:
         return _Change(tables, around).of(_as_stored(statement, tables.tracker.server))
     except (CannotTrack, NotCopyable) as error:
@@ -151,7 +166,7 @@ def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surro
     notes: list[str] = []
     for one in changes:
         session = replace(around.session, sql_mode=one.text.sql_mode)
-        change = change_of(one.statement, tables, replace(around, session=session))
+        change = change_of(one.statement, tables, replace(around, session=session, sql=one.text.sql))
         tables = change.tables
         statements += change.statements
         notes += change.notes
@@ -167,6 +182,7 @@ def change_by_hand(
     model any more, and the table maps of the log tell whether rows are still as they were.
     Raises CannotFollow, NeedsAgreement.
     """
+    around = around.unfiltered()
     statements: list[TargetDdl] = []
     for one in instead:
         statements += change_of(one, tables, replace(around, session=replace(around.session, sql_mode=0))).statements
@@ -201,14 +217,16 @@ class _Change:
                 self._truncate(table, statement)
             case DropTables(names):
                 for name in names:
-                    self._drop(name)
+                    if self.tables.schema(name) is not None:
+                        self._drop(name, wanted=self._wanted(DropTables((name,))) is not None)
             case RenameTables(pairs):
                 self._rename(pairs)
             case CreateDatabase() | AlterDatabase():
                 self._track(statement)
             case DropDatabase(name):
+                wanted = self._wanted(statement) is not None
                 for one in [schema.table.name for schema in self.tables.schemas if schema.table.name.schema == name]:
-                    self._drop(one)
+                    self._drop(one, wanted=wanted)
                 self._track(statement)
             case CreateSequence() | AlterSequence():
                 raise CannotFollow("sequences are not migrated")
@@ -230,14 +248,17 @@ class _Change:
                 return
             if not statement.or_replace:
                 raise CannotFollow(f"{name} is there already")
-            self._drop(name)
+        wanted = self._wanted(statement) is not None
+        if known is not None:
+            self._drop(name, wanted=wanted)
         if isinstance(statement, CreateTableLike) and self.tables.schema(statement.like) is None:
             raise CannotFollow(f"the definition of {statement.like} is not known, as it is none of the task's tables")
         self._track(statement)
         target = self.around.route(name)
         self.tables = self.tables.put(TableSchema(self.tables.tracker.table(name), target))
-        self._create_schema(name.schema, target.schema)
-        if not self._is_shared(target, name):
+        if wanted:
+            self._create_schema(name.schema, target.schema)
+        if wanted and not self._is_shared(target, name):
             tracker = self.tables.tracker
             created = CreateTable(name, tracker.definition(name))
             self._emit(created, tracker, keyless=not any(key.primary for key in tracker.table(name).unique_keys))
@@ -248,28 +269,30 @@ class _Change:
             return
         if self._target_of(name, if_exists=isinstance(statement, AlterTable) and statement.if_exists) is None:
             return
-        self._check_alone(name)
+        before, new = self.tables.tracker, _new_name(statement)
+        wanted = self._wanted(statement)
+        if wanted is not None:
+            self._check_alone(name)
         if isinstance(statement, AlterTable):
             for spec in statement.specs:
                 if isinstance(spec, ExchangePartition | PartitionToTable | TableToPartition):
                     raise CannotFollow("rows move between a partition and another table")
                 if isinstance(spec, SwapTablespace):
                     raise CannotFollow("rows come or go with a tablespace, without a trace in the log")
-        new = _new_name(statement)
         if not self.around.allows(new):
             raise CannotFollow(f"{name} is renamed to {new}, which is none of the task's tables")
-        before = self.tables.tracker
         self._track(statement)
         self._retype(name, new)
-        self._emit(statement, before)
+        if wanted is not None:
+            self._emit(wanted, before)
 
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:
-        if self._is_copied(name) or self._target_of(name) is None:
+        if self._is_copied(name) or self._target_of(name) is None or self._wanted(statement) is None:
             return
         self._check_alone(name)
         self._emit(statement, self.tables.tracker)
 
-    def _drop(self, name: TableName) -> None:
+    def _drop(self, name: TableName, *, wanted: bool) -> None:
         schema = self.tables.schema(name)
         if schema is None:
             return
@@ -277,7 +300,7 @@ class _Change:
             return
         if self._is_shared(schema.target, name):
             self.notes.append(f"{name} is dropped at its source; its rows in {schema.target} stay")
-        else:
+        elif wanted:
             self._emit(DropTables((name,), if_exists=True), self.tables.tracker)
         self.tables = self.tables.without(name)
         self.ended.append(name)
@@ -311,8 +334,9 @@ class _Change:
 
     def _emit_renames(self, pairs: Sequence[tuple[TableName, TableName]]) -> None:
         moved = [(old, new) for old, new in pairs if self.around.route(old) != self.around.route(new)]
-        if moved:
-            self._emit(RenameTables(tuple(moved)), self.tables.tracker)
+        wanted = self._wanted(RenameTables(tuple(moved))) if moved else None
+        if wanted is not None:
+            self._emit(wanted, self.tables.tracker)
 
     # What they are made of
 
@@ -348,6 +372,33 @@ class _Change:
         self.tables = self.tables.put(became, instead_of=old)
         if old != new:
             self.renamed.append((old, new))
+
+    def _wanted(self, statement: Statement) -> Statement | None:
+        """Return what of a statement the filter leaves for the target; None: nothing. Raises RefusedByFilter."""
+        rules = self.around.rules.events
+        if not rules.rules:
+            return statement
+        kept = []
+        for part in parts_of(statement, *self._columns(statement)):
+            match rules.of_ddl(part.names, part.events, self.around.sql):
+                case Verdict.DO:
+                    kept.append(part.statement)
+                case Verdict.ERROR:
+                    raise RefusedByFilter(f"{part.shown()} of {', '.join(map(_shown, part.names))}")
+                case Verdict.IGNORE:
+                    names = ", ".join(map(_shown, part.names))
+                    self.notes.append(f"a filter rule leaves out: {part.shown()} of {names}")
+        return together(kept)
+
+    def _columns(self, statement: Statement) -> tuple[Columns, Columns]:
+        """Return the columns in front of an ALTER TABLE that changes some, and behind it; else they do not matter."""
+        if not (isinstance(statement, AlterTable) and any(isinstance(one, ChangeColumn) for one in statement.specs)):
+            return {}, {}
+        tracker = self.tables.tracker
+        after = tracker.after(statement, self.around.session)
+        pairs = ((tracker, statement.table), (after, _new_name(statement)))
+        before, behind = ({c.name.lower(): c for c in one.definition(name).columns} for one, name in pairs)
+        return before, behind
 
     def _create_schema(self, source: str, target: str) -> None:
         collation = self.tables.tracker.collations().get(source)
@@ -434,6 +485,10 @@ def _as_stored(statement: Statement, server: Server) -> Statement:
             return replace(statement, table=stored(table), specs=tuple(renamed))
         case _:
             return replace(statement, table=stored(statement.table))
+
+
+def _shown(name: TableName) -> str:
+    return str(name) if name.table else name.schema
 
 
 def _new_name(statement: AlterTable | CreateIndex | DropIndex) -> TableName:

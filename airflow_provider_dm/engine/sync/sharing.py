@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.plan import SyncPlan, merged_parts
 
@@ -35,7 +36,9 @@ class Sharing:
     def of(cls, source: SyncSource, plan: SyncPlan) -> Sharing:
         fence = source.fence
         sources = {one.config.source_id: one.endpoint.resolve() for one in source.job.sources}
-        servers = Servers(source.target, fence.ref, sources)
+        task = source.job.task
+        routers = {name: SubtaskRules.of(task.subtask(name)).router for name in task.source_ids}
+        servers = Servers(source.target, fence.ref, sources, routers)
         return cls(
             plan,
             Contests(fence, servers, MOST_WHILE_SYNCING),

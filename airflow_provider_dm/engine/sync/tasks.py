@@ -10,19 +10,20 @@ Between its waves ApplyRanges has its own barrier, as it writes all buckets itse
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from airflow_provider_dm.engine.binlog.planner import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.rules.row_filter import RowFilter
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.fallback import unreadable
-from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan
 from airflow_provider_dm.engine.sync.runner import Shared
 from airflow_provider_dm.engine.target.frontier import Act, Step
 
@@ -108,10 +109,29 @@ class ApplyGroup:
 
 
 def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:
+    """Yield the changes of a range that the filters let through. Raises what those and `decode_range` do."""
+    filters = plan.filters()
     try:
-        yield from decode_range(one, plan.wanted())
+        changes = decode_range(one, plan.wanted())
+        if filters:
+            changes = _counting(changes, filters)
+        yield from (_whole(changes, plan.sources) if any(source.added for source in plan.sources) else changes)
     except OSError as error:
         raise unreadable(one.path, error) from error
+
+
+def _counting(changes: Iterator[RowChange], filters: Mapping[int, RowFilter]) -> Iterator[RowChange]:
+    keepers = {table: one.keeper() for table, one in filters.items()}
+    for change in changes:
+        keeps = keepers.get(change.table)
+        if keeps is None or keeps(change.before, change.after):
+            yield change
+
+
+def _whole(changes: Iterator[RowChange], sources: Sequence[SourcePart]) -> Iterator[RowChange]:
+    for table, before, after in changes:
+        source = sources[table]
+        yield RowChange(table, source.whole(before), source.whole(after))
 
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}

@@ -17,10 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.reading.text_rows import Cells, split_row
 from airflow_provider_dm.engine.rules.mapping import FAMILIES, TableMapping
-from airflow_provider_dm.engine.schema.codec import Transform, codec_for
+from airflow_provider_dm.engine.schema.codec import Transform, codec_for, selected
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 _IN_UTF8: Final = frozenset({None, "binary", "utf8mb4", "utf8mb3", "utf8", "ascii"})
@@ -76,7 +75,7 @@ def _form(table: Table, columns: Sequence[Column], others: Sequence[Column]) -> 
     expressions, transforms = [], []
     for column, other in zip(columns, others, strict=True):
         codec = codec_for(table.name, column)
-        expression = codec.select(quote(column.name))
+        expression = selected(codec, column)
         if column.data_type in _TEXTS and column.charset != other.charset and column.charset not in _IN_UTF8:
             expression = f"CONVERT({expression} USING utf8mb4)"
         expressions.append(expression)

@@ -144,7 +144,7 @@ def _plan(spec: JobSpec, servers: Mapping[str, Endpoint], target: Endpoint, slot
 def _mapping(one: SourceTable, there: TargetSurvey) -> TableMapping:
     if one.target not in there.tables:
         raise TargetTableMissing(str(one.target))
-    return map_table(one.table, there.tables[one.target])
+    return map_table(one.table, there.tables[one.target], one.extracted)
 
 
 def _chunked(endpoint: Endpoint, tables: Sequence[tuple[Table, int]], slots: int) -> list[ChunkProgress]:

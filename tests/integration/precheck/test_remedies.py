@@ -151,7 +151,7 @@ def test_a_target_that_was_altered_after_the_source_does_not_fit_any_more(one_ki
     one_kit.create("plain")
     one_kit.begin()
     for server in (one_kit.source, one_kit.target):
-        server.sql(f"ALTER TABLE `{one_kit.schema}`.plain ADD c INT")
+        server.sql(f"ALTER TABLE `{one_kit.schema}`.plain ADD c INT NOT NULL")
 
     (failure,) = precheck(one_kit).failures
 

@@ -73,6 +73,10 @@ class SyncKit:
     tables: Sequence[str] = tuple(TABLES)
     relays: list[RelayProcess] = field(default_factory=list)
     attempts: int = 0
+    task_keys: dict[str, object] = field(default_factory=dict)
+    instance_keys: dict[str, object] = field(default_factory=dict)
+    source_keys: dict[str, object] = field(default_factory=dict)
+    """What the files say besides: task.yaml, its mysql-instance, source.yaml."""
 
     @property
     def meta_schema(self) -> str:
@@ -84,6 +88,7 @@ class SyncKit:
 
     def spec(self, until: str = "caught-up", start: Location | None = None, **changes: object) -> JobSpec:
         instance: dict[str, object] = {"source_id": SOURCE_ID, "block_allow_list": "ours"}
+        instance |= self.instance_keys
         if start is not None:
             instance["meta"] = {"binlog-name": start.file, "binlog-pos": start.position}
         task = TaskConfig.model_validate(
@@ -93,6 +98,7 @@ class SyncKit:
                 "meta_schema": self.meta_schema,
                 "mysql_instances": [instance],
                 "block_allow_list": {"ours": {"do-dbs": [self.schema]}},
+                **self.task_keys,
             }
         )
         self.attempts += 1
@@ -113,7 +119,8 @@ class SyncKit:
         return EndpointSpec(name=name, host=server.host, port=port, user=server.user)
 
     def source_spec(self) -> SourceSpec:
-        config = SourceConfig.model_validate({"source_id": SOURCE_ID, "relay_binlog_name": self.first_file})
+        keys = {"source_id": SOURCE_ID, "relay_binlog_name": self.first_file, **self.source_keys}
+        config = SourceConfig.model_validate(keys)
         return SourceSpec(
             config=config, endpoint=self.endpoint(self.source, SOURCE_ID), relay_dir=str(self.folder / "relay")
         )

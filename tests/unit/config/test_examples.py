@@ -11,6 +11,7 @@ from airflow_provider_dm.engine.config.yaml_file import load_source, load_task, 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 
 EXAMPLES = Path(__file__).parent / "examples"
+SOURCE_FILTERS = [("dmctl", "Ignore")]
 
 
 def test_the_advanced_template(caplog: pytest.LogCaptureFixture) -> None:
@@ -32,12 +33,8 @@ def test_the_advanced_template(caplog: pytest.LogCaptureFixture) -> None:
 def test_what_the_advanced_template_asks_for_and_is_not_there_is_refused_not_forgotten() -> None:
     task = load_task(EXAMPLES / "task_advanced.yaml")
     features = [gap.feature for gap in task.unsupported()]
-    assert features == [
-        "the binlog event filter (filter-rules)",
-        "expression-filters",
-        "continuous validation",
-    ]
-    with pytest.raises(NotSupportedYet, match="filter-rules"):
+    assert features == ["continuous validation"]
+    with pytest.raises(NotSupportedYet, match="validation"):
         task.subtask("mysql-replica-01")
     assert task.subtask("mysql-replica-02").syncer.worker_count == 16
 
@@ -57,7 +54,8 @@ def test_the_older_template() -> None:
 def test_a_source() -> None:
     source = load_source(EXAMPLES / "source.yaml")
     assert source.checker.backoff_max == 300.0
-    assert [gap.feature for gap in source.unsupported()] == ["source-level binlog event filters"]
+    source.require_supported()
+    assert [(rule.schema_pattern, rule.action) for rule in source.filters] == SOURCE_FILTERS
 
 
 def test_an_exported_source() -> None:

@@ -69,7 +69,6 @@ def test_old_words_mean_the_same() -> None:
         ({}, {"task_mode": "dump"}, "task-mode dump"),
         ({}, {"task_mode": "load&sync"}, "task-mode load&sync"),
         ({}, {"shard_mode": "optimistic"}, "shard-mode optimistic"),
-        ({}, {"remove_meta": True}, "remove-meta"),
         ({}, {"mariadb2tidb": {"mode": "on"}}, "mariadb2tidb"),
         ({}, {"target_database": {"host": "h", "security": {"cert-allowed-cn": "x"}}}, "cert-allowed-cn"),
         ({"loader": {"import-mode": "physical"}}, {}, "import-mode physical"),
@@ -78,12 +77,6 @@ def test_old_words_mean_the_same() -> None:
         ({"mydumper": {"extra-args": "--where='a=1'"}}, {}, "extra-args --where"),
         ({"mydumper": {"extra-args": "--consistency=snapshot"}}, {}, "--consistency snapshot"),
         ({"meta": {"binlog-gtid": "x:1-3"}}, {"task_mode": "incremental"}, "binlog-gtid only"),
-        (
-            {"route-rules": ["r"]},
-            {"routes": {"r": {"schema-pattern": "a", "target-schema": "b",
-                              "extract-table": {"table-regexp": "(.*)", "target-column": "c"}}}},
-            "extract columns",
-        ),
     ],
 )  # fmt: skip
 def test_what_would_be_missing_is_refused(

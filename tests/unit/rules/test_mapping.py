@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table, objection
+from airflow_provider_dm.engine.rules.mapping import ExtractNotPossible, TargetTableMismatch, map_table, objection
+from airflow_provider_dm.engine.schema.codec import row_reader
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 
@@ -46,7 +47,7 @@ def test_a_target_without_a_key_is_allowed() -> None:
 def test_a_mismatch_shows_all_differences_both_lists_and_a_way_out() -> None:
     source = table("a", "id bigint", "new `col", "v decimal(9,4)", "t text")
     with pytest.raises(TargetTableMismatch) as refusal:
-        map_table(source, table("b", "id bigint", "v decimal(9,2)", "old int", "t blob"))
+        map_table(source, filled(table("b", "id bigint", "v decimal(9,2)", "old int", "t blob")))
     error = refusal.value
     assert error.missing == ("new `col",)
     assert error.extra == ("old int",)
@@ -57,6 +58,52 @@ def test_a_mismatch_shows_all_differences_both_lists_and_a_way_out() -> None:
     assert "Source columns: id bigint, new `col, v decimal(9,4), t text." in str(error)
     assert "ALTER TABLE `s`.`b` ADD COLUMN `new` `col" in str(error)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def filled(one: Table) -> Table:
+    """The table with all columns NOT NULL."""
+    return replace(one, columns=tuple(replace(column, nullable=False) for column in one.columns))
+
+
+def test_the_target_may_have_columns_that_it_fills_by_itself() -> None:
+    mapping = map_table(table("a", "id int", "v int"), table("b", "more int", "v int", "id int", key=("id",)))
+    assert (mapping.written, [column.name for column in mapping.target_columns]) == ((0, 1), ["id", "v"])
+
+
+def text_column(charset: str = "utf8mb4", kind: str = "varchar(4)") -> Table:
+    added = replace(column(f"c {kind}"), charset=charset, nullable=False)
+    return replace(table("b", "id int"), columns=(*table("b", "id int").columns, replace(added, position=1)))
+
+
+def test_routing_adds_columns_behind_the_sources_own() -> None:
+    mapping = map_table(table("a", "id int"), text_column(), {"C": "één"})
+    assert [(one.name, one.constant) for one in mapping.source.columns] == [("id", None), ("c", "één".encode())]
+    assert mapping.source.stored == table("a", "id int")
+    assert mapping.source.constants == ("één".encode(),)
+    assert Table.from_json(mapping.source.to_json()) == table("a", "id int")
+    assert map_table(table("a", "id int"), text_column("latin1"), {"c": "é"}).source.constants == (b"\xe9",)
+    assert row_reader(mapping.source)[0] == "`id`, 'één'"
+
+
+@pytest.mark.parametrize(
+    ("into", "extracted", "why"),
+    [
+        (table("b", "id int"), {"c": "x"}, "the target has no such column"),
+        (text_column(), {"id": "x"}, "has such a column itself"),
+        (text_column(kind="date"), {"c": "x"}, "it is date"),
+        (text_column(kind="int"), {"c": "01"}, "it is int"),
+        (text_column(), {"c": "12345"}, "does not fit"),
+        (text_column("ascii"), {"c": "é"}, "has not all of"),
+        (text_column(kind="char(4)"), {"c": "a "}, "drops trailing spaces"),
+    ],
+)
+def test_what_routing_cannot_add_is_refused(into: Table, extracted: dict[str, str], why: str) -> None:
+    with pytest.raises(ExtractNotPossible, match=why):
+        map_table(table("a", "id int"), into, extracted)
+
+
+def test_a_number_in_a_name_may_go_into_a_number() -> None:
+    assert map_table(table("a", "id int"), text_column(kind="int"), {"c": "12"}).source.constants == (b"12",)
 
 
 def test_a_key_over_a_column_that_no_row_fills_is_named() -> None:

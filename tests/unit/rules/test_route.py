@@ -65,3 +65,32 @@ def test_case_counts_when_asked_for() -> None:
 
 def test_a_router_travels() -> None:
     assert pickle.loads(pickle.dumps(SHARDS)) == SHARDS
+
+
+EXTRACTS = RouteRule.model_validate(
+    {
+        "schema-pattern": "extend_column*",
+        "table-pattern": "t*",
+        "target-schema": "extend_column",
+        "target-table": "t",
+        "extract-table": {"table-regexp": "t(.*)", "target-column": "c_table"},
+        "extract-schema": {"schema-regexp": "(.*)", "target-column": "c_schema"},
+        "extract-source": {"source-regexp": "mysql-(.*)-([0-9]+)", "target-column": "c_source"},
+    }
+)
+"""DM's own test (dm/tests/extend_column)."""
+
+
+def test_columns_are_filled_from_names() -> None:
+    found = Router.from_config([EXTRACTS], case_sensitive=False, source_id="mysql-replica-01")
+    assert found.extracted(TableName("extend_column1", "t2")) == {
+        "c_table": "2",
+        "c_schema": "extend_column1",
+        "c_source": "replica01",
+    }
+    assert found.extracted(TableName("extend_column1", "y1")) == {}
+
+
+def test_what_is_not_found_in_a_name_is_empty() -> None:
+    found = Router.from_config([EXTRACTS], case_sensitive=False, source_id="other")
+    assert found.extracted(TableName("extend_column1", "t"))["c_source"] == ""

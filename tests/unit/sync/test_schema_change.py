@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, RouteRule
+from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, FilterRule, RouteRule
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.tracker import Tracker
@@ -14,20 +14,26 @@ from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.event_filter import EventFilter
+from airflow_provider_dm.engine.rules.online_ddl import RealChange
+from airflow_provider_dm.engine.rules.online_memory import LoggedText
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.schema_change import (
     CannotFollow,
     NeedsAgreement,
+    RefusedByFilter,
     SchemaChange,
     SubtaskTables,
     Surroundings,
     change_by_hand,
     change_of,
+    repeated,
 )
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 MYSQL = Server(Flavour.MYSQL, (9, 7, 0))
+MARIADB = Server(Flavour.MARIADB, (10, 11, 0))
 DEFINITIONS = {
     "a": "CREATE TABLE a (id int PRIMARY KEY, v varchar(20)) DEFAULT CHARSET=latin1",
     "b": "CREATE TABLE b (id int PRIMARY KEY) DEFAULT CHARSET=latin1",
@@ -183,3 +189,91 @@ def test_a_table_whose_statement_is_skipped_and_not_understood_has_no_model_any_
 
     assert skipped.tables.tracker.names() == frozenset()
     assert names_of(skipped) == ["a"]
+
+
+# The binlog event filter
+
+
+def filtered(*rules: dict[str, object], sql: str = "") -> Surroundings:
+    events = EventFilter.from_config(map(FilterRule.model_validate, rules), case_sensitive=False)
+    return replace(AROUND, rules=replace(RULES, events=events), sql=sql)
+
+
+def ignoring(*events: str, **more: object) -> Surroundings:
+    return filtered({"schema-pattern": "shop", "events": events, "action": "Ignore", **more})
+
+
+def test_a_clause_that_is_left_out_changes_the_source_alone() -> None:
+    found = change("ALTER TABLE a ADD c int, DROP COLUMN v", tables("a"), ignoring("drop column"))
+
+    assert sql_of(found) == ["ALTER TABLE one.a ADD COLUMN c int NULL"]
+    assert [column.name for column in found.tables.schemas[0].table.columns] == ["id", "c"]
+    assert found.notes == ("a filter rule leaves out: drop column of shop.a",)
+
+
+def test_a_statement_that_is_left_out_is_followed_all_the_same() -> None:
+    found = change("ALTER TABLE a MODIFY v varchar(9)", tables("a"), ignoring("value range decrease"))
+
+    assert sql_of(found) == []
+    assert found.tables.schemas[0].table.columns[1].column_type == "varchar(9)"
+
+
+@pytest.mark.parametrize(
+    "sql", ["DROP TABLE a", "TRUNCATE TABLE a", "DROP DATABASE shop", "CREATE OR REPLACE TABLE a (id int)"]
+)
+def test_what_would_take_rows_away_can_be_left_out(sql: str) -> None:
+    around = ignoring("drop table", "truncate table", "drop database", "create table")
+    found = change(sql, tables("a", server=MARIADB), around)
+
+    assert sql_of(found) == []
+
+
+def test_the_tables_of_a_statement_are_judged_each_by_itself() -> None:
+    around = filtered({"schema-pattern": "shop", "table-pattern": "b", "events": ["drop table"], "action": "Ignore"})
+    found = change("DROP TABLE a, b", tables("a", "b"), around)
+
+    assert (sql_of(found), names_of(found)) == (["DROP TABLE IF EXISTS one.a"], [])
+
+
+def test_dropping_a_schema_is_not_dropping_tables() -> None:
+    assert sql_of(change("DROP DATABASE shop", tables("a"), ignoring("drop table"))) == ["DROP TABLE IF EXISTS one.a"]
+
+
+def test_a_merged_table_needs_no_agreement_about_what_is_left_out() -> None:
+    """DM's own advice for archives of shards: no DROP, no TRUNCATE, no DELETE."""
+    known = tables("part_1", "part_2")
+    with pytest.raises(NeedsAgreement):
+        change("TRUNCATE TABLE part_1", known)
+    assert sql_of(change("TRUNCATE TABLE part_1", known, ignoring("truncate table"))) == []
+    assert sql_of(change("ALTER TABLE part_1 ADD c int", known, ignoring("all ddl"))) == []
+
+
+def test_an_error_stops_and_names_what_it_is() -> None:
+    around = filtered({"schema-pattern": "*", "events": ["incompatible ddl changes"], "action": "Error"})
+    with pytest.raises(RefusedByFilter, match=r"drop column of shop\.a"):
+        change("ALTER TABLE a ADD c int, DROP COLUMN v", tables("a"), around)
+
+
+def test_a_text_decides_about_the_whole_statement() -> None:
+    around = filtered({"schema-pattern": "*", "sql-pattern": ["add .* `?c`? int"], "action": "Ignore"},
+                      sql=" ALTER TABLE a ADD COLUMN `c` int, DROP COLUMN v")  # fmt: skip
+    found = change(around.sql, tables("a"), around)
+
+    assert sql_of(found) == []
+
+
+def test_a_person_goes_before_the_filter() -> None:
+    around = filtered({"schema-pattern": "*", "events": ["all ddl"], "action": "Error"})
+    statement = parse("ALTER TABLE a ADD c int", 0, "shop")
+    found = change_by_hand(statement, (parse("ALTER TABLE a ADD d int", 0, "shop"),), tables("a"), around)
+
+    assert sql_of(found) == ["ALTER TABLE one.a ADD COLUMN d int NULL"]
+    assert [column.name for column in found.tables.schemas[0].table.columns] == ["id", "v", "c"]
+
+
+def test_what_a_tool_has_done_is_judged_as_done_to_the_real_table() -> None:
+    texts = ("ALTER TABLE a ADD c int", "ALTER TABLE a DROP COLUMN v")
+    changes = [RealChange(parse(one, 0, "shop"), LoggedText(one, 0, "shop")) for one in texts]  # type: ignore[arg-type]
+    found = repeated(changes, tables("a"), ignoring("drop column"))
+
+    assert sql_of(found) == ["ALTER TABLE one.a ADD COLUMN c int NULL"]

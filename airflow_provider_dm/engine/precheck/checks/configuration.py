@@ -17,6 +17,9 @@ def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> It
     if gaps:
         return
     yield State.OK, f"task {task.name} asks for nothing that is not supported", ""
+    if task.remove_meta:
+        what = "remove-meta in the task file has no effect, as in DM: what the task has done already is not done again"
+        yield State.WARN, what, "Leave it out. To begin anew, give the task another name."
     for instance in task.mysql_instances:
         if keys := without_effect(task.subtask(instance.source_id).syncer):
             what = f"these keys of the syncer of {instance.source_id} have no effect: {', '.join(keys)}"

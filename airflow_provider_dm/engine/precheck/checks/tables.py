@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.precheck.result import State, named, said
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
 from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.rules.row_filter import row_filter
 from airflow_provider_dm.engine.rules.tool_tables import Ghost, Trash
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
@@ -97,8 +98,8 @@ def _engines(facts: ServerFacts, names: list[TableName]) -> Iterator[tuple[State
 
 
 def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    """Check that every source table, as the task reads it, fits its target table; shards of a table that does not exist
-    yet have to fit the first of them.
+    """Check that every source table, as the task reads and filters it, fits its target table; shards of a table that
+    does not exist yet have to fit the first of them.
     """
     expected = dict(facts.tables)
     misfits = 0
@@ -106,7 +107,10 @@ def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
         anew = source.copies and source.id not in facts.begun
         for table, target in facts.of_task(source):
             try:
-                map_table(table, expected.setdefault(target, table), created_anew=anew)
+                if source.follows:
+                    row_filter(source.rules.events, source.rules.expressions, table)
+                extracted = source.rules.router.extracted(table.name)
+                map_table(table, expected.setdefault(target, table), extracted, created_anew=anew)
             except DmError as error:
                 misfits += 1
                 yield State.FAIL, *said(error)

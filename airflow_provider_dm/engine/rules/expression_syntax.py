@@ -1,0 +1,297 @@
+"""The text of an expression filter as a tree. It says what the text says; what that means is `expression_values`'.
+
+    expression := and/or/xor/not of tests         a = 1 AND NOT (b IN (2, 3) OR c IS NULL)
+    test       := sum [comparison sum] | sum IS [NOT] NULL|TRUE|FALSE|UNKNOWN | sum [NOT] IN|BETWEEN|LIKE …
+    sum        := the usual arithmetic of columns and constants, and whole expressions in parentheses
+
+Operators bind as they do in MySQL. Where the two flavours, or two sql_modes, read a text in different ways (`||`, `!`,
+`a = b = c`), it is not read at all: parentheses say what is meant. So is whatever else is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from airflow_provider_dm.engine.ddl.lexer import TokenKind, Unreadable
+from airflow_provider_dm.engine.ddl.reader import Reader
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A literal as it is written: `null`, `integer`, `decimal`, `double`, `text` or `bytes` (hexadecimal digits)."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class ColumnRef:
+    name: str
+
+
+@dataclass(frozen=True)
+class Collated:
+    """`… COLLATE name`."""
+
+    operand: Tree
+    collation: str
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """`+`, `-`, `*`, `/`, `%` or DIV."""
+
+    sign: str
+    left: Tree
+    right: Tree
+
+
+@dataclass(frozen=True)
+class Negative:
+    operand: Tree
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`=`, `<=>`, `<>`, `<`, `<=`, `>` or `>=`."""
+
+    sign: str
+    left: Tree
+    right: Tree
+
+
+@dataclass(frozen=True)
+class Is:
+    """`IS NULL`, `IS TRUE` or `IS FALSE`; UNKNOWN is NULL."""
+
+    operand: Tree
+    what: str
+
+
+@dataclass(frozen=True)
+class In:
+    operand: Tree
+    items: tuple[Tree, ...]
+
+
+@dataclass(frozen=True)
+class Between:
+    operand: Tree
+    low: Tree
+    high: Tree
+
+
+@dataclass(frozen=True)
+class Like:
+    operand: Tree
+    pattern: Tree
+
+
+@dataclass(frozen=True)
+class Not:
+    operand: Tree
+
+
+@dataclass(frozen=True)
+class Logical:
+    """AND, OR or XOR."""
+
+    sign: str
+    left: Tree
+    right: Tree
+
+
+Tree: TypeAlias = (
+    Constant | ColumnRef | Collated | Arithmetic | Negative | Comparison | Is | In | Between | Like | Not | Logical
+)
+
+_COMPARISONS: Final = ("<=>", "<>", "!=", "<=", ">=", "=", "<", ">")
+_BINDS: Final[tuple[dict[str, str], ...]] = ({"OR": "OR"}, {"XOR": "XOR"}, {"AND": "AND", "&&": "AND"})
+_RESERVED: Final = frozenset(
+    {
+        *("AND", "OR", "XOR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "NULL", "TRUE", "FALSE", "DIV", "MOD", "CASE"),
+        *("BINARY", "INTERVAL", "EXISTS", "SELECT", "REGEXP", "RLIKE", "COLLATE", "DEFAULT", "MATCH", "CONVERT", "IF"),
+        *("VALUES", "WHEN", "THEN", "ELSE"),
+        *("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "LOCALTIME", "LOCALTIMESTAMP"),
+        *("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"),
+    }
+)
+"""Words that are no columns unless they are in quotes, or not with certainty."""
+_BEFORE_STRINGS: Final = frozenset({"DATE", "TIME", "TIMESTAMP", "X", "B", "N"})
+"""Words that say what the string behind them is; alone they are names like any other."""
+
+
+def read_expression(text: str) -> Tree:
+    """Return the tree of an expression, as a session without sql_mode reads it. Raises Unreadable."""
+    reader = Reader(text, 0, "")
+    found = _logical(reader, 0)
+    if reader.peek():
+        raise Unreadable(f"{reader.token().raw} is not understood there")
+    return found
+
+
+def _logical(reader: Reader, level: int) -> Tree:
+    if level == len(_BINDS):
+        return _negated(reader)
+    found = _logical(reader, level + 1)
+    while sign := _sign(reader, _BINDS[level]):
+        found = Logical(_BINDS[level][sign], found, _logical(reader, level + 1))
+    return found
+
+
+def _negated(reader: Reader) -> Tree:
+    if reader.skip("NOT"):
+        return Not(_negated(reader))
+    return _test(reader)
+
+
+def _test(reader: Reader) -> Tree:
+    left = _predicate(reader)
+    if sign := _sign(reader, _COMPARISONS):
+        found: Tree = Comparison("<>" if sign == "!=" else sign, left, _predicate(reader))
+        if reader.peek() == "IS" or _glued(reader) in _COMPARISONS:
+            raise Unreadable("one comparison follows another: put the first one in parentheses")
+        return found
+    if not reader.skip("IS"):
+        return left
+    negated = reader.skip("NOT")
+    what = reader.skip_any(("NULL", "UNKNOWN", "TRUE", "FALSE"))
+    if not what or reader.peek() == "IS":
+        raise Unreadable("IS is followed by something else than NULL, TRUE, FALSE or UNKNOWN")
+    test = Is(left, "NULL" if what == "UNKNOWN" else what)
+    return Not(test) if negated else test
+
+
+def _predicate(reader: Reader) -> Tree:
+    left = _sum(reader)
+    negated = reader.peek() == "NOT" and reader.peek(1) in ("IN", "BETWEEN", "LIKE")
+    if negated:
+        reader.expect("NOT")
+    found: Tree
+    if reader.skip("IN"):
+        found = In(left, reader.in_parentheses(lambda: _sum(reader)))
+    elif reader.skip("BETWEEN"):
+        low = _sum(reader)
+        reader.expect("AND")
+        found = Between(left, low, _sum(reader))
+    elif reader.skip("LIKE"):
+        found = Like(left, _sum(reader))
+        if reader.peek() == "ESCAPE":
+            raise Unreadable("LIKE … ESCAPE is not evaluated here")
+    else:
+        return left
+    return Not(found) if negated else found
+
+
+def _sum(reader: Reader) -> Tree:
+    found = _product(reader)
+    while sign := _sign(reader, ("+", "-")):
+        found = Arithmetic(sign, found, _product(reader))
+    return found
+
+
+def _product(reader: Reader) -> Tree:
+    found = _factor(reader)
+    while sign := _sign(reader, ("*", "/", "%", "DIV", "MOD")):
+        found = Arithmetic("%" if sign == "MOD" else sign, found, _factor(reader))
+    return found
+
+
+def _factor(reader: Reader) -> Tree:
+    if _sign(reader, ("-",)):
+        return Negative(_factor(reader))
+    if _sign(reader, ("+",)):
+        return _factor(reader)
+    found = _primary(reader)
+    while reader.skip("COLLATE"):
+        found = Collated(found, reader.value().lower())
+    return found
+
+
+def _primary(reader: Reader) -> Tree:
+    if reader.skip("("):
+        found = _logical(reader, 0)
+        reader.expect(")")
+        return found
+    token, follows = reader.token(), reader.peek(1)
+    match token.kind:
+        case TokenKind.NUMBER if follows != ".":
+            reader.word()
+            kind = "double" if "e" in token.raw.lower() else "decimal" if "." in token.raw else "integer"
+            if token.raw.lower().startswith(("0x", "0b")):
+                raise Unreadable(f"{token.raw} is not understood")
+            return Constant(kind, token.raw)
+        case TokenKind.STRING:
+            text = reader.string()
+            if reader.peek() == "''":
+                raise Unreadable("two strings stand side by side")
+            return Constant("text", text)
+        case TokenKind.NAME:
+            reader.word()
+            return _column(reader, token.name or "")
+        case TokenKind.WORD:
+            return _word(reader, token.text, token.raw, follows)
+        case _:
+            raise Unreadable(f"{token.raw} is not understood there")
+
+
+def _word(reader: Reader, text: str, raw: str, follows: str) -> Tree:
+    if text in ("NULL", "TRUE", "FALSE"):
+        reader.word()
+        return Constant("null", raw) if text == "NULL" else Constant("integer", "1" if text == "TRUE" else "0")
+    if text == "X" and follows == "''":
+        reader.word()
+        return _hexadecimal(reader.string())
+    if text.startswith("0X") and len(text) > 2:
+        reader.word()
+        return _hexadecimal(raw[2:])
+    if follows == "(":
+        raise Unreadable(f"the function {raw} is not evaluated here")
+    if text in _RESERVED or (follows == "''" and (text.startswith("_") or text in _BEFORE_STRINGS)):
+        raise Unreadable(f"{raw} is not understood there (a column of that name needs `quotes`)")
+    reader.word()
+    return _column(reader, raw)
+
+
+def _column(reader: Reader, name: str) -> Tree:
+    if reader.peek() in (".", "("):
+        raise Unreadable(f"{name} is followed by {reader.peek()}: columns are named alone")
+    return ColumnRef(name)
+
+
+def _hexadecimal(digits: str) -> Constant:
+    try:
+        bytes.fromhex(digits)
+    except ValueError:
+        raise Unreadable(f"{digits} are no bytes in hexadecimal digits") from None
+    return Constant("bytes", digits)
+
+
+def _sign(reader: Reader, signs: Collection[str]) -> str:
+    """Pass the next operator if it is one of these, and return it; else return ""."""
+    if not reader.peek():
+        return ""
+    if reader.token().kind is TokenKind.WORD:
+        return reader.skip_any(signs)
+    found = _glued(reader)
+    if found not in signs:
+        return ""
+    reader.at += len(found)
+    return found
+
+
+def _glued(reader: Reader) -> str:
+    """Return the operator that begins here, of one or more characters: the lexer cuts each for itself."""
+    found = reader.peek()
+    if found not in _LETTERS:
+        return found
+    while (follows := reader.peek(len(found))) in _LETTERS:
+        if reader.token(len(found)).start != reader.token(len(found) - 1).end:
+            break
+        found += follows
+    return found
+
+
+_LETTERS: Final = frozenset("<>=!&|")

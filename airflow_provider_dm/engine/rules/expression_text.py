@@ -1,0 +1,143 @@
+"""How text is compared, as far as that is known here to the last character.
+
+Collations that compare code points (`…_bin`), and those of one byte a character whose order is a short table. Others
+compare by the tables of the server's Unicode release, and what they take for equal is not decided here; `COLLATE
+utf8mb4_bin` in the expression chooses a collation that is known. A collation pads the shorter text with spaces, but for
+those of MySQL 8 (`_0900_`) and MariaDB's `nopad` ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from airflow_provider_dm.engine.schema.strings import LATIN1, UTF8_CHARSETS, charset_bytes
+
+_SWEDISH: Final = (
+    bytes([*range(0x61), *range(0x41, 0x5B), *range(0x7B, 0xC0)])
+    + b"AAAA\\[\\CEEEEIIIIDNOOOO]\xd7\xd8UUUYY\xde\xdf"
+    + b"AAAA\\[\\CEEEEIIIIDNOOOO]\xf7\xd8UUUYY\xde\xff"
+)
+_UPPER: Final = bytes(range(256)).upper()
+_TABLES: Final = {
+    "latin1_swedish_ci": _SWEDISH,
+    "latin1_swedish_nopad_ci": _SWEDISH,
+    "ascii_general_ci": _UPPER,
+    "ascii_general_nopad_ci": _UPPER,
+}
+ASCII_SAFE: Final = re.compile(
+    r"(?:utf8|utf8mb3|utf8mb4)_(?:general|unicode|unicode_520|0900_ai)(?:_nopad)?_ci|"
+    r"(?:utf8|utf8mb3|utf8mb4)_uca1400(?:_nopad)?_ai_ci|latin1_swedish(?:_nopad)?_ci|ascii_general(?:_nopad)?_ci"
+)
+"""Collations that tell printable ASCII apart as case-folding does: letters by their letter, all else by itself."""
+
+
+@dataclass(frozen=True)
+class Collation:
+    """A collation that is known: bytes in the column's charset as they are compared."""
+
+    charset: str
+    name: str
+
+    @property
+    def pads(self) -> bool:
+        return pads(self.name)
+
+    @cached_property
+    def _table(self) -> bytes | None:
+        return _TABLES.get(self.name)
+
+    def order(self, left: bytes, right: bytes) -> int:
+        """Return a negative number, 0 or a positive one."""
+        if self.pads:
+            length = max(len(left), len(right))
+            left, right = left.ljust(length), right.ljust(length)
+        if self._table is not None:
+            left, right = left.translate(self._table), right.translate(self._table)
+        return (left > right) - (left < right)
+
+    def encode(self, text: str) -> bytes | None:
+        """Return a constant in this charset; None where it has no such character."""
+        return charset_bytes(text, self.charset)
+
+    def matcher(self, pattern: str) -> Callable[[bytes], bool] | None:
+        """Return whether text is LIKE the pattern, whose escape is the backslash; None: that is not known."""
+        encoded = self.encode(pattern)
+        if encoded is None:
+            return None
+        if self._table is not None:
+            table = self._table
+            # The wildcards mean themselves in the pattern alone, so it is cut before its characters are folded.
+            parts = _pieces(encoded.decode("latin1"))
+            expression = "".join(
+                part if wild else re.escape(part.encode("latin1").translate(table).decode("latin1"))
+                for part, wild in parts
+            )
+            compiled = re.compile(expression, re.DOTALL)
+            return lambda value: compiled.fullmatch(value.translate(table).decode("latin1")) is not None
+        expression = "".join(part if wild else re.escape(part) for part, wild in _pieces(pattern))
+        by_text = re.compile(expression, re.DOTALL)
+        charset = "latin1" if self.charset == "latin1" else "utf-8"
+        text = _latin1 if charset == "latin1" else _utf8
+        return lambda value: by_text.fullmatch(text(value)) is not None
+
+
+def _latin1(value: bytes) -> str:
+    return "".join(LATIN1[code] for code in value)
+
+
+def _utf8(value: bytes) -> str:
+    return value.decode("utf-8")
+
+
+def _pieces(pattern: str) -> list[tuple[str, bool]]:
+    r"""Cut a pattern into (text, False) and (regular expression of a wildcard, True).
+
+    >>> _pieces(r"a\%_%")
+    [('a', False), ('%', False), ('.', True), ('.*', True)]
+    """
+    found: list[tuple[str, bool]] = []
+    escaped = False
+    for character in pattern:
+        if escaped:
+            found.append((character, False))
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif character in "%_":
+            found.append((".*" if character == "%" else ".", True))
+        else:
+            found.append((character, False))
+    if escaped:
+        found.append(("\\", False))
+    return found
+
+
+def pads(collation: str) -> bool:
+    """Tell whether a collation takes trailing spaces for nothing."""
+    return not ("_0900_" in collation or "_nopad_" in collation or collation == "binary")
+
+
+def known(charset: str | None, collation: str | None) -> Collation | None:
+    """Return the collation if it is known here."""
+    if charset is None or collation is None or not (charset in UTF8_CHARSETS or charset in ("latin1", "ascii")):
+        return None
+    return Collation(charset, collation) if collation.endswith("_bin") or collation in _TABLES else None
+
+
+def folded(text: str, collation: str) -> str | None:
+    """Return printable ASCII so that what the collation takes for equal is equal; None: that is not known.
+
+    >>> folded("Active ", "utf8mb4_general_ci"), folded("Active ", "utf8mb4_0900_ai_ci"), folded("é", "utf8mb4_bin")
+    ('active', 'active ', None)
+    """
+    if not all(" " <= character <= "~" for character in text):
+        return None
+    if not collation.endswith("_bin"):
+        if ASCII_SAFE.fullmatch(collation) is None:
+            return None
+        text = text.lower()
+    return text.rstrip(" ") if pads(collation) else text

@@ -1,0 +1,127 @@
+"""Writing changes in the order of the log, where filters leave some out and those behind them depend on what is there.
+
+    INSERT   the row, in the place of one with its identity key that was kept, as its DELETE was left out
+    UPDATE   the row, if the old one is there: it is not where its INSERT was left out
+    DELETE   the row, if it is there
+
+That is what each statement by itself would do. Neighbours of one kind, about different rows, go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from airflow_provider_dm.engine.merge.writer import Access
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.change import Change, Key
+from airflow_provider_dm.engine.sync.compactor import key_getter
+from airflow_provider_dm.engine.sync.plan import TargetPart
+from airflow_provider_dm.engine.target.statements import (
+    Literals,
+    Verb,
+    count_rows,
+    delete_image,
+    delete_rows,
+    write_rows,
+)
+
+MOST_TOGETHER: Final = 500
+
+
+class Kind(Enum):
+    """What a change is."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+
+    @classmethod
+    def of(cls, change: Change) -> Kind:
+        return cls.INSERT if change.before is None else cls.DELETE if change.after is None else cls.UPDATE
+
+
+def runs(changes: Sequence[Change], part: TargetPart) -> Iterator[tuple[Kind, list[Change]]]:
+    """Yield neighbours of one kind. Rows of keyed tables differ in one run, as the target tells them apart."""
+    certain = part.key is not None and len(part.hashed) == len(part.key)
+    key_of: Callable[[Row], Key] = key_getter(part) if certain else lambda row: row
+    run: list[Change] = []
+    seen: set[Key] = set()
+    for change in changes:
+        keys = {key_of(row) for row in change if row is not None}
+        together = certain or (part.key is None and Kind.of(change) is Kind.INSERT)
+        fits = together and len(run) < MOST_TOGETHER and (part.key is None or seen.isdisjoint(keys))
+        if run and not (fits and Kind.of(change) is Kind.of(run[-1])):
+            yield Kind.of(run[-1]), run
+            run, seen = [], set()
+        run.append(change)
+        seen |= keys
+    if run:
+        yield Kind.of(run[-1]), run
+
+
+@dataclass(frozen=True)
+class WritesInOrder:
+    """The changes of one transaction to one target table."""
+
+    part: TargetPart
+    access: Access
+    changes: tuple[Change, ...]
+    row: Callable[[Row], Literals]
+    key: Callable[[Row], Literals]
+
+    def run(self, connection: Connection) -> None:
+        """Write. Raises what `execute` raises."""
+        for kind, changes in runs(self.changes, self.part):
+            old = [change.before for change in changes if change.before is not None]
+            new = [change.after for change in changes if change.after is not None]
+            match kind:
+                case Kind.INSERT:
+                    self._make_room(connection, new)
+                    self._insert(connection, new)
+                case Kind.DELETE:
+                    self._delete(connection, old)
+                case Kind.UPDATE if self.part.key is None:
+                    pairs = zip(old, new, strict=True)
+                    self._insert(connection, [row for image, row in pairs if self._take(connection, image)])
+                case Kind.UPDATE:
+                    there = self._there(connection, changes)
+                    self._delete(connection, [change.before for change in there if change.before is not None])
+                    self._insert(connection, [change.after for change in there if change.after is not None])
+
+    def _insert(self, connection: Connection, new: Sequence[Row]) -> None:
+        literals = [self.row(row) for row in new]
+        for statement in write_rows(self.part.mapping, literals, Verb.INSERT, dialect=self.access.dialect):
+            self.access.execute(connection, statement)
+
+    def _make_room(self, connection: Connection, new: Sequence[Row]) -> None:
+        if self.part.key is not None:
+            self._delete(connection, new)
+
+    def _delete(self, connection: Connection, old: Sequence[Row]) -> None:
+        if self.part.key is None:
+            for image in old:
+                self._take(connection, image)
+            return
+        keys = [self.key(row) for row in old]
+        for statement in delete_rows(self.part.mapping, keys, dialect=self.access.dialect):
+            self.access.execute(connection, statement)
+
+    def _take(self, connection: Connection, image: Row) -> bool:
+        """Delete a row of a table without a key; tell whether there was one."""
+        return bool(self.access.execute(connection, delete_image(self.part.mapping, self.row(image), 1)))
+
+    def _there(self, connection: Connection, changes: list[Change]) -> list[Change]:
+        """Lock the rows that are to be updated; return the changes of those that are there."""
+        keys = [self.key(change.before) for change in changes if change.before is not None]
+        counted = count_rows(self.part.mapping, keys, dialect=self.access.dialect)
+        found = sum(self.access.count(connection, statement) for statement in counted)
+        if found == len(changes):
+            return changes
+        if not found:
+            return []
+        half = len(changes) // 2
+        return self._there(connection, changes[:half]) + self._there(connection, changes[half:])

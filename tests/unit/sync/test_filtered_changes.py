@@ -1,0 +1,126 @@
+"""Folding and ordering changes of which filters have left some out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.event_filter import Verdict
+from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.sync.blobs import pack, unpack
+from airflow_provider_dm.engine.sync.bucket import bucket_of_all
+from airflow_provider_dm.engine.sync.causality import make_waves
+from airflow_provider_dm.engine.sync.change import Change
+from airflow_provider_dm.engine.sync.compactor import Compactor
+from airflow_provider_dm.engine.sync.in_order import Kind, runs
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from tests.unit.sync.test_change import ITEM, PRIMARY, fold, plan_of, table
+
+UNIQUE = table("item", ("id", "v"), PRIMARY, Index("v", ("v",), prefixes=(None,)))
+KEYLESS = table("item", ("id", "v"))
+A, B, C = (b"1", b"a"), (b"1", b"b"), (b"2", b"b")
+DELETES = RowFilter(ITEM, (("delete", Verdict.IGNORE),))
+INSERTS = RowFilter(ITEM, (("insert", Verdict.IGNORE),))
+
+
+def filtered(counts: RowFilter, one: Table = ITEM, buckets: int = 4) -> SyncPlan:
+    plan = plan_of(one, buckets=buckets)
+    return replace(plan, sources=(replace(plan.sources[0], filter=counts),))
+
+
+def test_where_deletes_are_missing_the_first_before_and_the_last_after_stay() -> None:
+    plan = filtered(DELETES)
+    assert plan.losses() == {0: Loss.DELETES}
+    assert fold(plan, [(0, None, A), (0, None, B)]).keyed[0] == {b"1": Change(None, B)}
+    assert fold(plan, [(0, A, B), (0, None, A)]).keyed[0] == {b"1": Change(A, A)}
+
+
+def test_folding_loosely_in_pieces_is_folding_the_whole() -> None:
+    plan = filtered(DELETES)
+    first, second = fold(plan, [(0, None, A)]), fold(plan, [(0, None, B), (0, B, C)])
+    blobs = [blob for one in (first, second) for blob in pack(plan, one, 1)]
+    assert unpack(plan, blobs).keyed[0] == {b"1": Change(None, None), b"2": Change(None, C)}
+
+
+def test_a_kept_row_is_written_over_by_its_key_alone() -> None:
+    """REPLACE would also remove a row that is gone at the source and has the same unique value."""
+    (plain,) = (
+        make_waves(filtered(DELETES, buckets=1), fold(filtered(DELETES), [(0, None, A)]), catch_up=False)
+        .second[0]
+        .values()
+    )
+    waves = make_waves(
+        filtered(DELETES, UNIQUE, buckets=1), fold(filtered(DELETES, UNIQUE), [(0, A, B)]), catch_up=False
+    )
+    assert (plain.replace, plain.insert) == ([A], [])
+    assert (waves.first[0][0].delete, waves.second[0][0].insert, waves.second[0][0].replace) == ([B], [B], [])
+
+
+def test_changes_that_depend_on_each_other_stay_in_their_order_in_one_bucket() -> None:
+    plan = filtered(INSERTS)
+    log = [(0, A, B), (0, C, None), (0, None, C)]
+    folded = fold(plan, log)
+    together = unpack(plan, [blob for blob in pack(plan, folded, 3) if blob])
+    assert together.in_order == {0: [Change(before, after) for _, before, after in log]}
+    waves = make_waves(plan, together, catch_up=False)
+    assert list(waves.second) == [bucket_of_all(plan.targets[0], 4)]
+    assert waves.rows() == 3
+
+
+def test_while_a_load_is_caught_up_every_image_is_written() -> None:
+    plan = filtered(INSERTS, buckets=1)
+    waves = make_waves(plan, fold(plan, [(0, A, B), (0, C, None)]), catch_up=True)
+    work = waves.second[0][0]
+    assert (work.replace, work.delete, work.in_order) == ([B], [C], [])
+
+
+def test_the_fingerprint_knows_the_filter() -> None:
+    assert len({plan_of(ITEM).fingerprint(), filtered(DELETES).fingerprint(), filtered(INSERTS).fingerprint()}) == 3
+
+
+ROWS = st.tuples(st.sampled_from([b"1", b"2", b"3"]), st.sampled_from([b"a", b"b"]))
+CHANGES = st.lists(
+    st.tuples(st.none() | ROWS, st.none() | ROWS).filter(lambda one: one != (None, None)).map(lambda one: Change(*one))
+)
+
+
+@given(CHANGES)
+def test_runs_are_the_changes_and_no_row_is_twice_in_one(changes: list[Change]) -> None:
+    part = plan_of(ITEM).targets[0]
+    found = list(runs(changes, part))
+    assert [change for _, run in found for change in run] == changes
+    for kind, run in found:
+        assert {Kind.of(change) for change in run} == {kind}
+        keys = [{row[0] for row in change if row is not None} for change in run]
+        assert sum(map(len, keys)) == len(set().union(*keys))
+
+
+def test_rows_that_a_collation_may_take_for_one_go_alone() -> None:
+    column = Column("id", 0, "varchar", "varchar(9)", False, "utf8mb4", "utf8mb4_general_ci")
+    part = plan_of(Table(TableName("shop", "item"), (column,), (PRIMARY,))).targets[0]
+    changes = [Change(None, (b"a",)), Change(None, (b"A",))]
+    assert [len(run) for _, run in runs(changes, part)] == [1, 1]
+
+
+def test_inserts_into_a_table_without_a_key_go_together() -> None:
+    part = plan_of(KEYLESS).targets[0]
+    changes: list[Change] = [Change(None, A), Change(None, A), Change(A, None), Change(A, None)]
+    assert [(kind, len(run)) for kind, run in runs(changes, part)] == [
+        (Kind.INSERT, 2),
+        (Kind.DELETE, 1),
+        (Kind.DELETE, 1),
+    ]
+
+
+def test_what_is_added_to_rows_is_part_of_them() -> None:
+    plan = plan_of(ITEM)
+    source = replace(plan.sources[0], added=(b"x",))
+    row: Row = (b"1", b"a")
+    assert (source.whole(row), source.whole(None), source.width) == ((b"1", b"a", b"x"), None, 3)
+    assert replace(plan, sources=(source,)).fingerprint() != plan.fingerprint()
+    assert Compactor(plan).folded.changes == 0
