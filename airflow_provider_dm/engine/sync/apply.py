@@ -149,7 +149,7 @@ class WaveWriter:
             return WritesInOrder(part, access, tuple(changes), sql.row, sql.key)
         known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
         if not known or not all(map(self.plan.is_merged, works)):
-            lossy = not self.plan.losses().keys().isdisjoint(works)
+            lossy = not self.plan.losses.keys().isdisjoint(works)
             return _TableWrites.of(part, [work for some in works.values() for work in some], access, lossy=lossy)
         literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]

@@ -57,7 +57,7 @@ def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
 
 def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> Folded:
     """Fold the blobs of one group together, in the order of the log. Raises BrokenChain."""
-    folded, losses = Folded(), plan.losses()
+    folded, losses = Folded(), plan.losses
     for blob in blobs:
         changes, keyed, counts, in_order = pickle.loads(blob)  # written by `pack`, in the same job
         folded.changes += changes

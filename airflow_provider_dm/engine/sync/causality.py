@@ -82,7 +82,7 @@ class Waves:
 
 def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: bool = False) -> Waves:
     """Sort folded changes into waves and buckets. `recording`: merged tables are not exact yet (merge/joining.py)."""
-    waves, losses = Waves(), plan.losses()
+    waves, losses = Waves(), plan.losses
     for index, changes in folded.in_order.items():
         part = plan.part(index)
         if catch_up and part.key is not None:

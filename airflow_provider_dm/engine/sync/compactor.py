@@ -66,7 +66,7 @@ class Compactor:
         self._plan = plan
         self._optional_columns = plan.optional_columns()
         self._leads = plan.leads()
-        self._losses = plan.losses()
+        self._losses = plan.losses
         self._adders: dict[int, Adder] = {}
 
     def add_all(self, changes: Iterable[tuple[int, Row | None, Row | None]]) -> Folded:

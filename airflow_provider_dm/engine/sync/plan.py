@@ -15,6 +15,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
@@ -143,7 +144,7 @@ class SyncPlan:
         made_of: tuple[object, ...] = (self.sources, self.targets, self.buckets, self.optional_columns())
         if apart := self._folded_apart():
             made_of = (*made_of, apart)
-        if filters := self.filters():
+        if filters := self.filters:
             made_of = (*made_of, filters)
         if any(source.added for source in self.sources):
             made_of = (*made_of, tuple(source.added for source in self.sources))
@@ -168,15 +169,17 @@ class SyncPlan:
             for index, source in enumerate(self.sources)
         )
 
+    @cached_property
     def filters(self) -> dict[int, RowFilter]:
         """Return the filters, by source table, of those that have one."""
         return {index: source.filter for index, source in enumerate(self.sources) if source.filter is not None}
 
+    @cached_property
     def losses(self) -> dict[int, Loss]:
         """Return what filters may take away, by lead; of tables that are folded together, the most."""
         leads = self.leads()
         found: dict[int, Loss] = {}
-        for index, one in self.filters().items():
+        for index, one in self.filters.items():
             found[leads[index]] = max(one.loss, found.get(leads[index], Loss.NOTHING))
         return found
 
@@ -255,7 +258,7 @@ def make_plan(
         owners=tuple(schema.owner for schema in schemas),
         adopts=adopts,
     )
-    for index, one in plan.filters().items():
+    for index, one in plan.filters.items():
         if plan.is_merged(index):
             check_merged(one, plan.part(index).name)
     return plan

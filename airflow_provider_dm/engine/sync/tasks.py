@@ -110,7 +110,7 @@ class ApplyGroup:
 
 def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:
     """Yield the changes of a range that the filters let through. Raises what those and `decode_range` do."""
-    filters = plan.filters()
+    filters = plan.filters
     try:
         changes = decode_range(one, plan.wanted())
         if filters:

@@ -35,7 +35,7 @@ def filtered(counts: RowFilter, one: Table = ITEM, buckets: int = 4) -> SyncPlan
 
 def test_where_deletes_are_missing_the_first_before_and_the_last_after_stay() -> None:
     plan = filtered(DELETES)
-    assert plan.losses() == {0: Loss.DELETES}
+    assert plan.losses == {0: Loss.DELETES}
     assert fold(plan, [(0, None, A), (0, None, B)]).keyed[0] == {b"1": Change(None, B)}
     assert fold(plan, [(0, A, B), (0, None, A)]).keyed[0] == {b"1": Change(A, A)}
 
