@@ -46,6 +46,13 @@ class Definition:
     by_hand: bool = False
 
 
+def said(definition: Definition) -> str:
+    """Return the text with the table's collation, where that is known and the text names neither that nor a charset."""
+    if not definition.collation or "COLLATE" in definition.create_sql.upper():
+        return definition.create_sql
+    return f"{definition.create_sql} COLLATE={definition.collation}"
+
+
 def load_definitions(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
     """Return the subtask's definitions by name, in the order of the names. Raises AnswerCut."""
     rows = query_whole(
