@@ -338,7 +338,7 @@ def _begin_source(
         begin_subtask(connection, fence, unit=UNIT_LOAD, start=start)
         schemas = [TableSchema(one.table, one.target) for one in survey.tables]
         numbers = enter_tables(connection, fence.ref, schemas, newcomers[source.id], fellows, loading=True, full=full)
-        begin_definitions(connection, fence.ref, definitions)
+        begin_definitions(connection, fence.ref, definitions, {})
         begin_copied_tables(connection, fence.ref, _births(surveyed))
         save_online_ddls(connection, fence.ref, OnlineDdls())
         insert_chunks(connection, fence, chunks)

@@ -103,10 +103,13 @@ def save_schema_collations(connection: Connection, ref: SubtaskRef, collations: 
     _put(connection, ref, [(schema, "", "", collation, False) for schema, collation in collations.items()])
 
 
-def begin_definitions(connection: Connection, ref: SubtaskRef, definitions: Definitions) -> None:
-    """Replace all that is known, in the transaction that begins the subtask."""
+def begin_definitions(
+    connection: Connection, ref: SubtaskRef, definitions: Definitions, by_hand: Mapping[TableName, Definition]
+) -> None:
+    """Replace all that is known, in the transaction that begins the subtask. `by_hand`: what people have written."""
     query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s", ref.key)
-    save_definitions(connection, ref, {name: Definition(sql) for name, sql in definitions.tables.items()})
+    found = {name: Definition(sql) for name, sql in definitions.tables.items()}
+    save_definitions(connection, ref, {**found, **by_hand})
     save_schema_collations(connection, ref, definitions.collations)
 
 
