@@ -56,6 +56,9 @@ MOST_TABLES: Final = 4
 """Of a life."""
 PAUSE_SECONDS: Final = 0.1
 """At most, so that a log that nobody reads for a minute is read again in less."""
+BUSY_ACTS: Final = 400
+REST_SECONDS: Final = 2.0
+"""The pause behind so many acts: on a slow machine, where apps take a minute to start, the log would grow too long."""
 KEPT_ROWS: Final = 60
 """A table that has more is thinned out."""
 
@@ -119,8 +122,10 @@ class Writer:
     def _run(self, ended: threading.Event) -> None:
         try:
             with self.server.connect(database=self.schema, autocommit=False) as connection:
-                while not ended.wait(self.chance.uniform(0, PAUSE_SECONDS)):
+                acts, pause = 0, PAUSE_SECONDS
+                while not ended.wait(self.chance.uniform(0, pause)):
                     self.chance.choice(self.lives).act(connection)
+                    acts, pause = acts + 1, PAUSE_SECONDS if acts < BUSY_ACTS else REST_SECONDS
         except BaseException as error:  # noqa: BLE001 (raised where the block ends)
             self.error = error
 
