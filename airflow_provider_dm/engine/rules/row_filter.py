@@ -34,7 +34,7 @@ class RowsRefused(DmError):
     table: str
     event: str
 
-    code: ClassVar[str] = "DM-6037"
+    code: ClassVar[str] = "DM-6055"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the log has a change of {table} that the filters of the task call an error: {event}."
     hint: ClassVar[str] = (

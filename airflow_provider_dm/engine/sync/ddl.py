@@ -68,7 +68,7 @@ class DdlRefusedByFilter(DmError):
     at: str
     what_it_does: str
 
-    code: ClassVar[str] = "DM-6038"
+    code: ClassVar[str] = "DM-6056"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the filters of the task call DDL at {at} ({ddl} …) an error: {what_it_does}."
     hint: ClassVar[str] = (
