@@ -32,7 +32,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "pause-task": Verb("task_control", "let a task, or all tasks of a source, wait between two epochs"),
     "resume-task": Verb("task_control", "let what is paused go on"),
     "stop-task": Verb("task_control", "end a task and forget it: relay files are not kept for it any more"),
-    "binlog": Verb("binlog", "skip, replace or precede a DDL statement of the log that a task cannot go past"),
+    "binlog": Verb(
+        "binlog", "skip, replace or precede a DDL statement that a task cannot go past; show a log's events"
+    ),
     "handle-error": Verb("binlog", "DM's old name of `binlog`, with the action behind the task"),
     "binlog-schema": Verb("binlog_schema", "show and change the tables by which a task reads the source's log"),
     "operate-schema": Verb("binlog_schema", "DM's old name of `binlog-schema`"),

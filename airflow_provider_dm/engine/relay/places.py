@@ -26,7 +26,6 @@ from airflow_provider_dm.engine.relay.decide import header_of
 from airflow_provider_dm.engine.relay.kinds import HEARTBEATS, carried_set
 from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump
 
-_GTIDS: Final = frozenset({events.GTID, events.ANONYMOUS_GTID, events.GTID_TAGGED, events.MARIADB_GTID})
 _FIRST_SERVER_ID: Final = 429_496_729  # as DM's
 _FOUR_GIB: Final = 1 << 32
 
@@ -215,14 +214,14 @@ class _Dumps:
             timestamp = timestamp or stamp
             if (read := carried_set(code)) is not None:
                 before = read(body, f"the head of {file.name}")
-            if code in _GTIDS or before is not None:
+            if code in events.GTIDS or before is not None:
                 break
         return Head(timestamp, before)
 
     def begins(self, file: BinlogSize) -> Iterator[Begin]:
         """Iterate over the beginnings of a file's transactions."""
         for position, timestamp, code, body in self._events(file):
-            if code in _GTIDS:
+            if code in events.GTIDS:
                 yield Begin(position, timestamp, self._gtid(code, body, file, position))
 
     def _gtid(self, code: int, body: bytes, file: BinlogSize, position: int) -> GtidSet | None:
@@ -260,7 +259,7 @@ class _Dumps:
                         continue
                     if header.log_position and file.size < _FOUR_GIB:
                         position = header.log_position - header.size  # what the dump leaves out counts
-                    looked_at = header.code in _GTIDS or carried_set(header.code) is not None
+                    looked_at = header.code in events.GTIDS or carried_set(header.code) is not None
                     body = bytes(event[HEADER_SIZE:]) + header.server_id.to_bytes(4, "little") if looked_at else b""
                     yield position, header.timestamp, header.code, body
                     position += header.size

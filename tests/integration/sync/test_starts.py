@@ -20,10 +20,10 @@ from tests.integration.sync.conftest import SOURCE_ID, SyncKit
 ZERO = "00000000-0000-0000-0000-000000000001:1"
 
 
-def inputs_of(kit: SyncKit, **meta: str) -> Inputs:
-    """A task that begins as `meta` says."""
+def inputs_of(kit: SyncKit, *, binlog_gtid: str) -> Inputs:
+    """A task that begins behind that set."""
     task = kit.spec().task
-    instance = task.mysql_instances[0].model_copy(update={"meta": StartMeta(**meta) if meta else None})
+    instance = task.mysql_instances[0].model_copy(update={"meta": StartMeta(binlog_gtid=binlog_gtid)})
     spec = kit.source_spec()
     return Inputs(
         task.model_copy(update={"mysql_instances": (instance,)}),
