@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,25 +17,43 @@ from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import rows_of
 
 from .dmctl import Dmctl, Ended, write_files
+from .test_dmctl_incremental import incremental
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
 SOURCE = "mysql-01"
 
 
 def until(true: Callable[[], bool], dmctl: Dmctl, task: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not true():
         assert time.monotonic() < deadline, (dmctl.work / "tasks" / task / "start-task.log").read_text()[-4000:]
         time.sleep(0.2)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def test_a_task_from_its_start_to_its_stop(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path
 ) -> None:
     schema = fresh_schema(mysql_source, mariadb_target)
-    mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1)", database=schema)
-    dmctl = Dmctl(tmp_path / "work")
-    files = write_files(tmp_path, target=mariadb_target, sources={SOURCE: mysql_source}, schemas=[schema], name=schema)
+    for server in (mysql_source, mariadb_target):
+        server.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
+    ((gtids,),) = mysql_source.sql("SELECT @@gtid_executed")
+    mysql_source.sql("INSERT INTO t VALUES (1, 1)", database=schema)
+    dmctl, metrics = Dmctl(tmp_path / "work"), f"127.0.0.1:{free_port()}"
+    files = write_files(
+        tmp_path,
+        target=mariadb_target,
+        sources={SOURCE: mysql_source},
+        schemas=[schema],
+        name=schema,
+        extra=f"metrics-addr: {metrics}",
+    )
+    incremental(files, f"{{binlog-gtid: '{gtids}'}}")
 
     def ask(*words: object, code: int = 0) -> dict[str, Any]:
         ended: Ended = dmctl(*words, "--json")
@@ -42,6 +63,12 @@ def test_a_task_from_its_start_to_its_stop(
     def stage() -> str:
         (source,) = ask("query-status", schema)["sources"]
         return " ".join(str(source["subTaskStatus"][0][key]) for key in ("unit", "stage"))
+
+    def state() -> str:
+        """What Prometheus is told."""
+        with urllib.request.urlopen(f"http://{metrics}/metrics") as answer:
+            found = re.search(r"^dm_worker_task_state\{.*\} (\d)$", answer.read().decode(), re.MULTILINE)
+        return found[1] if found else ""
 
     def equal() -> bool:
         return rows_of(mariadb_target, schema, "t") == rows_of(mysql_source, schema, "t")
@@ -54,12 +81,13 @@ def test_a_task_from_its_start_to_its_stop(
         (paused,) = ask("pause-task", schema)["sources"]
         assert (paused["source"], paused["msg"]) == (SOURCE, "")
         assert stage() == "Sync Paused"
+        until(lambda: state() == "3", dmctl, schema)
         before = rows_of(mariadb_target, schema, "t")
         mysql_source.sql("INSERT INTO t VALUES (2, 2)", database=schema)
         assert rows_of(mariadb_target, schema, "t") == before
 
         assert ask("resume-task", files.task)["op"] == "Resume"
-        until(equal, dmctl, schema)
+        until(lambda: equal() and state() == "2", dmctl, schema)
         ask("pause-task", "-s", SOURCE)
         mysql_source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
         assert ask("start-task", *files.arguments)["result"] is True
