@@ -11,8 +11,9 @@ the machine has a `tidb-server` (on PATH, or named by `DM_TIDB_SERVER`); elsewhe
 A test marked `hostile` gets servers whose global settings are such as nobody expects (`testbed.hostile`); with
 `DM_HOSTILE_SERVERS=1` every test does.
 A test marked `by_turns` has several cases: each runs for two of the pairs (`DM_ALL_PAIRS=1`: for all four).
-`pytest -n 2 --dist loadfile` (pytest-xdist) runs two sessions side by side, each with servers of its own; a module's
-tests stay together, and modules come in an order that mixes what computes with what waits (`mixed`).
+`pytest -n 3` (pytest-xdist) runs three sessions side by side, each with servers of its own; a module's tests stay
+together, so do those of the modules that share an Airflow, and all come in an order that mixes what computes with what
+waits (`mixed`).
 With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run, unless it is TiDB.
 Without, its tests are left out, and the last line of the summary says how many and why."""
 
@@ -33,6 +34,7 @@ from typing import Any, Final
 import pymysql
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from testbed import (
     Flavour,
@@ -182,6 +184,23 @@ def is_its_turn(item: pytest.Item, seen: Counter[tuple[object, ...]]) -> bool:
 
 
 COMPUTING: Final = ("computes", "spark", "airflow", "e2e")
+SHARE_AN_AIRFLOW: Final = re.compile(r"tests/airflow/test_(scheduler\w*|ui)\.py$")
+
+
+def kept_together(module: str) -> str:
+    """Return what the tests of a module share: all of one name run one after another, in one session."""
+    return "tests/airflow" if SHARE_AN_AIRFLOW.search(module) else module
+
+
+class Sessions(LoadFileScheduling):
+    """The sessions side by side: each takes what is kept together as a whole."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return kept_together(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sessions:
+    return Sessions(config, log)
 
 
 def mixed(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -189,9 +208,9 @@ def mixed(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
     Sessions side by side take the modules in this order: while one waits, another computes, and they end together.
     """
-    modules: dict[Path, list[pytest.Item]] = {}
+    modules: dict[str, list[pytest.Item]] = {}
     for item in items:
-        modules.setdefault(item.path, []).append(item)
+        modules.setdefault(kept_together(item.path.as_posix()), []).append(item)
     computing = [tests for tests in modules.values() if _any_marked(tests, *COMPUTING)]
     waiting = [tests for tests in modules.values() if tests not in computing and _any_marked(tests, "server")]
     small = [tests for tests in modules.values() if tests not in computing and tests not in waiting]
