@@ -31,6 +31,7 @@ from airflow_provider_dm.engine.merge.joining import OwnerNotReady, read_others
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
@@ -52,6 +53,7 @@ from airflow_provider_dm.engine.sync.schema_change import (
     repeated,
 )
 from airflow_provider_dm.engine.sync.start import plan_for
+from airflow_provider_dm.engine.target.copied_tables import CopiedTable, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, INJECTED, forget_entries, note_intent, read_entries
@@ -94,7 +96,12 @@ class Following:
         if isinstance(said, Unreadable) and not isinstance(said, NotRead):
             return judge_ddl(said, ddl, rules, tables)
         self.becomes, outcome = online_step(
-            self.becomes, said, LoggedText(ddl.sql, ddl.sql_mode, ddl.schema), rules=rules, tables=tables
+            self.becomes,
+            said,
+            LoggedText(ddl.sql, ddl.sql_mode, ddl.schema),
+            rules=rules,
+            tables=tables,
+            copied=plan.copied_behind(ddl.end.sort_key),
         )
         match outcome:
             case online_ddl.PassOver(why):
@@ -154,7 +161,13 @@ class Following:
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
         executed = execute_ddl(self.source.target, step.fence, position, change.statements, self._session(ddl))
-        became = plan_for(target_connection(self.source.target), self.source, change.tables.schemas, plan.buckets)
+        became = plan_for(
+            target_connection(self.source.target),
+            self.source,
+            change.tables.schemas,
+            plan.buckets,
+            change.tables.copied_again,
+        )
         self._commit(ddl, change, became, step)
         self.tables = change.tables
         log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(change.statements))
@@ -206,6 +219,7 @@ class Following:
             )
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker, renamed))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
+            put_copied_tables(connection, ref, _gone(before, change.tables))
             save_online_ddls(connection, ref, self.becomes)
             note_plan(connection, fence, plan.fingerprint())
 
@@ -308,6 +322,12 @@ class Following:
                     raise OwnerNotReady(
                         ref.source, str(one.table.name), feeder.source, str(feeder.table), str(one.target)
                     )
+
+
+def _gone(before: SubtaskTables, after: SubtaskTables) -> dict[TableName, CopiedTable]:
+    """Return the tables of which the statement has shown that they are gone where others were copied again."""
+    found = after.copied_again.items() - before.copied_again.items()
+    return {name: CopiedTable("", until) for name, until in found}
 
 
 def _collation_names(connection: Connection) -> dict[int, str]:

@@ -123,6 +123,9 @@ class SyncPlan:
     adopts: bool = False
     """The target was filled by somebody else (task-mode incremental): see `merge.writer.OwnerWriter`, and
     merge/joining.py."""
+    gone: tuple[tuple[TableName, str], ...] = ()
+    """Tables that the source had, and had no more where others were copied again: rows up to that place are passed
+    over."""
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
@@ -163,6 +166,13 @@ class SyncPlan:
     def tables(self) -> tuple[Table, ...]:
         return tuple(part.table for part in self.sources)
 
+    def copied_behind(self, position: str) -> frozenset[TableName]:
+        """Return the tables whose copy shows them as they are at this place (`Location.sort_key`) or later, and those
+        that are gone there.
+        """
+        copied = [(part.table.name, part.skip_until) for part in self.sources]
+        return frozenset(name for name, until in (*copied, *self.gone) if until >= position)
+
     def optional_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return for each source table the columns whose values are not needed, and may be missing in the log."""
         return tuple(self._optional_columns(part) for part in self.sources)
@@ -175,6 +185,7 @@ class SyncPlan:
         """Return the tables for the decoder, which raises UnknownTable for one that is none of them and should be."""
         parts = zip(self.sources, self.optional_columns(), strict=True)
         tables = [WantedTable(part.table, part.skip_until, optional) for part, optional in parts]
+        tables += [WantedTable(Table(name, (), ()), until) for name, until in self.gone]
         return WantedTables(tables, self._check_excluded)
 
     def _check_excluded(self, name: TableName) -> None:
@@ -190,9 +201,11 @@ def make_plan(
     buckets: int,
     merged: Collection[TableName] | None = frozenset(),
     adopts: bool = False,
+    copied_again: Mapping[TableName, str] | None = None,
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
     have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes.
+    `copied_again`: as `target.copied_tables` has it.
 
     Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, NotSupportedYet (shards whose
     columns differ in type).
@@ -219,7 +232,13 @@ def make_plan(
         merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
         owners=tuple(schema.owner for schema in schemas),
         adopts=adopts,
+        gone=_gone(schemas, copied_again or {}),
     )
+
+
+def _gone(schemas: Sequence[TableSchema], copied_again: Mapping[TableName, str]) -> tuple[tuple[TableName, str], ...]:
+    there = {schema.table.name for schema in schemas}
+    return tuple((name, until) for name, until in sorted(copied_again.items()) if name not in there)
 
 
 def _check_key_types(mapping: TableMapping) -> None:
