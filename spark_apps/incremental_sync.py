@@ -19,6 +19,7 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
 
 from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync.pausing import run_sync_pausing
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
 from spark_apps.app import App, Outcome, main
@@ -37,7 +38,7 @@ def work(app: App) -> Outcome:
         wait(syncs.values(), return_when=FIRST_EXCEPTION)
         failed = [error for sync in syncs.values() if sync.done() and (error := sync.exception())]
         if failed:
-            app.stop.set()
+            app.end()
     if failed:
         raise failed[0]
     results = {source: sync.result() for source, sync in syncs.items()}
@@ -45,12 +46,17 @@ def work(app: App) -> Outcome:
 
 
 def _sync(app: App, runner: SparkRunner, source: SyncSource) -> SyncResult:
+    source_id = source.config.source_id
     if len(app.spec.sources) > 1:
-        runner.lane(source.config.source_id)
-    progress = SyncProgress()
-    app.report(source.config.source_id, progress.to_json)
-    # Without Spark there is nothing to go on with; another app has another one.
-    return run_sync_resuming(source, runner, app.store, app.stop, progress=progress, never=(TasksCrashed,))
+        runner.lane(source_id)
+    progress, gate = SyncProgress(), app.gates[source_id]
+    app.report(source_id, progress.to_json)
+
+    def run() -> SyncResult:
+        # Without Spark there is nothing to go on with; another app has another one.
+        return run_sync_resuming(source, runner, app.store, gate.closed, progress=progress, never=(TasksCrashed,))
+
+    return run_sync_pausing(source, app.store, gate, progress, run)
 
 
 def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]:

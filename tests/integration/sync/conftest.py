@@ -77,6 +77,7 @@ class SyncKit:
     instance_keys: dict[str, object] = field(default_factory=dict)
     source_keys: dict[str, object] = field(default_factory=dict)
     """What the files say besides: task.yaml, its mysql-instance, source.yaml."""
+    task: str = "test"
 
     @property
     def meta_schema(self) -> str:
@@ -84,7 +85,7 @@ class SyncKit:
 
     @property
     def ref(self) -> SubtaskRef:
-        return SubtaskRef(self.meta_schema, "test", SOURCE_ID)
+        return SubtaskRef(self.meta_schema, self.task, SOURCE_ID)
 
     def spec(self, until: str = "caught-up", start: Location | None = None, **changes: object) -> JobSpec:
         instance: dict[str, object] = {"source_id": SOURCE_ID, "block_allow_list": "ours"}
@@ -93,7 +94,7 @@ class SyncKit:
             instance["meta"] = {"binlog-name": start.file, "binlog-pos": start.position}
         task = TaskConfig.model_validate(
             {
-                "name": "test",
+                "name": self.task,
                 "task_mode": "incremental",
                 "meta_schema": self.meta_schema,
                 "mysql_instances": [instance],
@@ -192,7 +193,7 @@ class SyncKit:
         ensure_meta_tables(endpoint, self.meta_schema)
         known = current_generation(connection, self.ref)
         lease = self.store.acquire_lease(
-            "test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=known
+            self.task, SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=known
         )
         fence = Fence(self.ref, lease.generation)
         claim_generation(endpoint, fence)
