@@ -136,13 +136,14 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
 def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> Json:
     master = relay.master if relay else None
     applied, shown = subtask.applied, _progress(subtask, run)
+    groups = list(shown.get("unresolved_groups") or ())
     return {
         "masterBinlog": binlog(master),
         "masterBinlogGtid": master.gtid_set if master else "",
         "syncerBinlog": binlog(applied),
         "syncerBinlogGtid": applied.gtid_set if applied else "",
-        "blockingDDLs": [],
-        "unresolvedGroups": [],
+        "blockingDDLs": [ddl for group in groups if not group.get("unsynced") for ddl in group.get("DDLs", ())],
+        "unresolvedGroups": groups,
         "synced": applied is not None
         and master is not None
         and (applied.file, applied.position) == (master.file, master.position),

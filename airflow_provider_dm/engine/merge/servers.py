@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.target.contested_row import ContestedRow
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection, target_dialect
+from airflow_provider_dm.engine.target.shard_groups import applied_form
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 
@@ -66,7 +67,8 @@ class Servers:
             into = read_tables(connection, [target])[target]
             for schema in load_table_schemas(connection, self.ref.of_source(source)):
                 if schema.table.name == table:
-                    self._mappings[source, table] = map_table(schema.table, into)
+                    form = applied_form(connection, self.ref.of_source(source), table) or schema.table
+                    self._mappings[source, table] = map_table(form, into)
         return self._mappings[source, table]
 
     def forget_mappings(self) -> None:

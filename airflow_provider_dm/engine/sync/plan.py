@@ -123,6 +123,10 @@ class SyncPlan:
     adopts: bool = False
     """The target was filled by somebody else (task-mode incremental): see `merge.writer.OwnerWriter`, and
     merge/joining.py."""
+    held: tuple[Table, ...] = ()
+    """Tables of the task whose rows are passed over for now (sync/shards.py), as they are at this place of the log."""
+    alone: bool = False
+    """Rows of other tables are passed over, whatever the rules say: these are applied afterwards."""
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
@@ -161,7 +165,8 @@ class SyncPlan:
         return max(0, self.owners[source]) if self.owners else 0
 
     def tables(self) -> tuple[Table, ...]:
-        return tuple(part.table for part in self.sources)
+        """Return the tables of the task that the source has, also those that are held."""
+        return (*(part.table for part in self.sources), *self.held)
 
     def optional_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return for each source table the columns whose values are not needed, and may be missing in the log."""
@@ -178,7 +183,7 @@ class SyncPlan:
         return WantedTables(tables, self._check_excluded)
 
     def _check_excluded(self, name: TableName) -> None:
-        if self.rules.allows(name):
+        if not self.alone and self.rules.allows(name) and not any(table.name == name for table in self.held):
             raise UnknownTable(str(name))
 
 
@@ -190,14 +195,19 @@ def make_plan(
     buckets: int,
     merged: Collection[TableName] | None = frozenset(),
     adopts: bool = False,
+    held: Collection[TableName] = frozenset(),
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
     have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes.
+    `held`: those of the source tables whose rows are passed over, and whose targets need not be as they are.
 
     Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, NotSupportedYet (shards whose
     columns differ in type).
     """
-    schemas = list(schemas)
+    everything = list(schemas)
+    schemas = [one for one in everything if one.table.name not in held]
+    if merged is not None:  # what feeds a target does so while it is held
+        merged = {*merged, *(one.target for one in everything if one.table.name in held)}
     sources: list[SourcePart] = []
     parts: list[TargetPart] = []
     index_of: dict[TableName, int] = {}
@@ -219,6 +229,7 @@ def make_plan(
         merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
         owners=tuple(schema.owner for schema in schemas),
         adopts=adopts,
+        held=tuple(one.table for one in everything if one.table.name in held),
     )
 
 
