@@ -478,6 +478,7 @@ class Loop:
         self.shards.adopt(plan)
         self._follow_plan()
         self._show_shards()
+        self._look_at_shared(now=False)  # rows that were held back may have met others'
         return True
 
     def _show_shards(self) -> None:

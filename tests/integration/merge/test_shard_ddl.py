@@ -7,10 +7,13 @@ from functools import partial
 
 import pytest
 
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
-from airflow_provider_dm.engine.shard.lock import ShardDdlConflict
+from airflow_provider_dm.engine.shard.lock import Action, LockRefuses, ShardDdlConflict
 from airflow_provider_dm.engine.sync import following, resync, shards
 from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
@@ -204,16 +207,119 @@ def test_different_ddl_is_refused_with_both_sides_shown(one_pair: Shops) -> None
     assert columns(shops) == ["id", "v"]
 
 
-def test_sources_that_differ_are_in_conflict_until_a_person_decides(one_pair: Shops) -> None:
+def test_what_shards_may_do_in_the_middle_of_a_ddl(one_source: Shops) -> None:
+    """One by gh-ost, one that is emptied, one that is dropped, one that begins with the form from before, and one with
+    the newest; a statement that says the same in other words."""
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2", "a:o_3", "a:o_4")
+    for number in (1, 2, 3, 4):
+        shops.write("a", f"INSERT INTO o_{number} VALUES ({number}0, 'V1'), ({number}1, 'V1'), ({number}2, 'V1')")
+    shops.load()
+    for statement in (
+        "CREATE TABLE _o_1_gho LIKE o_1",
+        "ALTER TABLE _o_1_gho ADD COLUMN c int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
+        "INSERT INTO _o_1_gho (id, v) SELECT id, v FROM o_1",
+        "INSERT INTO o_1 VALUES (13, 'V1')",
+        "INSERT INTO _o_1_gho (id, v) VALUES (13, 'V1')",
+        "RENAME TABLE o_1 TO _o_1_del, _o_1_gho TO o_1",
+        "UPDATE o_1 SET c = 4, v = 'V2' WHERE id = 13",
+        "DELETE FROM o_1 WHERE id = 10",
+        "TRUNCATE TABLE o_3",
+        "DROP TABLE o_4",
+        f"CREATE TABLE o_5 ({PLAIN}) COLLATE utf8mb4_bin",
+        "INSERT INTO o_5 VALUES (50, 'V1'), (51, 'V1')",
+        "CREATE TABLE o_6 (id int NOT NULL PRIMARY KEY, v varchar(40), c int NOT NULL DEFAULT 3) COLLATE utf8mb4_bin",
+        "INSERT INTO o_6 VALUES (60, 'V2', 6)",
+        "INSERT INTO o_2 VALUES (23, 'V1')",
+        "ALTER TABLE o_2 ADD c INTEGER(11) NOT NULL DEFAULT 3, CHANGE v v VARCHAR(40)",
+        "UPDATE o_2 SET c = 5 WHERE id = 23",
+        "ALTER TABLE o_3 ADD c int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
+        "INSERT INTO o_3 VALUES (33, 'V2', 1)",
+    ):
+        shops.write("a", statement)
+    (waits,) = shops.sync()
+    assert waiting_for(waits) == [f"for {shops.schema}.o_5 of this source"]
+    shops.write(
+        "a",
+        "UPDATE o_6 SET c = 7; DELETE FROM o_5 WHERE id = 50",
+        "ALTER TABLE o_5 ADD c int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
+    )
+    (result,) = shops.sync()
+    assert result.unresolved_groups == ()
+    left = [(31, "V1", 3), (30, "V1", 3), (32, "V1", 3), *((number, "V1", 3) for number in (40, 41, 42))]
+    of_sources = [
+        row
+        for number in (1, 2, 3, 5, 6)
+        for row in shops.sources["a"].sql(f"SELECT id, v, c FROM o_{number}", database=shops.schema)
+    ]
+    assert sorted(shops.target.sql("SELECT id, v, c FROM o", database=shops.schema)) == sorted([*of_sources, *left])
+
+
+def test_a_key_of_two_shards_is_a_collision_also_when_one_of_them_was_held(one_source: Shops) -> None:
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2")
+    shops.load()
+    shops.write(
+        "a", "ALTER TABLE o_1 ADD c int", "INSERT INTO o_1 VALUES (1, 'held', 2)", "INSERT INTO o_2 VALUES (1, 'V1')"
+    )
+    shops.write("a", "ALTER TABLE o_2 ADD c int")
+    with pytest.raises(RowsCollide, match=r"o_1.*o_2|o_2.*o_1"):
+        shops.sync()
+    assert shops.rows() == [(1, "V1", None)]
+
+
+def test_a_person_decides_a_conflict(one_pair: Shops) -> None:
     shops = one_pair
     shops.task = PESSIMISTIC
     shops.create(PLAIN, "a:o_1", "b:o_3")
     shops.load()
-    shops.write("b", "ALTER TABLE o_3 ADD c bigint")
-    shops.write("a", "ALTER TABLE o_1 ADD c int")
+    shops.write("a", "ALTER TABLE o_1 ADD c int", "INSERT INTO o_1 VALUES (1, 'a', 1)")
+    shops.write("b", "ALTER TABLE o_3 ADD c bigint", "INSERT INTO o_3 VALUES (2, 'b', 2)")
     shops.sync("a")
-    with pytest.raises(ShardDdlConflict, match=r"b has made .*bigint.*; a has made .*int"):
-        shops.sync("b")
     with pytest.raises(ShardDdlConflict):
-        shops.sync("a")
-    assert columns(shops) == ["id", "v"]
+        shops.sync("b")
+    ((lock, _),) = locks_of(shops.store)
+    assert lock_json(lock, 0)["conflict"].keys() == {"a", "b"}
+    unlock(shops.store, lock.id, owner="b", action=Action.EXEC, force=False)
+    shops.sync("a", "b", "a")
+    assert locks(shops) == []
+    assert shops.rows() == [(1, "a", 1), (2, "b", 2)]
+    assert shops.target.sql("SHOW COLUMNS FROM o LIKE 'c'", database=shops.schema)[0][1].startswith("bigint")
+
+
+def test_a_person_has_made_the_change(one_pair: Shops) -> None:
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_3")
+    shops.load()
+    shops.write("a", "ALTER TABLE o_1 ADD c int")
+    shops.sync()
+    lock = f"test-`{shops.schema}`.`o`"
+    with pytest.raises(LockRefuses, match="b have not reported"):
+        unlock(shops.store, lock, owner=None, action=Action.SKIP, force=False)
+    shops.write("b", "ALTER TABLE o_3 ADD c int")
+    unlock(shops.store, lock, owner=None, action=Action.SKIP, force=True)
+    shops.target.sql("ALTER TABLE o ADD c bigint", database=shops.schema)
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a', 1)")
+    shops.sync("a", "a")
+    assert shops.rows() == [(1, "a", 1)]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "why"),
+    [
+        ("ADD c timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP", "another moment"),
+        ("DROP PRIMARY KEY, ADD n int NOT NULL AUTO_INCREMENT PRIMARY KEY", "numbers"),
+        ("ADD c int, RENAME TO o_9", "renamed"),
+    ],
+)
+def test_what_no_two_shards_make_alike_stops_in_front_of_it(one_source: Shops, ddl: str, why: str) -> None:
+    one_source.task = PESSIMISTIC
+    one_source.create(PLAIN, "a:o_1", "a:o_2")
+    one_source.load()
+    one_source.write("a", f"ALTER TABLE o_1 {ddl}")
+    with pytest.raises(NotSupportedYet, match=why):
+        one_source.sync()
+    assert one_source.meta_rows("dm_shard_member") == 0
