@@ -89,11 +89,13 @@ class LockRefuses(DmError):
 
 @dataclass(frozen=True)
 class Info:
-    """What one source has reported. `tables`: its shards."""
+    """What one source has reported. `tables`: its shards. `at`: where its log has the DDL: the same in one life of the
+    task, so another place is what a task of this name has left behind that is no more."""
 
     source: str
     ddls: tuple[str, ...]
     tables: tuple[str, ...] = ()
+    at: str = ""
     done: bool = False
 
 
@@ -156,7 +158,13 @@ class Lock:
             "number": self.number,
             "owner": self.owner,
             "infos": [
-                {"source": one.source, "ddls": list(one.ddls), "tables": list(one.tables), "done": one.done}
+                {
+                    "source": one.source,
+                    "ddls": list(one.ddls),
+                    "tables": list(one.tables),
+                    "at": one.at,
+                    "done": one.done,
+                }
                 for one in self.infos
             ],
             "expected": list(self.expected),
@@ -166,7 +174,10 @@ class Lock:
 
     @classmethod
     def from_json(cls, said: Json) -> Lock:
-        infos = (Info(one["source"], tuple(one["ddls"]), tuple(one["tables"]), one["done"]) for one in said["infos"])
+        infos = (
+            Info(one["source"], tuple(one["ddls"]), tuple(one["tables"]), one["at"], one["done"])
+            for one in said["infos"]
+        )
         wish = Action(said["wish"]) if said["wish"] else None
         names = tuple(said["expected"])
         target = TableName(*said["target"])
@@ -185,11 +196,14 @@ def lock_id(task: str, target: TableName) -> str:
 def reported(
     lock: Lock | None, task: str, target: TableName, number: int, info: Info, expected: Collection[str]
 ) -> Lock:
-    """Return the lock after a source has reported. To report again is to be heard again."""
+    """Return the lock after a source has reported. To report again is to be heard again. A lock in which the source
+    stands with another place is of another life of the task, and begins anew: whoever else is in it reports again."""
     names = tuple(sorted({*expected, info.source}))
     if lock is None:
         return Lock(task, target, number, info.source, (info,), names)
     before = lock.info(info.source)
+    if before is not None and before.at != info.at:
+        return reported(None, task, target, number, info, expected)
     if before is not None and before.ddls == info.ddls:
         return replace(lock, expected=names)
     kept = tuple(one for one in lock.infos if one.source != info.source)

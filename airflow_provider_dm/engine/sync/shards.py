@@ -32,7 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.errors import DmError
@@ -59,7 +59,7 @@ from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.schema_change import CannotFollow, SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.target.contested_row import waiting
-from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
+from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, execute_ddl
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.shard_groups import (
     StoredGroup,
@@ -83,6 +83,18 @@ LOOK_SECONDS: Final = 0.5
 """Between two looks at a lock that somebody waits for."""
 
 Json = dict[str, Any]
+
+
+@dataclass(eq=False)
+class ShardDdlRefused(DdlRefused):
+    """The target does not take the DDL that all shards have made."""
+
+    code: ClassVar[str] = "DM-6054"
+    hint: ClassVar[str] = (
+        "All shards have made it, and their rows are held back until the target has. See what differs in the target, cure "
+        "that and run the task again; or make the change there yourself, in a way that it takes, and run `dmctl "
+        "shard-ddl-lock unlock ID --action skip`."
+    )
 
 
 @dataclass
@@ -285,7 +297,7 @@ class Shards:
         ref, item = self.source.fence.ref, _due(group, names)
         feeders = load_feeders(target_connection(self.source.target), ref)
         expected = {one.source for one in feeders if one.target == group.target}
-        info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))))
+        info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
 
         def how(found: Json | None) -> Json:
             lock = None if found is None else locks.Lock.from_json(found)
@@ -353,7 +365,10 @@ class Shards:
             statements = [_statement(one) for one in item.how["statements"]]
             session = [Setting(name, value) for name, value in item.how["session"]]
             shared = fence.in_lane(ddl_lane(group.target))
-            execute_ddl(target, shared, ddl_place(group.resolved), statements, session)
+            try:
+                execute_ddl(target, shared, ddl_place(group.resolved), statements, session)
+            except DdlRefused as error:
+                raise ShardDdlRefused(error.sql, error.number, error.reason) from None
         run_transaction(target, partial(note_executed, fence=fence, target=group.target, number=group.resolved))
         log.info("DDL number %d of %s has been run", group.resolved, group.target)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from functools import partial
 
@@ -9,10 +10,12 @@ import pytest
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, LockRefuses, ShardDdlConflict
 from airflow_provider_dm.engine.sync import following, resync, shards
 from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync.shards import ShardDdlRefused
 from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 
@@ -201,10 +204,20 @@ def test_different_ddl_is_refused_with_both_sides_shown(one_pair: Shops) -> None
     shops.write("b", "ALTER TABLE o_3 ADD c int")
     shops.write("a", "ALTER TABLE o_1 ADD c bigint")
     shops.sync()
-    shops.write("a", "ALTER TABLE o_2 ADD c bigint unsigned")
-    with pytest.raises(ShardDdlOutOfSequence, match=r"(?s)o_2 has made: .*bigint unsigned.*o_1 has made.*bigint"):
+    shops.write("a", "ALTER TABLE o_2 ADD c bigint DEFAULT 5")
+    with pytest.raises(ShardDdlOutOfSequence, match=r"(?s)o_2 has made: .*DEFAULT 5.*o_1 has made.*bigint"):
         shops.sync("a")
     assert columns(shops) == ["id", "v"]
+
+    # A person takes it for the same; the rows of that shard fit as well.
+    shops.write("a", "INSERT INTO o_2 VALUES (2, 'a', 3)")
+    shops.store.put_operators([Operator("test", "a", OperatorKind.SKIP, SqlPattern("DEFAULT 5"))])
+    with pytest.raises(ShardDdlConflict):
+        shops.sync("a")
+    ((lock, _),) = locks_of(shops.store)
+    unlock(shops.store, lock.id, owner="a", action=Action.EXEC, force=False)
+    shops.sync("a", "b")
+    assert shops.rows() == [(2, "a", 3)]
 
 
 def test_what_shards_may_do_in_the_middle_of_a_ddl(one_source: Shops) -> None:
@@ -307,6 +320,23 @@ def test_a_person_has_made_the_change(one_pair: Shops) -> None:
     assert shops.rows() == [(1, "a", 1)]
 
 
+def test_ddl_that_the_target_refuses_waits_for_its_cure(one_source: Shops) -> None:
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2")
+    shops.load()
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'same')", "INSERT INTO o_2 VALUES (2, 'same')")
+    shops.write("a", *(f"ALTER TABLE {name} ADD UNIQUE KEY u (v)" for name in ("o_1", "o_2")))
+    for _ in range(2):
+        with pytest.raises(ShardDdlRefused, match="1062"):
+            shops.sync()
+    shops.target.sql("ALTER TABLE o ADD KEY u (v)", database=shops.schema)
+    ((lock, _),) = locks_of(shops.store)
+    unlock(shops.store, lock.id, owner=None, action=Action.SKIP, force=False)
+    shops.sync()
+    assert shops.compared().equal, shops.compared()
+
+
 @pytest.mark.parametrize(
     ("ddl", "why"),
     [
@@ -323,3 +353,67 @@ def test_what_no_two_shards_make_alike_stops_in_front_of_it(one_source: Shops, d
     with pytest.raises(NotSupportedYet, match=why):
         one_source.sync()
     assert one_source.meta_rows("dm_shard_member") == 0
+
+
+def test_ten_ddl_shard_by_shard_on_two_sources(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard makes all ten before the next begins; runs come in any order and die anywhere; rows are of every form."""
+    shops, choose = one_pair, random.Random(13)
+    shops.task = PESSIMISTIC
+    shards_of = {"a": ["o_1", "o_2", "o_3"], "b": ["o_4", "o_5"]}
+    shops.create(
+        f"{PLAIN}, u int, UNIQUE KEY u (u)", *(f"{at}:{name}" for at, names in shards_of.items() for name in names)
+    )
+    shops.load()
+    live: dict[str, list[int]] = {name: [] for names in shards_of.values() for name in names}
+    number = 0
+
+    def write(place: str, table: str) -> None:
+        nonlocal number
+        changes = []
+        for _ in range(choose.randint(1, 4)):
+            mine = live[table]
+            match choose.choice("iiud" if mine else "i"):
+                case "i":
+                    number += 1
+                    mine.append(number)
+                    changes.append(f"INSERT INTO {table} (id, v, u) VALUES ({number}, 'new', {number})")
+                case "u":
+                    changes.append(f"UPDATE {table} SET v = '{number}', u = -u WHERE id = {choose.choice(mine)}")
+                case _:
+                    changes.append(f"DELETE FROM {table} WHERE id = {mine.pop(choose.randrange(len(mine)))}")
+        shops.write(place, "; ".join(changes))
+
+    ddls = [
+        "ADD COLUMN c0 int NOT NULL DEFAULT 1",
+        "ADD COLUMN c1 varchar(5) DEFAULT 'x' FIRST",
+        "MODIFY COLUMN c0 bigint NOT NULL DEFAULT 2",
+        "ADD KEY k (c0)",
+        "DROP COLUMN c1",
+        "ADD COLUMN c1 int",
+        "CHANGE c0 d0 bigint NOT NULL DEFAULT 3",
+        "DROP COLUMN c1",
+        "ADD COLUMN c1 int",
+        "ADD COLUMN c2 int, ADD COLUMN c3 int DEFAULT 9",
+    ]
+    everywhere = [(place, table) for place, names in shards_of.items() for table in names]
+    plan = {place: [(table, ddl) for table in names for ddl in ddls] for place, names in shards_of.items()}
+    while any(plan.values()):
+        for _ in range(choose.randint(4, 14)):
+            write(*choose.choice(everywhere))
+            place = choose.choice("ab")
+            if plan[place]:
+                table, ddl = plan[place].pop(0)
+                shops.write(place, f"ALTER TABLE {table} {ddl}")
+                write(place, table)
+        if choose.random() < 0.5:
+            shops.sync(choose.choice("ab"), size=choose.choice([None, EACH_TRANSACTION]))
+        else:
+            owner, name = choose.choice(STEPS)
+            before = choose.random() < 0.5
+            _dies(shops, choose.choice("ab"), monkeypatch=monkeypatch, owner=owner, name=name, before=before)
+    for _ in range(3 * len(ddls)):
+        if not any(one.unresolved_groups for one in shops.sync("a", "b")):
+            break
+    assert shops.compared().equal, shops.compared()
+    assert locks(shops) == []
+    assert shops.meta_rows("dm_shard_member") == 0

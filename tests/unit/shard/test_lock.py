@@ -78,3 +78,12 @@ def test_only_the_owner_has_run_it() -> None:
     lock = report(report(None, "a", "A"), "b", "A")
     with pytest.raises(LockRefuses, match="a is its owner"):
         executed(lock, "b")
+
+
+def test_what_a_task_of_the_same_name_has_left_behind_is_forgotten() -> None:
+    old = wished(
+        reported(None, "task", TARGET, 0, Info("a", ("A",), at="9"), {"a", "b"}), Action.EXEC, None, force=True
+    )
+    assert reported(old, "task", TARGET, 0, Info("a", ("A",), at="9"), {"a", "b"}) == old
+    new = reported(old, "task", TARGET, 0, Info("a", ("A",), at="5"), {"a", "b"})
+    assert (new.phase, new.wish) == (Phase.WAITING, None)
