@@ -6,7 +6,8 @@
 
 One line for each changed row, with the columns of `engine.audit.arrow.schema_of`. The driver plans (headers only), the
 executors read the files and decode, so the directory must be visible to all of them under one path. Definitions of
-tables come from the live source or from a file; where they do not fit the log the read stops at that place.
+tables come from the live source, from what a task knows of them where its sync stands, or from a file; where they do
+not fit the log the read stops at that place.
 docs/how-to/audit.md has the options and examples.
 """
 
@@ -25,7 +26,7 @@ from pyspark.sql.types import StructType
 from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, Shape, record_batches, schema_of
 from airflow_provider_dm.engine.audit.pieces import PIECE_BYTES, Piece, audit_pieces
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.config.yaml_file import load_source
+from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -33,13 +34,16 @@ from airflow_provider_dm.engine.relay.reader import RelayFileGone
 from airflow_provider_dm.engine.schema.catalogue import SYSTEM_SCHEMAS
 from airflow_provider_dm.engine.schema.definitions import current_definitions, read_definitions
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.subtask import begun_subtasks
+from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME: Final = "dm_relay"
 KNOWN: Final = frozenset(
-    {"path", "source", "definitions", "table", "schema", "start", "end", "text", "undefined", "piece-bytes"}
+    {"path", "source", "task", "definitions", "table", "schema", "start", "end", "text", "undefined", "piece-bytes"}
 )
 
 
@@ -77,6 +81,7 @@ class Options:
 
     path: Path
     source: Path | None
+    task: Path | None
     definitions: Path | None
     table: TableName | None
     schema: str | None
@@ -97,9 +102,12 @@ class Options:
             raise OptionRefused("path", "is missing: the relay directory of one source")
         if ("source" in options) == ("definitions" in options):
             raise OptionRefused("source", 'or else "definitions" must be given, and not both')
+        if "task" in options and "source" not in options:
+            raise OptionRefused("task", 'needs "source", the source.yaml of the one whose tables they are')
         return cls(
             path=Path(options["path"]),
             source=Path(options["source"]) if "source" in options else None,
+            task=Path(options["task"]) if "task" in options else None,
             definitions=Path(options["definitions"]) if "definitions" in options else None,
             table=_table_name(options["table"], options.get("schema")) if "table" in options else None,
             schema=options.get("schema"),
@@ -187,10 +195,24 @@ def _definitions(asked: Options) -> tuple[Table, ...]:
         return read_definitions(asked.definitions)
     assert asked.source is not None
     config = load_source(asked.source)
+    if asked.task is not None:
+        return _known_to_task(asked.task, config.source_id)
     if config.from_ is None:
         raise OptionRefused("source", f"is {asked.source}, which has no `from` to log in with")
     with connected(config.from_.endpoint(config.source_id)) as connection:
         return current_definitions(connection)
+
+
+def _known_to_task(path: Path, source_id: str) -> tuple[Table, ...]:
+    """Return the tables of one source as its sync reads them now. Raises OptionRefused."""
+    task = load_task(path)
+    if task.target_database is None:
+        raise OptionRefused("task", f"is {path}, which has no `target-database` to log in with")
+    with connected(task.target_database.endpoint("target")) as connection:
+        if not begun_subtasks(connection, task.meta_schema, task.name, [source_id]):
+            raise OptionRefused("task", f"is {path}, of which source {source_id} has not begun there")
+        ref = SubtaskRef(task.meta_schema, task.name, source_id)
+        return tuple(schema.table for schema in load_table_schemas(connection, ref))
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,8 @@ def meaning_of(result: Mapping[str, Any], *, synced: Mapping[str, Location], now
 def differing_tables(result: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the first few tables that a comparison found unequal, as text."""
     names = [
-        f"{table['target']} ({table['source_rows']} rows in the sources, {table['target_rows']} in the target)"
+        f"{table['target']} "
+        f"({table.get('why') or '{source_rows} rows in the sources, {target_rows} in the target'.format_map(table)})"
         for table in result.get("tables", ())
         if not table["equal"]
     ]

@@ -69,7 +69,8 @@ COMMON_OPTIONS: Final = (
 BINLOG_OPTIONS: Final = ("--log-bin=mysql-bin", "--binlog-format=ROW", "--binlog-row-image=FULL", "--sync-binlog=0")
 FLAVOUR_OPTIONS: Final[dict[Flavour, tuple[str, ...]]] = {
     "mariadb": ("--gtid-strict-mode=1", "--collation-server=utf8mb4_general_ci"),
-    "mysql": ("--gtid-mode=ON", "--enforce-gtid-consistency=ON"),
+    # Nobody looks at the performance schema: without it a server takes half the memory, and starts sooner.
+    "mysql": ("--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--performance-schema=OFF"),
 }
 NO_BINLOG_OPTIONS: Final[dict[Flavour, tuple[str, ...]]] = {"mariadb": (), "mysql": ("--disable-log-bin",)}
 

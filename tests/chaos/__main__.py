@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from testbed import Flavour, ServerSpec, running_servers
 from tests.chaos import ddl, model, moves
@@ -55,7 +56,7 @@ def _moves(options: argparse.Namespace) -> int:
 
 
 def _ddl(options: argparse.Namespace) -> int:
-    return _rounds("ddl", ddl.play_round, options)
+    return _rounds("ddl", partial(ddl.play_round, plain=options.plain), options)
 
 
 def _rounds(what: str, play_round: Callable[..., Counter[str]], options: argparse.Namespace) -> int:
@@ -81,6 +82,13 @@ def _rounds(what: str, play_round: Callable[..., Counter[str]], options: argpars
 def _model(options: argparse.Namespace) -> int:
     begun = time.monotonic()
     wrong = model.play(options.histories, seed=options.seed)
+    print(f"all: {options.histories} histories, {wrong} wrong ({time.monotonic() - begun:.0f} s)")
+    return 1 if wrong else 0
+
+
+def _ddl_model(options: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    wrong = model.play_ddl(options.histories, seed=options.seed)
     print(f"all: {options.histories} histories, {wrong} wrong ({time.monotonic() - begun:.0f} s)")
     return 1 if wrong else 0
 
@@ -116,8 +124,11 @@ def _parser() -> argparse.ArgumentParser:
     altering = add("ddl", _ddl, "random DDL at two sources, and rows that move beside it, while all is killed")
     for one, usual in ((moving, 30), (altering, 50)):
         one.add_argument("--rounds", type=int, default=usual, help=f"(default {usual})")
-    histories = add("model", _model, "random histories of the exactly-once protocol's model")
-    histories.add_argument("--histories", type=int, default=100_000, help="(default 100,000)")
+    altering.add_argument("--plain", action="store_true", help="drivers without Spark, and no Python workers to kill")
+    rows = add("model", _model, "random histories of the exactly-once protocol's model")
+    changes = add("ddl-model", _ddl_model, "random histories of the model of DDL")
+    for one in (rows, changes):
+        one.add_argument("--histories", type=int, default=100_000, help="(default 100,000)")
     return parser
 
 

@@ -1,11 +1,14 @@
 """Random DML and random DDL on the plain tables of one source, from one thread.
 
+Tables live in small groups, which know nothing of each other: a life is the history of one group, and what an accident
+hits, it hits all lives of a source at once.
+
 What a statement is about is read from the source before it, so nothing here models what DDL does. Statements that the
 source refuses (a duplicate in what is to become a key, a value that is too long for what is to become its type) are
 as good as others: nothing of them may be seen in the target.
 
-    CREATE TABLE p_2 (a int NOT NULL, b varchar(20)) · INSERT … · ALTER TABLE p_2 ADD PRIMARY KEY (a), MODIFY b text
-    CREATE TABLE _p_2_gho LIKE p_2 · ALTER … · INSERT … SELECT … · RENAME TABLE p_2 TO _p_2_del, _p_2_gho TO p_2
+    CREATE TABLE p7_2 (a int NOT NULL, b varchar(20)) · INSERT … · ALTER TABLE p7_2 ADD PRIMARY KEY (a), MODIFY b text
+    CREATE TABLE _p7_2_gho LIKE p7_2 · ALTER … · INSERT … SELECT … · RENAME TABLE p7_2 TO _p7_2_del, _p7_2_gho TO p7_2
 
 Conversions that the two flavours compute differently (a number as text, rounding) are left to sources and targets of
 one flavour: `wild`.
@@ -49,9 +52,13 @@ WIDER: Final = {
 """What holds the same values on every server."""
 CHARSETS: Final = ("latin1", "utf8mb4", "utf8mb4 COLLATE utf8mb4_bin", "utf8mb4 COLLATE utf8mb4_general_ci", "utf8mb3")
 WORDS: Final = ("", "a", "A", "b ", "é", "ß", "It''s", "x\\\\y", "ü", "zz")
-MOST_TABLES: Final = 6
-PAUSE_SECONDS: Final = 0.2
+MOST_TABLES: Final = 4
+"""Of a life."""
+PAUSE_SECONDS: Final = 0.1
 """At most, so that a log that nobody reads for a minute is read again in less."""
+BUSY_ACTS: Final = 400
+REST_SECONDS: Final = 2.0
+"""The pause behind so many acts: on a slow machine, where apps take a minute to start, the log would grow too long."""
 KEPT_ROWS: Final = 60
 """A table that has more is thinned out."""
 
@@ -83,30 +90,20 @@ class Table:
 
 
 @dataclass
-class Alterer:
-    """A writer. Its tables are `{prefix}_…`."""
+class Writer:
+    """One connection to a source, which goes on with one of these lives after the other."""
 
     server: Server
     schema: str
-    prefix: str
     chance: random.Random
-    wild: bool = False
-    altering: threading.Event = field(default_factory=threading.Event)
-    """Set: DDL may come."""
-    done: Counter[str] = field(default_factory=Counter)
+    lives: Sequence[Life]
     error: BaseException | None = None
-    texts: list[str] = field(default_factory=list)
-    """All that was done, for whoever looks for a reason."""
-    _tables: list[Table] | None = None
 
     def begin(self) -> None:
-        """A table with a key, one with a unique key, one without any; some rows."""
+        """Make what the lives begin with."""
         with self.server.connect(database=self.schema, autocommit=True) as connection:
-            for number, keys in enumerate((", PRIMARY KEY (a)", ", UNIQUE KEY u (a)", "")):
-                columns = "a int NOT NULL, b varchar(20), c decimal(12,3)"
-                self._execute(connection, f"CREATE TABLE {self.prefix}_{number} ({columns}{keys})")
-                for row in range(12):
-                    self._execute(connection, f"INSERT INTO {self.prefix}_{number} VALUES ({row}, 'first', {row}.5)")
+            for life in self.lives:
+                life.begin(connection)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -125,16 +122,40 @@ class Alterer:
     def _run(self, ended: threading.Event) -> None:
         try:
             with self.server.connect(database=self.schema, autocommit=False) as connection:
-                while not ended.wait(self.chance.uniform(0, PAUSE_SECONDS)):
-                    self.act(connection)
+                acts, pause = 0, PAUSE_SECONDS
+                while not ended.wait(self.chance.uniform(0, pause)):
+                    self.chance.choice(self.lives).act(connection)
+                    acts, pause = acts + 1, PAUSE_SECONDS if acts < BUSY_ACTS else REST_SECONDS
         except BaseException as error:  # noqa: BLE001 (raised where the block ends)
             self.error = error
+
+
+@dataclass
+class Life:
+    """The history of a few tables, `{prefix}_…`."""
+
+    prefix: str
+    chance: random.Random
+    wild: bool = False
+    done: Counter[str] = field(default_factory=Counter)
+    texts: list[str] = field(default_factory=list)
+    """All that was done, for whoever looks for a reason."""
+    _tables: list[Table] | None = None
+
+    def begin(self, connection: pymysql.connections.Connection[Any]) -> None:
+        """Make two of: a table with a key, one with a unique key, one without any; with some rows."""
+        kinds = (", PRIMARY KEY (a)", ", UNIQUE KEY u (a)", "")
+        for number, keys in enumerate(self.chance.sample(kinds, 2)):
+            columns = "a int NOT NULL, b varchar(20), c decimal(12,3)"
+            self._execute(connection, f"CREATE TABLE {self.prefix}_{number} ({columns}{keys})")
+            rows = ", ".join(f"({row}, 'first', {row}.5)" for row in range(12))
+            self._execute(connection, f"INSERT INTO {self.prefix}_{number} VALUES {rows}")
 
     def act(self, connection: pymysql.connections.Connection[Any]) -> None:
         """A transaction of rows, or a change of tables."""
         if self._tables is None:
             self._tables = self._read(connection)
-        if self.altering.is_set() and (not self._tables or self.chance.random() < 0.3):
+        if not self._tables or self.chance.random() < 0.3:
             for sql in self._ddl(self._tables):
                 if not self._execute(connection, sql):
                     self._clear_up(connection)
@@ -309,10 +330,10 @@ class Alterer:
             case 3 | 4:
                 return f"DROP COLUMN {column.quoted}"
             case 5:
-                null = "" if column.nullable else " NOT NULL"
+                null = " NULL" if column.nullable else " NOT NULL"
                 return f"MODIFY {column.quoted} {WIDER.get(column.kind, column.kind)}{null}{place}"
             case 6:
-                null = "" if column.nullable else " NOT NULL"
+                null = " NULL" if column.nullable else " NOT NULL"
                 new = self.chance.choice(NAMES)
                 return f"CHANGE {column.quoted} `{new}` {WIDER.get(column.kind, column.kind)}{null}{place}"
             case 7:
@@ -321,7 +342,7 @@ class Alterer:
                 value = self._literal(column.kind)
                 return f"ALTER COLUMN {column.quoted} " + self.chance.choice(["DROP DEFAULT", f"SET DEFAULT {value}"])
             case _ if self.wild:
-                return f"MODIFY {column.quoted} {self.chance.choice(TYPES)}"
+                return f"MODIFY {column.quoted} {self.chance.choice(TYPES)} NULL"
             case _:
                 return f"COMMENT = 'number {self.chance.randrange(9)}'"
 
@@ -381,7 +402,7 @@ class Alterer:
         name, columns = table.name, ", ".join(one.quoted for one in table.columns)
         kept = self.chance.choice(table.columns)
         added = f"ADD COLUMN `{self.chance.choice(NAMES)}` int NOT NULL DEFAULT 3"
-        widened = f"MODIFY {kept.quoted} {WIDER.get(kept.kind, kept.kind)}{'' if kept.nullable else ' NOT NULL'}"
+        widened = f"MODIFY {kept.quoted} {WIDER.get(kept.kind, kept.kind)}{' NULL' if kept.nullable else ' NOT NULL'}"
         change = self.chance.choice([added, widened, f"{added}, {widened}", f"ADD KEY ({self._parts(table)})"])
         if self.chance.random() < 0.5:
             ghost, trash = f"_{name}_new", f"_{name}_old"

@@ -1,9 +1,9 @@
 """Rounds of random DDL and DML at two sources while everything is killed, and merged shards take rows beside them.
 
-Each source has plain tables of its own, which a writer fills, alters, renames, swaps and drops (`altering`); rows of a
-merged table of both move about all the while (`moving`). Apps, relays and targets die by kill -9 (`runs`), a driver
-also while the target works on a DDL of its. In the end a run that nobody disturbs catches up: each table has the same
-definition and the same rows as at its source, and there is none besides.
+Each source has plain tables of its own, in groups with a history each, which a writer fills, alters, renames, swaps and
+drops (`altering`); rows of a merged table of both move about all the while (`moving`). Apps, relays and targets die by
+kill -9 (`runs`), a driver also while the target works on a DDL of its. In the end a run that nobody disturbs catches
+up: each table has the same definition and the same rows as at its source, and there is none besides.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import pymysql
 
 from testbed import Server
-from tests.chaos.altering import Alterer
+from tests.chaos.altering import Life, Writer
 from tests.chaos.moving import TABLE, Mover, Place
 from tests.chaos.runs import Runs, a_task
 from tests.integration.copy.migrations import differences
@@ -33,7 +34,10 @@ DEEDS: Final = (AMID_DDL, "worker", "relay", "target", "driver")
 PLACES: Final = (Place("a", "o_0"), Place("a", "o_1"), Place("b", "o_2"), Place("b", "o_3"))
 PREFIXES: Final = {"a": "p", "b": "q"}
 """Of the plain tables of each source."""
+LIVES: Final = 13
+"""Histories of a source in one round: the tests' two rounds have more than 50 of them, of all pairs of flavours."""
 ROWS: Final = 500
+PLAIN: Final = Path(__file__).with_name("plain_sync.py")
 STUCK_SECONDS: Final = 10
 
 
@@ -72,12 +76,12 @@ class Round:
 
     runs: Runs
     mover: Mover
-    alterers: Sequence[Alterer]
+    writers: Sequence[Writer]
 
     def play(self, deeds: Sequence[str]) -> None:
         """Play it. Raises AssertionError where a run ends otherwise than well by itself, or something differs then."""
         self.begin()
-        one, other = self.alterers
+        one, other = self.writers
         with self.mover.moving(), one.writing(), other.writing():
             self.runs.sync(deeds)
         assert self.runs.until_it_ends("incremental_sync") == 0
@@ -86,11 +90,9 @@ class Round:
     def begin(self) -> None:
         """Copy what is there; from then on there is DDL."""
         self.mover.fill(ROWS)
-        for one in self.alterers:
+        for one in self.writers:
             one.begin()
         self.runs.shops.load()
-        for one in self.alterers:
-            one.altering.set()
 
     def compare(self) -> None:
         """Raises AssertionError."""
@@ -98,22 +100,27 @@ class Round:
         assert shops.meta_rows("dm_contested_row") == 0
         report = shops.compared()
         assert report.equal, report
-        for name, alterer in zip(shops.sources, self.alterers, strict=True):
+        for name in shops.sources:
             self.runs.done["tables compared"] += compare_plain(shops, name)
-            for what, count in alterer.done.items():
+        for life in self._lives():
+            self.runs.done["histories"] += 1
+            for what, count in life.done.items():
                 if not what.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE")):
                     self.runs.done["DDL refused" if what.endswith("refused") else "DDL"] += count
         self.runs.done["rows compared"] += report.rows
         self.runs.done["transactions"] += self.mover.transactions
 
-    def lives(self) -> str:
+    def told(self) -> str:
         """All that was done to plain tables, as SQL."""
-        return "\n".join(f"-- {one.prefix}\n" + ";\n".join(one.texts) for one in self.alterers)
+        return "\n".join(f"-- {one.prefix}\n" + ";\n".join(one.texts) for one in self._lives())
+
+    def _lives(self) -> list[Life]:
+        return [life for writer in self.writers for life in writer.lives]
 
 
 def compare_plain(shops: Shops, source: str) -> int:
     """Compare the plain tables of a source, definitions and rows; return how many. Raises AssertionError."""
-    server, target, prefix = shops.sources[source], shops.target, f"{PREFIXES[source]}_"
+    server, target, prefix = shops.sources[source], shops.target, PREFIXES[source]
     found = definitions.differences(server, target, shops.schema, as_shown=False)
     differing = [one for one in found if one.startswith(prefix)]
     assert not differing, "\n".join(differing)
@@ -129,26 +136,36 @@ def make_round(runs: Runs, seed: int) -> Round:
     shops.create(TABLE, *(f"{place.source}:{place.table}" for place in PLACES))
     mover = Mover(shops.sources, shops.schema, list(PLACES), random.Random(seed))
     wild = {server.flavour for server in shops.sources.values()} == {shops.target.flavour}
-    alterers = [
-        Alterer(server, shops.schema, PREFIXES[name], random.Random(f"{seed} {name}"), wild)
-        for name, server in shops.sources.items()
-    ]
-    return Round(runs, mover, alterers)
+    return Round(runs, mover, [_writer(shops, name, seed, wild) for name in shops.sources])
+
+
+def _writer(shops: Shops, source: str, seed: int, wild: bool) -> Writer:
+    story, prefix = f"{seed} {source}", PREFIXES[source]
+    lives = [Life(f"{prefix}{number}", random.Random(f"{story} {number}"), wild) for number in range(LIVES)]
+    return Writer(shops.sources[source], shops.schema, random.Random(story), lives)
 
 
 def play_round(
-    target: Server, sources: Mapping[str, Server], *, schema: str, seed: int, deeds: Sequence[str] = ()
+    target: Server,
+    sources: Mapping[str, Server],
+    *,
+    schema: str,
+    seed: int,
+    deeds: Sequence[str] = (),
+    plain: bool = False,
 ) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
 
-    `deeds`: instead of some by chance.
+    `deeds`: instead of some by chance. `plain`: without Spark, which some machines are too slow to start often.
     """
     chance = random.Random(seed)
-    deeds = deeds or chance.sample(DEEDS, 3 + seed % 3)
-    with a_task(target, sources, schema=schema, seed=seed) as shops, closing(DdlRuns(shops, chance)) as runs:
+    usual = [deed for deed in DEEDS if not (plain and deed == "worker")]
+    deeds = deeds or chance.sample(usual, min(len(usual), 3 + seed % 3))
+    script = PLAIN if plain else None
+    with a_task(target, sources, schema=schema, seed=seed) as shops, closing(DdlRuns(shops, chance, script)) as runs:
         round_ = make_round(runs, seed)
         try:
             round_.play(deeds)
         finally:
-            (shops.folder / "lives.sql").write_text(round_.lives())
+            (shops.folder / "lives.sql").write_text(round_.told())
     return runs.done

@@ -1,7 +1,11 @@
-"""The model of the exactly-once protocol (tests/unit/sync/frontier_world.py), for as many histories as one likes."""
+"""The models of the exactly-once protocol, for as many histories as one likes: of rows, and of DDL.
+
+They are tests/unit/sync/frontier_world.py and tests/unit/sync/ddl_world.py.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -10,11 +14,40 @@ from itertools import repeat
 from typing import Any, Final
 
 from airflow_provider_dm.engine.merge.collision import RowsCollide
+from tests.unit.sync.ddl_engine import engine_in_the_world
+from tests.unit.sync.ddl_world import World as DdlWorld
 from tests.unit.sync.frontier_world import COLLIDING, SHARED, SINGLE, World
 
 KINDS: Final[dict[str, dict[str, Any]]] = {**SINGLE, **SHARED, **COLLIDING}
 PIECE: Final = 50
 """Histories of one call."""
+
+
+def play_ddl(histories: int, *, seed: int) -> int:
+    """Play so many histories of DDL, in all processors. Gives how many went wrong, and prints each."""
+    first = seed * 1_000_000
+    starts = range(first, first + histories, PIECE)
+    ends = [min(start + PIECE, first + histories) for start in starts]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        wrong = [one for some in pool.map(_ddl_piece, starts, ends) for one in some]
+    for one in wrong[:10]:
+        print(f"  {one}", file=sys.stderr, flush=True)
+    return len(wrong)
+
+
+def _ddl_piece(start: int, end: int) -> list[str]:
+    logging.disable(logging.ERROR)  # the engine tells of each accident
+    found = []
+    with engine_in_the_world():
+        for seed in range(start, end):
+            world = DdlWorld(seed)
+            try:
+                world.play()
+            except Exception as error:  # noqa: BLE001 (this is what is looked for)
+                found.append(f"seed {seed}: {type(error).__name__}: {error}")
+            else:
+                found += [f"seed {seed}: {different[:5]}" for different in [world.differences()] if different]
+    return found
 
 
 def play(histories: int, *, seed: int) -> int:

@@ -37,6 +37,8 @@ class Runs:
 
     shops: Shops
     chance: random.Random
+    script: Path | None = None
+    """What is run in place of the task's app."""
     done: Counter[str] = field(default_factory=Counter)
     _runs: list[AppProcess] = field(default_factory=list)
 
@@ -76,7 +78,9 @@ class Runs:
             "launcher_pid": os.getpid(),
         }
         self._runs.append(
-            AppProcess(self.shops.folder, self.shops.store, JobSpec.model_validate({**dict(spec), **changed}))
+            AppProcess(
+                self.shops.folder, self.shops.store, JobSpec.model_validate({**dict(spec), **changed}), self.script
+            )
         )
         self.done["runs"] += 1
         return self._runs[-1]

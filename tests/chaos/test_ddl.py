@@ -1,20 +1,36 @@
-"""One round in the normal run; `docker/local chaos ddl --rounds 50` does more of the same."""
+"""Two rounds in the normal run, 52 histories of all four pairs of flavours; `docker/local chaos ddl` plays more."""
 
 import pytest
 
 from testbed import Server
-from tests.chaos.ddl import AMID_DDL, play_round
+from tests.chaos.ddl import AMID_DDL, LIVES, play_round
 from tests.conftest import FreshSchema
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(600)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "deeds", "plain"),
+    [("mariadb", (AMID_DDL, "worker", "target"), False), ("mysql", (AMID_DDL, "target", "relay", "driver"), True)],
+)
 def test_tables_and_rows_follow_whatever_dies(
-    mariadb_target: Server, mariadb_source: Server, mysql_source: Server, fresh_schema: FreshSchema
+    kind: str,
+    deeds: tuple[str, ...],
+    plain: bool,
+    request: pytest.FixtureRequest,
+    mariadb_source: Server,
+    mysql_source: Server,
+    fresh_schema: FreshSchema,
 ) -> None:
     sources = {"a": mysql_source, "b": mariadb_source}
     done = play_round(
-        mariadb_target, sources, schema=fresh_schema(*sources.values()), seed=2, deeds=(AMID_DDL, "target")
+        request.getfixturevalue(f"{kind}_target"),
+        sources,
+        schema=fresh_schema(*sources.values()),
+        seed=2,
+        deeds=deeds,
+        plain=plain,
     )
-    assert done["tables compared"] > 0
-    assert done["DDL"] > 20
+    assert done["histories"] == 2 * LIVES
+    assert done["tables compared"] > LIVES
+    assert done["DDL"] > 4 * LIVES

@@ -180,7 +180,7 @@ def _cell(table: TableName, column: Column, code: int, metadata: bytes) -> Cell 
             return Cell(CellKind.BYTES, prefix=1 if length < 256 else 2)
         case "char" | "binary" | "enum" | "set":
             _expect(code == STRING, f"type {code}")
-            return _string(table, column, *_real_type(metadata))
+            return _string(table, column, *real_type(metadata))
     return None
 
 
@@ -216,7 +216,7 @@ def _bits(column: Column, code: int, metadata: bytes) -> Cell:
 
 def _address(column: Column, code: int, metadata: bytes) -> Cell:
     size, kind = _ADDRESSES[column.data_type]
-    _expect(code == STRING and _real_type(metadata) == (STRING, size), f"type {code}/{metadata.hex()}")
+    _expect(code == STRING and real_type(metadata) == (STRING, size), f"type {code}/{metadata.hex()}")
     return Cell(kind, prefix=1)
 
 
@@ -235,7 +235,7 @@ def _compressed(column: Column, code: int, metadata: bytes) -> Cell:
     return Cell(CellKind.COMPRESSED, prefix=1 if length < 256 else 2, precision=most)
 
 
-def _real_type(metadata: bytes) -> tuple[int, int]:
+def real_type(metadata: bytes) -> tuple[int, int]:
     """Return (type, length) of a STRING: two bits of the length are stored, inverted, in the type's byte."""
     first, length = metadata
     if first & 0x30 != 0x30:

@@ -146,6 +146,18 @@ CLIENT_CHARSETS: Final = (
 _BY_ID: Final = {number: charset for charset in CLIENT_CHARSETS for number in charset.ids}
 
 
+def charset_name(collation: int) -> str | None:
+    """Return the charset of a collation, "utf8" for both of utf8mb3 and utf8mb4; None for what clients do not speak.
+
+    >>> charset_name(255), charset_name(33), charset_name(8), charset_name(63), charset_name(35)
+    ('utf8', 'utf8', 'latin1', 'binary', None)
+    """
+    if collation in UTF8_IDS:
+        return "utf8"
+    charset = _BY_ID.get(collation)
+    return None if charset is None else charset.name
+
+
 def decoded(sql: bytes, collation: int | None) -> str | None:
     """Return the text of `sql`, or None where not even its characters are known. `collation` None: a server's own text.
 

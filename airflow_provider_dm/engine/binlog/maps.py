@@ -31,7 +31,10 @@ _64_BITS: Final = (1 << 64) - 1
 
 
 class WantedTable(NamedTuple):
-    """A table as it is where its changes are read."""
+    """A table as it is where its changes are read: behind `skip_until`, what it was before does not matter.
+
+    One without columns is gone there: its changes are left out before, and behind it counts as none of the wanted.
+    """
 
     table: Table
     skip_until: str = ""
@@ -81,8 +84,10 @@ class TableLayout(NamedTuple):
 class Maps:
     """The table maps of a range. `layouts[i]`: what layout number i of a change is."""
 
-    def __init__(self, wanted: WantedTables, skip_before: Sequence[int]) -> None:
+    def __init__(self, wanted: WantedTables, skip_before: Sequence[int], end: int) -> None:
+        """Make it for a range that ends at `end`. `skip_before`: of each table that is wanted."""
         self.layouts: list[TableLayout] = []
+        self._end = end
         self._wanted = wanted
         self._skip_before = skip_before
         self._names: list[TableName] = []
@@ -177,13 +182,23 @@ class Maps:
 
     def _learn(self, text: bytes, at: str) -> int:
         name = map_name(text, at)
-        index = self._wanted.find(name)
-        layout = UNWANTED if index is None else self._add(layout_of(text, self._wanted.tables[index].table, at), index)
+        layout = self._layout_of(text, name, at)
         self._by_text[text] = len(self._names)
         self._names.append(name)
         self._known.append(np.array([(self._texts.count, len(text), layout)], np.int64))
         self._texts.append(np.frombuffer(text, np.uint8))
         return len(self._names) - 1
+
+    def _layout_of(self, text: bytes, name: TableName, at: str) -> int:
+        index = self._wanted.find(name)
+        if index is None or self._skip_before[index] >= self._end:
+            return UNWANTED  # what it is in front of `skip_until` need not be what it is behind
+        table = self._wanted.tables[index].table
+        if not table.columns:
+            if self._wanted.other is not None:
+                self._wanted.other(name)
+            return UNWANTED
+        return self._add(layout_of(text, table, at), index)
 
     def _add(self, layout: Layout, table: int) -> int:
         hidden = range(len(layout.codecs), len(layout.cells))

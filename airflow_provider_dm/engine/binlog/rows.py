@@ -150,7 +150,7 @@ class _Range:
             build.warm_in_background()
         self.compiled = build.ready() if compiled is None else compiled
         skip_before = {key: self._skip_before(key) for key in {one.skip_until for one in wanted.tables}}
-        self.maps = Maps(wanted, [skip_before[one.skip_until] for one in wanted.tables])
+        self.maps = Maps(wanted, [skip_before[one.skip_until] for one in wanted.tables], byte_range.end)
         self.room = np.empty((_FIRST_CHANGES, FIELDS), np.int64)
 
     def _skip_before(self, key: str) -> int:

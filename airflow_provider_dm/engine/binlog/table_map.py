@@ -1,16 +1,17 @@
 """TABLE_MAP events: which table the next rows belong to, and how its columns are stored.
 
-A map names types by codes and says nothing certain about signedness, names or charsets; those come from the catalogue.
-What the map does say is held against the catalogue, column by column: a difference means that the definition at hand
+A map names types by codes and says nothing certain about signedness, names, charsets or members; those come from the
+definition at hand. What the map does say is held against that, column by column: a difference means that the definition
 is not the one at this location of the log, and decoding with it would give wrong rows without an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from airflow_provider_dm.engine.binlog import map_texts
 from airflow_provider_dm.engine.binlog.cells import (
     LONGLONG,
     METADATA_SIZE,
@@ -48,13 +49,16 @@ class SchemaMismatch(DmError):
 
 @dataclass(frozen=True)
 class TableMap:
-    """A table map without its number. `unsigned` (of numeric columns, in order) and `names` only where it has them."""
+    """A table map without its number. `unsigned` (of numeric columns, in order) and `names` only where it has them, and
+    so the fields of `map_texts`.
+    """
 
     name: TableName
     types: bytes
     metadata: tuple[bytes, ...]
     unsigned: tuple[bool, ...] | None = None
     names: tuple[str, ...] | None = None
+    texts: Mapping[int, bytes] = field(default_factory=dict)
 
 
 def map_name(body: bytes, at: str) -> TableName:
@@ -73,8 +77,8 @@ def parse_map(body: bytes, at: str) -> TableMap:
     if block.left:
         raise MalformedEvent(at, f"{block.left} bytes of column metadata too many")
     reader.take((count + 7) // 8)  # which columns may be NULL
-    unsigned, names = _optional(reader, types)
-    return TableMap(name, types, metadata, unsigned, names)
+    unsigned, names, texts = _optional(reader, types)
+    return TableMap(name, types, metadata, unsigned, names, texts)
 
 
 def _metadata_size(code: int, at: str) -> int:
@@ -83,24 +87,29 @@ def _metadata_size(code: int, at: str) -> int:
     return METADATA_SIZE[code]
 
 
-def _optional(reader: _Reader, types: bytes) -> tuple[tuple[bool, ...] | None, tuple[str, ...] | None]:
-    """Read (unsigned, names) from the fields behind the map, of which a server may write none, some or all."""
+def _optional(
+    reader: _Reader, types: bytes
+) -> tuple[tuple[bool, ...] | None, tuple[str, ...] | None, dict[int, bytes]]:
+    """Read (unsigned, names, texts) from the fields behind the map, of which a server may write none, some or all."""
     unsigned: tuple[bool, ...] | None = None
     names: tuple[str, ...] | None = None
+    texts: dict[int, bytes] = {}
     while reader.left:
         kind = reader.take(1)[0]
-        field = reader.take(reader.length())
+        value = reader.take(reader.length())
         if kind == _SIGNEDNESS:
             numeric = sum(is_numeric(code) for code in types)
-            bits = [bool(byte >> (7 - bit) & 1) for byte in field for bit in range(8)]
+            bits = [bool(byte >> (7 - bit) & 1) for byte in value for bit in range(8)]
             unsigned = tuple(bits[:numeric])
         elif kind == _COLUMN_NAME:
-            part = _Reader(field, reader.at)
+            part = _Reader(value, reader.at)
             found = []
             while part.left:
                 found.append(part.take(part.length()).decode("utf-8", "replace"))
             names = tuple(found)
-    return unsigned, names
+        elif kind in map_texts.KINDS:
+            texts[kind] = value
+    return unsigned, names, texts
 
 
 def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
@@ -114,6 +123,9 @@ def cells_of(table_map: TableMap, table: Table, at: str) -> tuple[Cell, ...]:
             ours_text = f"{column.name} {column.column_type}"
             raise SchemaMismatch(at, str(table.name), f"{column.name} as {found}", ours_text) from found
     _check_signs(table_map, table, at)
+    for column, log in map_texts.contradictions(table_map.texts, table_map.types, table_map.metadata, table, at):
+        ours_text = f"{column.name} {column.column_type} CHARACTER SET {column.charset or 'binary'}"
+        raise SchemaMismatch(at, str(table.name), f"{column.name} with {log}", ours_text)
     return (*cells, *[Cell(CellKind.HIDDEN, _HASH_SIZE)] * table.hidden)
 
 

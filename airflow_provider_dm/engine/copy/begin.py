@@ -3,9 +3,10 @@
 In this order, so that a refusal leaves the target as it was:
 1. read what the sources have and what the target has (survey), decide (design);
 2. create what the target lacks, look again;
-3. for each source that has not begun: wait for its relay log, take P0, look whether the tables are still the same (a
-   DDL before P0 is in no log that we replay), write the plan in one transaction: P0, the tables as they are, chunks.
-A source that has begun goes on with the plan that it finds.
+3. for each source that has not begun: wait for its relay log, take P0, write the plan in one transaction: P0, the
+   tables as they were at the survey, their births, chunks.
+A source that has begun goes on with the plan that it finds. A table that was altered since the survey, be it in front
+of P0, which is in no log that we replay, is copied again before its first page is read (again.py).
 
 What is needed of the relay log is announced before it is taken, or a purge in between could take it: first the relay's
 newest file, behind whose beginning P0 will lie, then P0 itself. A run that was replaced announces nothing any more."""
@@ -28,30 +29,48 @@ from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
-from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.reading.births import Births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
-from airflow_provider_dm.engine.reading.survey import SourceSurvey, measure, survey_source, survey_target
+from airflow_provider_dm.engine.reading.survey import (
+    SourceSurvey,
+    SourceTable,
+    measure,
+    survey_source,
+    survey_target,
+)
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import read_tables
-from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound, read_tables, schema_collations
+from airflow_provider_dm.engine.target.copied_tables import (
+    CopiedTable,
+    begin_copied_tables,
+    load_copied_tables,
+    put_copied_tables,
+)
 from airflow_provider_dm.engine.target.copy_progress import insert_chunks, load_chunks
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
-from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
+from airflow_provider_dm.engine.target.table_definitions import (
+    Definition,
+    Definitions,
+    begin_definitions,
+    load_definitions,
+)
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
 log = logging.getLogger(__name__)
 
 RELAY_WAIT_SECONDS: Final = 60.0
 RELAY_LOOK_SECONDS: Final = 0.5
+SURVEY_ATTEMPTS: Final = 5
 
 
 @dataclass(eq=False)
@@ -129,7 +148,8 @@ too much is kept rather than too little."""
 def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int, begun: Begun) -> list[Loading]:
     """Return the sources with their plans in the target. Raises every reason not to begin; see the module docstring."""
     stored = {source.id: _stored_plan(target, source) for source in sources}
-    surveys = [_survey(source, stored[source.id]) for source in sources]
+    surveyed = [_survey(source, stored[source.id]) for source in sources]
+    surveys = [one.survey for one in surveyed]
     names = {one.target for survey in surveys for one in survey.tables}
     fresh = {source.id for source in sources if stored[source.id] is None}
     subtasks = {source.id: source.subtask for source in sources}
@@ -147,8 +167,8 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
     return [
         _go_on(source, found, made, target, notes, begun)
         if found
-        else _begin_source(source, survey, made, newcomers, target, slots, notes, begun)
-        for source, survey in zip(sources, surveys, strict=True)
+        else _begin_source(source, one, made, newcomers, target, slots, notes, begun)
+        for source, one in zip(sources, surveyed, strict=True)
         for found in [stored[source.id]]
     ]
 
@@ -168,6 +188,13 @@ def _newcomers(source: Source, made: Design) -> list[Newcomer]:
 class _Stored:
     start: Location
     schemas: tuple[TableSchema, ...]
+    definitions: Mapping[TableName, Definition]
+    known: Mapping[TableName, CopiedTable]
+
+    @property
+    def to_copy(self) -> list[TableSchema]:
+        """The tables that have chunks; what became of the others is for again.py."""
+        return [one for one in self.schemas if one.table.name not in self.known or self.known[one.table.name].birth]
 
 
 def _stored_plan(target: Endpoint, source: Source) -> _Stored | None:
@@ -177,34 +204,49 @@ def _stored_plan(target: Endpoint, source: Source) -> _Stored | None:
         found = read_subtask(connection, ref)
         if found is None or found.unit != UNIT_LOAD or found.start is None:
             return None
-        return _Stored(found.start, tuple(load_table_schemas(connection, ref)))
+        schemas, known = load_table_schemas(connection, ref), load_copied_tables(connection, ref)
+        return _Stored(found.start, tuple(schemas), load_definitions(connection, ref), known)
 
     return run_transaction(target, body)
 
 
-def _survey(source: Source, stored: _Stored | None) -> SourceSurvey:
-    """Return what is there now; of a source that has begun, the tables that it began with, unchanged."""
-    survey = survey_source(source.endpoint, source.rules)
-    if stored is None:
-        return survey
-    check_unchanged(source, [schema.table for schema in stored.schemas])
-    now = {one.table.name: one for one in survey.tables}
+@dataclass(frozen=True)
+class _Surveyed:
+    """The tables of a source that are to be copied, and how they were told from what they were before."""
+
+    survey: SourceSurvey
+    births: Births
+
+
+def _survey(source: Source, stored: _Stored | None) -> _Surveyed:
+    """Return what is there now; of a source that has begun, the tables that it began with."""
+    if stored is not None:
+        return _Surveyed(_as_begun(source, stored), Births({}, frozenset()))
+    for attempt in range(SURVEY_ATTEMPTS):
+        births = settled_births(source.endpoint, source.rules.block_allow)
+        try:
+            return _Surveyed(survey_source(source.endpoint, source.rules), births)
+        except TableNotFound as gone:
+            if attempt == SURVEY_ATTEMPTS - 1:
+                raise
+            log.info("%s: %s is gone, looking again", source.id, gone.table)
+    raise AssertionError("unreachable")
+
+
+def _as_begun(source: Source, stored: _Stored) -> SourceSurvey:
     for schema in stored.schemas:
-        if schema.table.name not in now:
-            raise SchemaChangedDuringCopy(source.id, str(schema.table.name), "the block-allow-list leaves it out now")
-        schema.check_route(now[schema.table.name].target)
-    return replace(survey, tables=tuple(now[schema.table.name] for schema in stored.schemas))
-
-
-def check_unchanged(source: Source, tables: Sequence[Table]) -> None:
-    """Check that the tables of the source still have these definitions. Raises SchemaChangedDuringCopy, or
-    TableNotFound.
-    """
+        name = schema.table.name
+        if not source.rules.block_allow.allows(name):
+            raise SchemaChangedDuringCopy(source.id, str(name), "the block-allow-list leaves it out now")
+        schema.check_route(source.rules.router.route(name))
     with connected(source.endpoint) as connection:
-        now = read_tables(connection, [table.name for table in tables])
-    for table in tables:
-        if now[table.name] != table:
-            raise SchemaChangedDuringCopy(source.id, str(table.name), "its columns or keys are not those it began with")
+        info, collations = server_info(connection), schema_collations(connection)
+    tables = [
+        SourceTable(schema.table, schema.target, 0, "", known.create_sql if known else "")
+        for schema in stored.to_copy
+        for known in [stored.definitions.get(schema.table.name)]
+    ]
+    return SourceSurvey(source.id, info.flavour, info.server_uuid, tuple(tables), collations)
 
 
 def _copied_into(task: TaskConfig, sources: Sequence[Source], target: Endpoint) -> frozenset[TableName]:
@@ -237,13 +279,36 @@ def _go_on(
 ) -> Loading:
     _announce(target, source, stored.start, begun)
     log.info("%s: the copy goes on; it began at %s", source.id, stored.start)
+    _adopt(source, stored, target)
     numbers = {schema.table.name: max(0, schema.owner) for schema in stored.schemas}
     return Loading(source, made, stored.start, resumed=True, numbers=numbers, notes=notes)
 
 
+def _adopt(source: Source, stored: _Stored, target: Endpoint) -> None:
+    """Note the births of tables of which none is known, as an older release has begun, if they are what they were."""
+    unknown = [one for one in stored.schemas if one.table.name not in stored.known]
+    if not unknown:
+        return
+    births = settled_births(source.endpoint, source.rules.block_allow)
+    there = [one for one in unknown if one.table.name in births.tables]
+    with connected(source.endpoint) as connection:
+        now = read_tables(connection, [one.table.name for one in there])
+    same = {one.table.name for one in there if now[one.table.name] == one.table}
+    known = {
+        one.table.name: CopiedTable(str(births.tables[one.table.name]) if one.table.name in same else "")
+        for one in unknown
+    }
+
+    def body(connection: Connection) -> None:
+        source.fence.check(connection)
+        put_copied_tables(connection, source.fence.ref, known)
+
+    run_transaction(target, body)
+
+
 def _begin_source(
     source: Source,
-    survey: SourceSurvey,
+    surveyed: _Surveyed,
     made: Design,
     newcomers: Mapping[str, Sequence[Newcomer]],
     target: Endpoint,
@@ -251,21 +316,19 @@ def _begin_source(
     notes: tuple[str, ...],
     begun: Begun,
 ) -> Loading:
-    suffix, full = 1, source.subtask.mode is TaskMode.FULL
+    survey, suffix, full = surveyed.survey, 1, source.subtask.mode is TaskMode.FULL
     if not full:
         newest = wait_for_relay(source, survey.server_uuid)
         _announce(target, source, newest, begun)
         suffix = newest.suffix
-    start = replace(low_watermark(source.endpoint), suffix=suffix)
+    place, collations = _start(source)
+    start = replace(place, suffix=suffix)
     if start.server_uuid != survey.server_uuid:
         raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
     _announce(target, source, start, begun)
     if not full:
         wait_for_prepared(source.endpoint)
-    tables = [one.table for one in survey.tables]
-    check_unchanged(source, tables)
-    with connected(source.endpoint) as connection:
-        definitions = Definitions.read(connection, [table.name for table in tables])
+    definitions = Definitions({one.table.name: one.create for one in survey.tables}, collations)
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
     chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.subtask.mydumper.rows)
     fence = source.fence
@@ -275,14 +338,36 @@ def _begin_source(
         begin_subtask(connection, fence, unit=UNIT_LOAD, start=start)
         schemas = [TableSchema(one.table, one.target) for one in survey.tables]
         numbers = enter_tables(connection, fence.ref, schemas, newcomers[source.id], fellows, loading=True, full=full)
-        begin_definitions(connection, fence.ref, definitions)
+        begin_definitions(connection, fence.ref, definitions, {})
+        begin_copied_tables(connection, fence.ref, _births(surveyed))
         save_online_ddls(connection, fence.ref, OnlineDdls())
         insert_chunks(connection, fence, chunks)
         return numbers
 
     numbers = run_transaction(target, body)
-    log.info("%s: %d tables in %d chunks, from %s on", source.id, len(tables), len(chunks), start)
+    log.info("%s: %d tables in %d chunks, from %s on", source.id, len(survey.tables), len(chunks), start)
     return Loading(source, made, start, resumed=False, numbers=numbers, notes=notes)
+
+
+def _start(source: Source) -> tuple[Location, Mapping[str, str]]:
+    """Return a low watermark, and the default collations of the schemas there."""
+    while True:
+        before = _collations(source)
+        place = low_watermark(source.endpoint)
+        if _collations(source) == before:
+            return place, before
+
+
+def _collations(source: Source) -> Mapping[str, str]:
+    with connected(source.endpoint) as connection:
+        return schema_collations(connection)
+
+
+def _births(surveyed: _Surveyed) -> dict[TableName, str]:
+    """Return the births of the tables; "" of one that may have been altered since without looking so."""
+    births = surveyed.births
+    names = [one.table.name for one in surveyed.survey.tables]
+    return {name: str(births.tables[name]) if name in births.tables.keys() - births.young else "" for name in names}
 
 
 def wait_for_relay(

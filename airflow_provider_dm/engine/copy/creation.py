@@ -34,8 +34,8 @@ def schemas_to_create(
     first: dict[str, str] = {}
     for survey in surveys:
         for one in survey.tables:
-            name, collation = one.target.schema, survey.collations[one.table.name.schema]
-            if name not in wanted:
+            name, collation = one.target.schema, survey.collations.get(one.table.name.schema)
+            if name not in wanted or collation is None:  # None: of a copy that goes on, whose schema was dropped since
                 continue
             if name not in made:
                 first[name] = collation

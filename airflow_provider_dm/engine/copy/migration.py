@@ -2,7 +2,8 @@
 
     begin    survey, design, create, P0, chunks                     (begin.py)
     rounds   lanes of chunk jobs to the runner, until none is left  (here)
-    end      look whether the tables are still the same, Pend, hand over to sync
+    again    the same for tables that were altered meanwhile, until none was (again.py)
+    end      Pend, hand over to sync
 
 The work of a round is bounded in time. Between rounds the driver looks whether it should stop and deals what is left.
 A lane is a Spark task that copies one chunk after the other; a source has at most as many lanes as DM's
@@ -14,31 +15,26 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.begin import (
-    Begun,
-    Loading,
-    Source,
-    begin,
-    check_unchanged,
-    finished,
-    wait_for_relay,
-)
+from airflow_provider_dm.engine.copy.again import Watch
+from airflow_provider_dm.engine.copy.begin import Begun, Loading, Source, begin, finished, wait_for_relay
 from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
 from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
 from airflow_provider_dm.engine.copy.sharing import Sharing
 from airflow_provider_dm.engine.copy.watermark import high_watermark
 from airflow_provider_dm.engine.copy.writing import same_key, verb_for
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.target.contested_row import Waiting, waiting
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
@@ -50,6 +46,7 @@ from airflow_provider_dm.engine.target.subtask import finish_load
 log = logging.getLogger(__name__)
 
 ROUND_SECONDS: Final = 10.0
+CHANGED_ATTEMPTS: Final = 5
 
 Json = dict[str, Any]
 
@@ -123,7 +120,8 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
     """Copy all sources of the job. `fences`: what was claimed in the target, by source-id.
 
     Result: {"rows", "seconds", "notes", "sources": {id: {"rows", "tables", "chunks", "start", "catch_up_until",
-    "resumed", "written_to_meanwhile", "contested_rows"}}}. Raises the typed errors of the copy's modules.
+    "resumed", "copied_again", "written_to_meanwhile", "contested_rows"}}}; "copied_again": {table: how often}.
+    Raises the typed errors of the copy's modules.
     """
     began = time.monotonic()
     target = spec.target.resolve(hooks.environ)
@@ -138,11 +136,12 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
             check_nothing_new(target, source)
     loadings = begin(spec.task, open_sources, target, slots=hooks.slots, begun=hooks.begun) if open_sources else []
     sharing = Sharing.of(target, loadings, sources, hooks.stop)
-    complete = _copy_in_rounds(target, loadings, hooks, sharing)
+    watches = [Watch(target, loading, hooks.slots) for loading in loadings]
+    complete = _copy_in_rounds(target, watches, hooks, sharing)
     results = {source.id: _already(target, source) for source in sources if source not in open_sources}
-    for loading in loadings:
-        handed = _hand_over(target, loading, hooks, sharing) if complete else _so_far(target, loading)
-        results[loading.source.id] = handed
+    for watch in watches:
+        handed = _hand_over(target, watch, hooks, sharing) if complete else _so_far(target, watch)
+        results[watch.source.id] = handed
     if complete and spec.task.task_mode is TaskMode.FULL:
         for loading in loadings:
             sharing.remove_records(loading)
@@ -158,21 +157,42 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
 # Rounds
 
 
-def _copy_in_rounds(target: Endpoint, loadings: Sequence[Loading], hooks: Hooks, sharing: Sharing) -> bool:
-    """Copy until every chunk is done (True) or the run is asked to stop (False)."""
-    work = CopyLane({loading.source.id: loading.source.endpoint for loading in loadings}, target)
+def _copy_in_rounds(target: Endpoint, watches: Sequence[Watch], hooks: Hooks, sharing: Sharing) -> bool:
+    """Copy until every chunk is done of tables that are what they were (True), or the run is asked to stop (False)."""
+    work = CopyLane({watch.source.id: watch.source.endpoint for watch in watches}, target)
+    _look_at_all(watches)
+    failures = 0
     while True:
+        loadings = [watch.loading for watch in watches]
         lanes = [lane for loading in loadings for lane in _lanes(loading, _chunks(target, loading.source), hooks.slots)]
         if not lanes:
+            if _look_at_all(watches):
+                continue
             return True
         if hooks.stop():
             return False
         try:
             hooks.run_lanes(work, lanes)
+            failures = 0
         except DmError as error:
             sharing.explain(error)
-            raise
+            failures += 1
+            if error.reaction is Reaction.FENCED or not (_look_at_all(watches) or _may_pass(error, failures)):
+                raise
+            log.warning("copied on after: %s", error)
         sharing.look()
+        for watch in watches:
+            watch.look_now_and_then()
+
+
+def _look_at_all(watches: Sequence[Watch]) -> bool:
+    """Look what was altered in any of the sources; tell whether something is copied again."""
+    return sum(watch.look() for watch in watches) > 0
+
+
+def _may_pass(error: DmError, failures: int) -> bool:
+    """Tell whether a page is read again although nothing was altered: a table was emptied, or replaced a moment ago."""
+    return isinstance(error, SchemaChangedDuringCopy) and failures < CHANGED_ATTEMPTS
 
 
 def _lanes(loading: Loading, chunks: Sequence[ChunkProgress], slots: int) -> list[Lane]:
@@ -234,11 +254,13 @@ def _chunks(target: Endpoint, source: Source) -> list[ChunkProgress]:
 # The end
 
 
-def _hand_over(target: Endpoint, loading: Loading, hooks: Hooks, sharing: Sharing) -> Json:
-    """Take Pend, and make the subtask one that syncs."""
-    source = loading.source
+def _hand_over(target: Endpoint, watch: Watch, hooks: Hooks, sharing: Sharing) -> Json:
+    """Take Pend, and make the subtask one that syncs.
+
+    What is altered from the last look on is altered behind the last page: the sync follows that as any other DDL.
+    """
+    loading, source = watch.loading, watch.source
     contested = sharing.finish(loading)
-    check_unchanged(source, [mapping.source for mapping in loading.design.mappings[source.id]])
     until = replace(high_watermark(source.endpoint), suffix=loading.start.suffix)
     if until.server_uuid != loading.start.server_uuid and source.subtask.mode is not TaskMode.FULL:
         until = replace(until, suffix=wait_for_relay(source, until.server_uuid).suffix)  # it failed over meanwhile
@@ -252,15 +274,20 @@ def _hand_over(target: Endpoint, loading: Loading, hooks: Hooks, sharing: Sharin
             "different moments between %s and %s",
             *(source.id, loading.start, until),
         )
-    return _so_far(target, loading) | {
+    return _so_far(target, watch) | {
         "catch_up_until": str(until),
         "written_to_meanwhile": written_to,
         "contested_rows": contested,
     }
 
 
-def _so_far(target: Endpoint, loading: Loading) -> Json:
-    return _already(target, loading.source) | {"start": str(loading.start), "resumed": loading.resumed}
+def _so_far(target: Endpoint, watch: Watch) -> Json:
+    loading = watch.loading
+    return _already(target, loading.source) | {
+        "start": str(loading.start),
+        "resumed": loading.resumed,
+        "copied_again": dict(Counter(map(str, watch.again))),
+    }
 
 
 def _already(target: Endpoint, source: Source) -> Json:

@@ -89,13 +89,15 @@ def fates_of(
                 fates[name.lower()] = replace(current(name), name=to)
             case SetColumnVisibility(name, invisible):
                 fates[name.lower()] = replace(current(name), invisible=invisible)
+    new_names = {spec.column.name.lower(): spec.name.lower() for spec in specs if isinstance(spec, ChangeColumn)}
     for spec in specs:
-        if isinstance(spec, SetDefault):  # wherever it stands, it is about what the column becomes
-            column, default = current(spec.name), spec.default
+        if isinstance(spec, SetDefault):  # wherever it stands, it is about what the column becomes, by its new name
+            old = new_names.get(spec.name.lower(), spec.name.lower())
+            column, default = current(old), spec.default
             if column.auto_increment or column.generated is not None or (default or "NULL").upper() == "NULL":
                 default = None
             plain = None if default is None else without_mode(default, context.session.sql_mode)
-            fates[spec.name.lower()] = replace(column, default=plain)
+            fates[old] = replace(column, default=plain)
     return fates
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_provider_dm.engine.mysql.connection import Connection, query, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 
 STRICT_TRANS_TABLES: Final = 1 << 21
@@ -41,6 +42,13 @@ class Server:
     def keeps_descending(self) -> bool:
         """Whether DESC in a key is more than passed over."""
         return self.version >= ((10, 8) if self.mariadb else (8,))
+
+
+def server_of(connection: Connection) -> Server:
+    """Return what of a server decides how its statements are understood."""
+    info = server_info(connection)
+    ((number,),) = query(connection, "SELECT @@global.lower_case_table_names")
+    return Server(info.flavour, info.version_number, int(number))
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,28 @@ def altered(
     statement: AlterTable, carrier: Carrier, *, has_primary_key: Callable[[TableName], bool]
 ) -> tuple[Spec, ...]:
     """Return the parts for the target's table; none if nothing changes. Raises NotCopyable."""
-    found = (_spec(spec, carrier, has_primary_key) for spec in statement.specs)
+    found = (_spec(spec, carrier, has_primary_key) for spec in _with_their_defaults(statement.specs))
     return tuple(spec for spec in found if spec is not None)
+
+
+def _with_their_defaults(specs: Sequence[Spec]) -> list[Spec]:
+    """Return the parts with a default that is set for a column which the same statement changes said with the column.
+
+    MariaDB takes the two where the column gets a place, and finds it by its new name; MySQL does not.
+    """
+    changed = {spec.column.name.lower() for spec in specs if isinstance(spec, ChangeColumn)}
+    defaults = {
+        spec.name.lower(): spec.default
+        for spec in specs
+        if isinstance(spec, SetDefault) and spec.name.lower() in changed
+    }
+    found: list[Spec] = []
+    for spec in specs:
+        if isinstance(spec, ChangeColumn) and (name := spec.column.name.lower()) in defaults:
+            found.append(replace(spec, column=replace(spec.column, default=defaults[name])))
+        elif not (isinstance(spec, SetDefault) and spec.name.lower() in defaults):
+            found.append(spec)
+    return found
 
 
 def _spec(spec: Spec, carrier: Carrier, has_primary_key: Callable[[TableName], bool]) -> Spec | None:

@@ -9,6 +9,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+import pymysql
+from pymysql.constants import ER
+
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
@@ -17,7 +20,7 @@ from airflow_provider_dm.engine.reading.chunks import TableSize
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
 
 TRANSACTIONAL: Final = frozenset({"innodb", "rocksdb", "tokudb"})
@@ -94,19 +97,33 @@ def survey_source(endpoint: Endpoint, rules: SubtaskRules) -> SourceSurvey:
     Raises NoTablesSelected, EngineNotTransactional, AmbiguousRoute, and what connecting raises.
     """
     with connected(endpoint) as connection:
-        info = server_info(connection)
         present = list_tables(connection)
-        names, route = select(present, rules.block_allow), rules.router.route
+        names = select(present, rules.block_allow)
         if not names:
             raise NoTablesSelected(endpoint.name, len(present))
-        facts = _facts(connection, names)
-        for name in names:
-            _check_engine(endpoint.name, name, facts[name].engine)
-        tables = tuple(
-            SourceTable(table, route(name), facts[name].rows, facts[name].collation, create_statement(connection, name))
-            for name, table in read_tables(connection, names).items()
-        )
-        collations = _schema_collations(connection, {name.schema for name in names})
+        return _surveyed(connection, endpoint, names, rules)
+
+
+def survey_tables(endpoint: Endpoint, names: Sequence[TableName], rules: SubtaskRules) -> SourceSurvey:
+    """Read these tables of a source. Raises TableNotFound, EngineNotTransactional, and what connecting raises."""
+    with connected(endpoint) as connection:
+        return _surveyed(connection, endpoint, names, rules)
+
+
+def _surveyed(
+    connection: Connection, endpoint: Endpoint, names: Sequence[TableName], rules: SubtaskRules
+) -> SourceSurvey:
+    info = server_info(connection)
+    there = read_tables(connection, names)
+    facts = _facts(connection, names)
+    for name in names:
+        _check_engine(endpoint.name, name, facts[name].engine)
+    route = rules.router.route
+    tables = tuple(
+        SourceTable(table, route(name), facts[name].rows, facts[name].collation, _create_statement(connection, name))
+        for name, table in there.items()
+    )
+    collations = _schema_collations(connection, {name.schema for name in names})
     return SourceSurvey(endpoint.name, info.flavour, info.server_uuid, tables, collations)
 
 
@@ -141,6 +158,16 @@ def _span(connection: Connection, table: Table) -> tuple[int, int] | None:
     return None if low is None else (int(low), int(high))
 
 
+def _create_statement(connection: Connection, name: TableName) -> str:
+    """Return SHOW CREATE TABLE. Raises TableNotFound where it is gone since it was seen."""
+    try:
+        return create_statement(connection, name)
+    except pymysql.err.MySQLError as error:
+        if error.args[0] in (ER.BAD_DB_ERROR, ER.NO_SUCH_TABLE):
+            raise TableNotFound(str(name)) from None
+        raise
+
+
 @dataclass(frozen=True)
 class _Facts:
     engine: str
@@ -162,6 +189,9 @@ def _facts(connection: Connection, names: Sequence[TableName]) -> dict[TableName
         for schema, table, engine, estimate, collation in rows:
             facts = _Facts(text(engine or b""), int(estimate or 0), text(collation or b""))
             found[TableName(text(schema), text(table))] = facts
+    for name in names:
+        if name not in found:
+            raise TableNotFound(str(name))  # it was there a moment ago
     return {name: found[name] for name in names}
 
 

@@ -25,7 +25,7 @@ detour over a third name is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, TypeAlias
@@ -151,6 +151,7 @@ class _View:
     text: LoggedText
     rules: BlockAllowRules
     tables: Mapping[TableName, Table]
+    copied: Collection[TableName] = ()
 
     def role(self, table: TableName) -> Role:
         match self.rules.kind_of(table):
@@ -176,14 +177,16 @@ def step(
     *,
     rules: BlockAllowRules,
     tables: Mapping[TableName, Table],
+    copied: Collection[TableName] = (),
 ) -> tuple[OnlineDdls, Outcome]:
     """Return what is remembered after a statement of the log, and what it comes to.
 
     `statement` is what `text` says, or the error that still knows its tables. `tables`: those of the task, as the
-    source has them in front of the statement. What is returned first has to be saved with the place behind the
+    source has them in front of the statement. `copied`: those whose rows were copied behind it, so that their part of
+    it is in the copy. What is returned first has to be saved with the place behind the
     statement, whatever the outcome, unless that is Stop: then it is what was given.
     """
-    view = _View(memory, text, rules, tables)
+    view = _View(memory, text, rules, tables, copied)
     named = statement.about.tables if isinstance(statement, NotRead) else statement.tables
     if not rules.tools:
         return OnlineDdls(), Ordinary(statement)  # what is not kept up to date must not be used when it is on again
@@ -412,7 +415,7 @@ def _renamed(
     applied: list[tuple[TableName, Apply | PassOver]] = []
     # Those that leave come first: which of the pairs stands first in the text says nothing about the whole.
     for move, role in sorted(zip(moves, roles, strict=True), key=lambda one: one[1] == (Role.GHOST, Role.OURS)):
-        memory, outcome = _RENAMED[role](replace(view, memory=memory), move)
+        memory, outcome = _moved(replace(view, memory=memory), move, role)
         if isinstance(outcome, Stop):
             return view.memory, outcome
         if role == (Role.GHOST, Role.OURS):
@@ -449,6 +452,17 @@ def _taken_off(memory: OnlineDdls, pairs: list[tuple[TableName, TableName]]) -> 
 
 _Moved: TypeAlias = tuple[OnlineDdls, Apply | PassOver | Stop]
 _NOTHING: Final = PassOver("")
+
+
+def _moved(view: _View, move: _Move, role: tuple[Role, Role]) -> _Moved:
+    """Judge one table's way, unless all that is the task's of it was copied behind the statement."""
+    ours = [name for name, one in zip((move.old, move.new), role, strict=True) if one is Role.OURS]
+    if not ours or not all(name in view.copied for name in ours):
+        return _RENAMED[role](view, move)
+    memory = view.memory
+    for name in ours:
+        memory = memory.outdated(name, f"{name} was renamed or replaced after it")
+    return memory, PassOver(f"{' and '.join(map(str, ours))} was copied as it is later")
 
 
 def _ours_to_trash(view: _View, move: _Move) -> _Moved:

@@ -4,8 +4,8 @@ A task that copies has its start from the copy. This one is told where to begin,
 committed until a transaction is seen to begin there, in the log that the sync will read; and as long as nothing is
 applied, a corrected `meta` takes the place of the one before. Without `meta` nobody knows what the target holds.
 
-Rows are decoded by the schema of *today*; DDL between the start and today would stop the task (docs/limits.md). The
-target's rows may be newer than the start, as when somebody has copied them: catch-up until where the log ends today.
+Rows are decoded by the schema at the start, which past.py finds, and the DDL behind it is followed. The target's rows
+may be newer than the start, as when somebody has copied them: catch-up until where the log ends today.
 
 The sources of one run begin together, before the first of them applies anything: in a merged table each has to know of
 the others (merge/joining.py).
@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +26,7 @@ from typing import ClassVar
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.config.job import JobSpec, SourceSpec
 from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
+from airflow_provider_dm.engine.ddl.server import Server, server_of
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
 from airflow_provider_dm.engine.meta.model import Stage, Unit
@@ -34,13 +35,22 @@ from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_l
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.sync.locations import RELAY_LOOK_SECONDS, in_relay
+from airflow_provider_dm.engine.sync.past import (
+    Known,
+    Today,
+    all_of_it,
+    first_statements,
+    of_what_is_held,
+    statements_between,
+    tables_of_target,
+)
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
@@ -49,7 +59,12 @@ from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begin_subtask, read_subtask
-from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
+from airflow_provider_dm.engine.target.table_definitions import (
+    Definition,
+    Definitions,
+    begin_definitions,
+    load_definitions,
+)
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
@@ -193,7 +208,7 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
         one.announcer.say(None)
     try:
         found = [one.look() for one in waiting]
-        proven = [(one, one.proven(stop)) for one in found]
+        proven = [(one.at(start, stop), start) for one in found for start in [one.proven(stop)]]
         for number, (here, start) in enumerate(proven):
             others = proven[:number] + proven[number + 1 :]
             here.begin(start, [newcomer for other, there in others for newcomer in other.newcomers(there)])
@@ -236,10 +251,22 @@ class _Beginning:
             binlogs = list_binlogs(connection)
             tables = read_tables(connection, select(list_tables(connection), rules.block_allow))
             definitions = Definitions.read(connection, tables)
-        schemas = tuple(TableSchema(table, rules.router.route(name)) for name, table in tables.items())
+            server = server_of(connection)
+        known = {name: Known(table, definitions.tables[name]) for name, table in tables.items()}
+        schemas, keyed = self._schemas(known)
+        return _Found(self, today, tuple(binlogs), schemas, keyed, definitions, server)
+
+    def _schemas(self, tables: Mapping[TableName, Known]) -> tuple[tuple[TableSchema, ...], frozenset[TableName]]:
+        """Return these tables with their targets, and those of the targets that can be merged."""
+        route = self.source.rules.router.route
+        schemas = tuple(TableSchema(one.table, route(name)) for name, one in tables.items())
         names = {one.target for one in schemas}
-        keyed = frozenset() if self.source.config.overwrites else _keyed(self.source.target, names)
-        return _Found(self, today, tuple(binlogs), schemas, keyed, definitions)
+        return schemas, frozenset() if self.source.config.overwrites else _keyed(self.source.target, names)
+
+    def by_hand(self) -> dict[TableName, Definition]:
+        """Return the definitions that people have written, as the task could not begin without them."""
+        found = load_definitions(target_connection(self.source.target), self.source.fence.ref)
+        return {name: one for name, one in found.items() if one.by_hand}
 
     def withdraw(self) -> None:
         """Say what is needed of the log if this is not begun. Raises Fenced, and what the store raises."""
@@ -259,6 +286,31 @@ class _Found:
     schemas: tuple[TableSchema, ...]
     keyed: frozenset[TableName]
     definitions: Definitions
+    server: Server
+
+    def at(self, start: Location, stop: threading.Event) -> _Found:
+        """Return the same with the tables as they were at the start. Waits, where it has to be looked for, until the
+        log has come to today. Raises PastUnknown, LogNotSeen, and what reading the log raises.
+        """
+        one, rules = self.beginning, self.beginning.source.rules
+        if reached(start, self.today):
+            return self
+        target = target_connection(one.source.target)
+        source = {it.table.name: Known(it.table, self.definitions.tables[it.table.name]) for it in self.schemas}
+        there = tables_of_target(target, source.keys(), self.definitions.collations.keys(), rules)
+        today = Today(source, there, (self.server, server_of(target)), one.by_hand().keys())
+        if today.is_certain:
+            return self
+        name = one.source.config.source_id
+        bounded = not one.source.spec.config.enable_relay
+        with closing(Tail.of(one.source.job, name, one.announcer.store, SyncProgress())) as tail:
+            plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
+            statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
+            tables = today.at_start(name, first_statements(statements))
+        log.info("%s: %d tables at %s, as the log and the target show them", name, len(tables), start)
+        schemas, keyed = one._schemas(tables)
+        definitions = replace(self.definitions, tables={name: known.create for name, known in tables.items()})
+        return replace(self, schemas=schemas, keyed=keyed, definitions=definitions)
 
     def proven(self, stop: threading.Event) -> Location:
         """Return the configured place with its GTID set. Waits until the log has come so far."""
@@ -275,12 +327,12 @@ class _Found:
 
     def begin(self, start: Location, fellows: Sequence[Newcomer]) -> None:
         """Begin the subtask, in one transaction. `fellows`: tables of other sources that begin in the same run."""
-        source = self.beginning.source
+        source, by_hand = self.beginning.source, self.beginning.by_hand()
 
         def body(connection: Connection) -> None:
             begin_subtask(connection, source.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.today)
             enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
-            begin_definitions(connection, source.fence.ref, self.definitions)
+            begin_definitions(connection, source.fence.ref, self.definitions, by_hand)
             save_online_ddls(connection, source.fence.ref, OnlineDdls())
 
         run_transaction(source.target, body)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
+from airflow_provider_dm.engine.ddl.server import CannotTrack, server_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
@@ -19,11 +19,13 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.schema_change import SubtaskTables
+from airflow_provider_dm.engine.target.copied_tables import load_copied_again
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.table_definitions import (
     Definition,
     load_definitions,
     load_schema_collations,
+    said,
     save_definitions,
 )
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas, put_table_schemas
@@ -58,7 +60,7 @@ def load_tables(source: SyncSource) -> SubtaskTables:
     for schema in schemas:
         if schema.table.name in known:
             tracker = _with(tracker, schema, known[schema.table.name])
-    return SubtaskTables(schemas, tracker, cascades)
+    return SubtaskTables(schemas, tracker, load_copied_again(connection, ref), cascades)
 
 
 def _cascades_are_logged(upstream: Connection) -> bool:
@@ -79,7 +81,7 @@ def _of_today(upstream: Connection, lacking: list[TableSchema]) -> dict[TableNam
 def _with(tracker: Tracker, schema: TableSchema, definition: Definition) -> Tracker:
     name = schema.table.name
     try:
-        found = tracker.with_table(name, _said(definition))
+        found = tracker.with_table(name, said(definition))
         if found.table(name) == schema.table:
             return found
     except CannotTrack as error:
@@ -114,26 +116,12 @@ def _read_by(
     tracker: Tracker, name: TableName, definition: Definition, schema: TableSchema | None, source: SyncSource
 ) -> TableSchema:
     try:
-        table = tracker.with_table(name, _said(definition)).table(name)
+        table = tracker.with_table(name, said(definition)).table(name)
     except CannotTrack as error:
         raise DefinitionUnusable(str(name), str(error)) from None
     if schema is None:
         return TableSchema(table, source.rules.router.route(name))
     return replace(schema, table=table)
-
-
-def _said(definition: Definition) -> str:
-    """Return the text with the table's collation, where that is known and the text names neither that nor a charset."""
-    if not definition.collation or "COLLATE" in definition.create_sql.upper():
-        return definition.create_sql
-    return f"{definition.create_sql} COLLATE={definition.collation}"
-
-
-def server_of(connection: Connection) -> Server:
-    """Return what of a server decides how its statements are understood."""
-    info = server_info(connection)
-    ((number,),) = query(connection, "SELECT @@global.lower_case_table_names")
-    return Server(info.flavour, info.version_number, int(number))
 
 
 def definitions_of(before: Tracker, after: Tracker, renamed: Collection[TableName]) -> Mapping[TableName, Definition]:

@@ -31,6 +31,7 @@ from airflow_provider_dm.engine.merge.joining import OwnerNotReady, read_others
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
@@ -54,6 +55,7 @@ from airflow_provider_dm.engine.sync.schema_change import (
 )
 from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.start import plan_for
+from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_again, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, INJECTED, forget_entries, note_intent, read_entries
@@ -99,7 +101,12 @@ class Following:
         if isinstance(said, Unreadable) and not isinstance(said, NotRead):
             return judge_ddl(said, ddl, rules, tables)
         self.becomes, outcome = online_step(
-            self.becomes, said, LoggedText(ddl.sql, ddl.sql_mode, ddl.schema), rules=rules, tables=tables
+            self.becomes,
+            said,
+            LoggedText(ddl.sql, ddl.sql_mode, ddl.schema),
+            rules=rules,
+            tables=tables,
+            copied=plan.copied_behind(ddl.end.sort_key),
         )
         match outcome:
             case online_ddl.PassOver(why):
@@ -166,9 +173,14 @@ class Following:
         groups = self._meet(ddl, change, operator, needs)
         statements = change.statements if change.agreed is None else ()
         executed = execute_ddl(self.source.target, step.fence, position, statements, self._session(ddl))
-        held = self.shards.held_behind(groups) if self.shards is not None else frozenset()
-        schemas = change.tables.schemas
-        became = plan_for(target_connection(self.source.target), self.source, schemas, plan.buckets, held=held)
+        became = plan_for(
+            target_connection(self.source.target),
+            self.source,
+            change.tables.schemas,
+            plan.buckets,
+            change.tables.copied_again,
+            held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
+        )
         self._commit(ddl, change, became, step, groups)
         self.tables = change.tables
         if self.shards is not None:
@@ -194,10 +206,11 @@ class Following:
         """Return the plan that holds when the group's rows are applied. Raises what planning raises."""
         assert self.shards is not None
         connection, rules = target_connection(self.source.target), self.source.rules
-        known = load_table_schemas(connection, self.source.fence.ref)
+        ref = self.source.fence.ref
+        known = load_table_schemas(connection, ref)
         schemas = [one for one in known if rules.block_allow.allows(one.table.name)]
         held = self.shards.held_behind([finished(group)])
-        return plan_for(connection, self.source, schemas, buckets, held=held)
+        return plan_for(connection, self.source, schemas, buckets, load_copied_again(connection, ref), held=held)
 
     def inject(self, operator: Operator, here: Location, fence: Fence) -> None:
         """Execute a person's statements in front of the rows that begin here. Raises as `follow` does."""
@@ -247,6 +260,7 @@ class Following:
             )
             save_definitions(connection, ref, definitions_of(before.tracker, change.tables.tracker, renamed))
             save_schema_collations(connection, ref, change.tables.tracker.collations())
+            put_copied_tables(connection, ref, _gone(before, change.tables))
             save_online_ddls(connection, ref, self.becomes)
             if self.shards is not None:
                 self.shards.save(connection, groups)
@@ -353,6 +367,12 @@ class Following:
                     raise OwnerNotReady(
                         ref.source, str(one.table.name), feeder.source, str(feeder.table), str(one.target)
                     )
+
+
+def _gone(before: SubtaskTables, after: SubtaskTables) -> dict[TableName, CopiedTable]:
+    """Return the tables of which the statement has shown that they are gone where others were copied again."""
+    found = after.copied_again.items() - before.copied_again.items()
+    return {name: CopiedTable("", until) for name, until in found}
 
 
 def _collation_names(connection: Connection) -> dict[int, str]:

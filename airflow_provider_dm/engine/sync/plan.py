@@ -127,6 +127,9 @@ class SyncPlan:
     """Tables of the task whose rows are passed over for now (sync/shards.py), as they are at this place of the log."""
     alone: bool = False
     """Rows of other tables are passed over, whatever the rules say: these are applied afterwards."""
+    gone: tuple[tuple[TableName, str], ...] = ()
+    """Tables that the source had, and had no more where others were copied again: rows up to that place are passed
+    over."""
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
@@ -168,6 +171,13 @@ class SyncPlan:
         """Return the tables of the task that the source has, also those that are held."""
         return (*(part.table for part in self.sources), *self.held)
 
+    def copied_behind(self, position: str) -> frozenset[TableName]:
+        """Return the tables whose copy shows them as they are at this place (`Location.sort_key`) or later, and those
+        that are gone there.
+        """
+        copied = [(part.table.name, part.skip_until) for part in self.sources]
+        return frozenset(name for name, until in (*copied, *self.gone) if until >= position)
+
     def optional_columns(self) -> tuple[tuple[int, ...], ...]:
         """Return for each source table the columns whose values are not needed, and may be missing in the log."""
         return tuple(self._optional_columns(part) for part in self.sources)
@@ -180,6 +190,7 @@ class SyncPlan:
         """Return the tables for the decoder, which raises UnknownTable for one that is none of them and should be."""
         parts = zip(self.sources, self.optional_columns(), strict=True)
         tables = [WantedTable(part.table, part.skip_until, optional) for part, optional in parts]
+        tables += [WantedTable(Table(name, (), ()), until) for name, until in self.gone]
         return WantedTables(tables, self._check_excluded)
 
     def _check_excluded(self, name: TableName) -> None:
@@ -195,11 +206,13 @@ def make_plan(
     buckets: int,
     merged: Collection[TableName] | None = frozenset(),
     adopts: bool = False,
+    copied_again: Mapping[TableName, str] | None = None,
     held: Collection[TableName] = frozenset(),
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
     have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes.
-    `held`: those of the source tables whose rows are passed over, and whose targets need not be as they are.
+    `copied_again`: as `target.copied_tables` has it. `held`: those of the source tables whose rows are passed over, and
+    whose targets need not be as they are.
 
     Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, NotSupportedYet (shards whose
     columns differ in type).
@@ -230,7 +243,13 @@ def make_plan(
         owners=tuple(schema.owner for schema in schemas),
         adopts=adopts,
         held=tuple(one.table for one in everything if one.table.name in held),
+        gone=_gone(everything, copied_again or {}),
     )
+
+
+def _gone(schemas: Sequence[TableSchema], copied_again: Mapping[TableName, str]) -> tuple[tuple[TableName, str], ...]:
+    there = {schema.table.name for schema in schemas}
+    return tuple((name, until) for name, until in sorted(copied_again.items()) if name not in there)
 
 
 def _check_key_types(mapping: TableMapping) -> None:

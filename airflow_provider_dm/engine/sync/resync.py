@@ -115,7 +115,7 @@ class Resyncing:
             was = known.get(piece.table.name) or TableSchema(piece.table, group.target)
             skip = max(was.skip_until, piece.after.sort_key)
             schemas.append(replace(was, table=piece.table, skip_until=skip))
-        plan = plan_for(connection, self.source, schemas, self.buckets, also_merged={group.target})
+        plan = plan_for(connection, self.source, schemas, self.buckets, {}, also_merged={group.target})
         return replace(plan, alone=True)
 
 

@@ -9,7 +9,13 @@ comes out, or a reason to stop. Nothing is executed here, so the same statement 
     no tables              CREATE TABLE s.a (…)             ─▶  CREATE TABLE t.a (…); s.a -> t.a
 
 A table whose rows are copied up to a later place (`skip_until`) was copied as it is there: DDL before that place is in
-its copy already, and only what the statement says about other tables counts.
+its copy already, and only what the statement says about other tables counts. Whoever copies one table again, since it
+was altered meanwhile, copies all again that were altered, replaced or renamed, and all that are new, and notes what is
+gone (`copied_again`). So what such a table was in front of that place can only have come to another one that is copied
+again, or to one that is gone:
+
+    s.a copied again at 9         8: RENAME TABLE s.a TO s.b        ─▶  s.b is copied again, too, or gone at 9
+    s.a copied again at 9         8: RENAME TABLE s.c TO s.a        ─▶  as DROP TABLE s.c: s.a's copy has its rows
 
 Target tables that take the rows of several source tables are for all of those to agree on. What one of them may do
 alone: begin (CREATE), get another name that goes to the same target, and end (DROP), which leaves its rows. Where they
@@ -19,12 +25,13 @@ table were alone, and `agreed` says that it is for all of them to make first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
+from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
@@ -45,6 +52,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     ExchangePartition,
     PartitionToTable,
     PassedOver,
+    RenameColumn,
     RenameTables,
     RenameTo,
     Spec,
@@ -80,11 +88,12 @@ class SubtaskTables:
     """The tables of a subtask at one place of its log: where their rows go, and what they consist of.
 
     `schemas` in the order of their names. The tracker may not know all of them: what an older release began with, or a
-    definition that it does not have an equal model of.
+    definition that it does not have an equal model of. `copied_again`: as `target.copied_tables` has it.
     """
 
     schemas: tuple[TableSchema, ...]
     tracker: Tracker
+    copied_again: Mapping[TableName, str] = field(default_factory=dict)
     cascades_are_logged: bool = False
     """The source's log has the rows that its foreign keys change."""
 
@@ -227,7 +236,7 @@ class _Change:
             case DropDatabase(name):
                 for one in [schema.table.name for schema in self.tables.schemas if schema.table.name.schema == name]:
                     self._drop(one)
-                self._track(statement)
+                self._forget_schema(statement)
             case CreateSequence() | AlterSequence():
                 raise CannotFollow("sequences are not migrated")
             case PassedOver():
@@ -247,9 +256,14 @@ class _Change:
 
     def _create(self, statement: CreateTable | CreateTableLike | CreateTableSelect) -> None:
         name = statement.table
+        if self._is_copied(name):
+            return
+        if isinstance(statement, CreateTableLike) and (until := self._copied_again(statement.like)):
+            self._is_gone(name, until)  # what it was made like is not known any more
+            return
         known = self.tables.schema(name)
         if known is not None:
-            if statement.if_not_exists or self._is_copied(name):
+            if statement.if_not_exists:
                 return
             if not statement.or_replace:
                 raise CannotFollow(f"{name} is there already")
@@ -267,6 +281,10 @@ class _Change:
 
     def _alter(self, statement: AlterTable | CreateIndex | DropIndex) -> None:
         name = statement.table
+        new = _new_name(statement)
+        if new != name and (self._copied_again(name) or self._copied_again(new)):
+            self._rename([(name, new)])
+            return
         if self._is_copied(name):
             return
         if self._target_of(name, if_exists=isinstance(statement, AlterTable) and statement.if_exists) is None:
@@ -278,7 +296,6 @@ class _Change:
                     raise CannotFollow("rows move between a partition and another table")
                 if isinstance(spec, SwapTablespace):
                     raise CannotFollow("rows come or go with a tablespace, without a trace in the log")
-        new = _new_name(statement)
         if not self.around.allows(new):
             raise CannotFollow(f"{name} is renamed to {new}, which is none of the task's tables")
         if shared and new != name:
@@ -286,6 +303,11 @@ class _Change:
         before = self.tables.tracker
         self._track(statement)
         self._retype(name, new)
+        if name == new and _renames_columns(statement):
+            self._check_shows(name, before)
+        if isinstance(statement, AlterTable):  # what IF EXISTS has passed over is nothing for the target either
+            specs = without_needless(before.server, before.definition(name), statement.specs)
+            statement = replace(statement, specs=specs)
         self._emit(statement, before)
         if shared:
             self._check_same_everywhere(name, before)
@@ -315,6 +337,12 @@ class _Change:
     def _rename(self, pairs: Iterable[tuple[TableName, TableName]]) -> None:
         kept = []
         for old, new in pairs:
+            if self._copied_again(new):
+                self._drop(old)
+                continue
+            if until := self._copied_again(old):
+                self._is_gone(new, until)
+                continue
             if self._is_copied(old):
                 raise CannotFollow(f"{old} is renamed, and it was copied as it is later")
             if self.tables.schema(old) is None:
@@ -377,15 +405,40 @@ class _Change:
             if filled and column.default is not None and is_moment(column.default, mode):
                 raise CannotFollow(f"each shard fills {column.name} with another moment")
 
+    def _check_shows(self, name: TableName, before: Tracker) -> None:
+        """Refuse columns that swap names as well as places: by its looks nobody can tell whether that was done.
+
+        A run that dies behind it would do it again, which undoes it (see the journal).
+        """
+        if before.definition(name).columns == self.tables.tracker.definition(name).columns:
+            raise CannotFollow(f"columns of {name} change places and names at once, after which it looks as before")
+
     def _is_shared(self, target: TableName, name: TableName) -> bool:
         """Tell whether another source table goes to that target as well."""
         mine = any(one.target == target and one.table.name != name for one in self.tables.schemas)
         return mine or target in self.around.fed_elsewhere
 
     def _is_copied(self, name: TableName) -> bool:
-        """Tell whether the table was copied as it is behind the statement."""
+        """Tell whether the table was copied as it is behind the statement, or was gone by then."""
         schema = self.tables.schema(name)
-        return schema is not None and schema.skip_until >= self.around.position
+        return (schema is not None and schema.skip_until >= self.around.position) or bool(self._copied_again(name))
+
+    def _copied_again(self, name: TableName) -> str:
+        """Return the place behind the statement at which the table was copied again, or was gone; "": there is none."""
+        until = self.tables.copied_again.get(name, "")
+        return until if until >= self.around.position else ""
+
+    def _is_gone(self, name: TableName, until: str) -> None:
+        if self.around.allows(name):
+            self.tables = replace(self.tables, copied_again={**self.tables.copied_again, name: until})
+
+    def _forget_schema(self, statement: DropDatabase) -> None:
+        """Forget what was in a schema, but for tables that were copied behind the statement."""
+        before = self.tables.tracker
+        copied = [name for name in before.names() if name.schema == statement.name and self._is_copied(name)]
+        self._track(statement)
+        for name in copied:
+            self.tables = replace(self.tables, tracker=self.tables.tracker.with_table(name, before.create_sql(name)))
 
     def _track(self, statement: Statement) -> None:
         self.tables = replace(self.tables, tracker=self.tables.tracker.after(statement, self.around.session))
@@ -507,6 +560,15 @@ def _alike(statement: Statement) -> Statement:
         return replace(spec, column=replace(spec.column, type=replace(kind, arguments=())))
 
     return replace(statement, specs=tuple(bare(one) for one in statement.specs))
+
+
+def _renames_columns(statement: AlterTable | CreateIndex | DropIndex) -> bool:
+    specs = statement.specs if isinstance(statement, AlterTable) else ()
+    return any(
+        (isinstance(spec, RenameColumn) and spec.name != spec.to)
+        or (isinstance(spec, ChangeColumn) and spec.name != spec.column.name)
+        for spec in specs
+    )
 
 
 def _parts(statement: Statement) -> tuple[Statement, ...]:

@@ -91,8 +91,8 @@ class ShardDdlRefused(DdlRefused):
 
     code: ClassVar[str] = "DM-6054"
     hint: ClassVar[str] = (
-        "All shards have made it, and their rows are held back until the target has. See what differs in the target, cure "
-        "that and run the task again; or make the change there yourself, in a way that it takes, and run `dmctl "
+        "All shards have made it, and their rows are held back until the target has. See what differs in the target, "
+        "cure that and run the task again; or make the change there yourself, in a way that it takes, and run `dmctl "
         "shard-ddl-lock unlock ID --action skip`."
     )
 

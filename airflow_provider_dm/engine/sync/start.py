@@ -6,7 +6,7 @@ The full load has made the dm_subtask row; for an incremental-only task `begin` 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
 from airflow_provider_dm.engine.target.contested_row import waiting
+from airflow_provider_dm.engine.target.copied_tables import load_copied_again
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
@@ -270,7 +271,8 @@ def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> 
     under_way = tables_under_way(connection, ref, lo)
     held = held_tables(connection, ref)
     check_none_waits(left_out, held, {one.target for one in known if one.table.name in held}, known)
-    return plan_for(connection, source, schemas, buckets, under_way=under_way, held=held), left_out
+    copied_again = load_copied_again(connection, ref)
+    return plan_for(connection, source, schemas, buckets, copied_again, under_way=under_way, held=held), left_out
 
 
 def check_none_waits(
@@ -293,6 +295,7 @@ def plan_for(
     source: SyncSource,
     schemas: Sequence[TableSchema],
     buckets: int,
+    copied_again: Mapping[TableName, str],
     *,
     under_way: Collection[TableName] = (),
     held: Collection[TableName] = frozenset(),
@@ -320,6 +323,7 @@ def plan_for(
         merged=None if source.config.overwrites else shared,
         held=held,
         adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
+        copied_again=copied_again,
     )
 
 

@@ -42,6 +42,20 @@ def insert_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkPr
     """Write the plan of a new load, inside a transaction whose first statement has checked the generation."""
     ref = fence.ref
     query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s", ref.key)
+    _insert(connection, fence, chunks)
+
+
+def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgress]) -> None:
+    """Write the chunks of tables that are copied again, inside a transaction that has checked the generation.
+
+    Their numbers are such as no chunk of this generation has had: whoever still has a page of one that is gone must not
+    take another one for it.
+    """
+    _insert(connection, fence, chunks)
+
+
+def _insert(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgress]) -> None:
+    ref = fence.ref
     with connection.cursor() as cursor:
         cursor.executemany(
             f"INSERT INTO {ref.table(_TABLE)} (task, source, chunk, source_schema, source_table, low, high, "

@@ -10,8 +10,8 @@ gone. Both happen on the connection that holds the lock, and a lock ends with it
 that nothing of anybody else is under way, and that whoever gets it later finds a newer generation and goes.
 
 A table may already be as the statement would make it: a person was there before, or another shard. Servers say so by
-the errors in `_ALREADY`. Then the parts of the statement are executed one by one, and those that are refused so are
-taken for done. Whether the table takes the source's rows, the caller looks afterwards.
+the errors in `_ALREADY`. Then the parts of the statement are noted and executed one by one, and those that are refused
+so are taken for done. Whether the table takes the source's rows, the caller looks afterwards.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.pinning import set_all
 from airflow_provider_dm.engine.schema.catalogue import create_statement
-from airflow_provider_dm.engine.target.ddl_journal import Entry, note_done, note_intent, read_entries
+from airflow_provider_dm.engine.target.ddl_journal import Entry, Looks, note_done, note_intent, read_entries
 from airflow_provider_dm.engine.target.errors import redacted, translate
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.keyless import check_keyless
@@ -153,6 +153,10 @@ class _Work:
         if entry is not None and entry.done:
             return 0
         looks = self._looks(statement)
+        if entry is not None and (begun := _begun_part(statement, entry)) is not None:
+            self._do_parts(number, statement, begun + (entry.before != looks))
+            self._note_done(number)
+            return 1
         if entry is not None and entry.before != looks:
             if entry.sql != statement.sql:
                 raise InvariantBroken(
@@ -161,10 +165,24 @@ class _Work:
                 )
             self._note_done(number)
             return 0
-        self._transaction(lambda tx: note_intent(tx, self.fence, self.position, number, statement.sql, looks))
-        _send(self.connection, statement)
+        self._note_intent(number, statement.sql, looks)
+        if not _send(self.connection, statement.sql):
+            self._do_parts(number, statement, 0)
         self._note_done(number)
         return 1
+
+    def _do_parts(self, number: int, statement: TargetDdl, first: int) -> None:
+        """Execute the parts one by one, but for those before `first`. Each is noted, as it shows on its own.
+
+        Else a run that died between two of them would leave a table that has changed, which stands for all.
+        """
+        for at, part in enumerate(_parts(statement)[first:], first):
+            self._note_intent(number, _as_part(at, part), self._looks(statement))
+            if not _send(self.connection, part):
+                log.warning("the target is already as %s would make it", part[:500])
+
+    def _note_intent(self, number: int, sql: str, looks: Looks) -> None:
+        self._transaction(lambda tx: note_intent(tx, self.fence, self.position, number, sql, looks))
 
     def _note_done(self, number: int) -> None:
         self._transaction(lambda tx: note_done(tx, self.fence, self.position, number))
@@ -177,25 +195,31 @@ class _Work:
         return {name: look_of(target_connection(self.endpoint), name) for name in statement.tables}
 
 
-def _send(connection: Connection, statement: TargetDdl) -> None:
-    log.info("DDL in the target: %s", statement.sql[:500])
-    try:
-        query(connection, statement.sql)
-    except pymysql.err.Error as error:
-        number = _number(error)
-        if number not in _ALREADY:
-            raise _refused(error, statement.sql) from None
-        for part in statement.parts or (statement.sql,):
-            _send_part(connection, part)
+def _parts(statement: TargetDdl) -> tuple[str, ...]:
+    return statement.parts or (statement.sql,)
 
 
-def _send_part(connection: Connection, sql: str) -> None:
+def _as_part(at: int, sql: str) -> str:
+    """Return how a part is noted."""
+    return f"part {at + 1}: {sql}"
+
+
+def _begun_part(statement: TargetDdl, entry: Entry) -> int | None:
+    """Return the number of the part that was begun last; None where the statement was not divided."""
+    noted = [_as_part(at, part) for at, part in enumerate(_parts(statement))]
+    return noted.index(entry.sql) if entry.sql in noted else None
+
+
+def _send(connection: Connection, sql: str) -> bool:
+    """Execute a statement; tell whether the target took it: a part of it may be as it would make it already."""
+    log.info("DDL in the target: %s", sql[:500])
     try:
         query(connection, sql)
     except pymysql.err.Error as error:
         if _number(error) not in _ALREADY:
             raise _refused(error, sql) from None
-        log.warning("the target is already as %s would make it (%d)", sql[:500], _number(error))
+        return False
+    return True
 
 
 def _refused(error: pymysql.err.Error, sql: str) -> DmError:

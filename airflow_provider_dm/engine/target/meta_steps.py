@@ -196,6 +196,23 @@ def prepared_xa(connection: Connection, meta_schema: str) -> None:
     )
 
 
+def copied_tables(connection: Connection, meta_schema: str) -> None:
+    """Create the table of what a full load knows of each table that it copies."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_copied_table",
+        f"""
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        table_schema varchar(64) NOT NULL,
+        table_name varchar(64) NOT NULL,
+        birth varchar(255) NOT NULL COMMENT 'reading/births.py; empty: it is to be copied again',
+        copied_again {_POSITION} DEFAULT '' COMMENT 'the place of its second copy; empty: there is none',
+        PRIMARY KEY (task, source, table_schema, table_name)""",
+    )
+
+
 def shard_groups(connection: Connection, meta_schema: str) -> None:
     """Create the tables of merged tables whose shards are to agree on DDL, and of the rows that are held back."""
     _create_table(
@@ -236,6 +253,7 @@ STEPS: Final[Sequence[Step]] = (
     definitions,
     online_ddl_memory,
     prepared_xa,
+    copied_tables,
     shard_groups,
 )
 """Step number n, counted from 1, makes version n of version n - 1."""

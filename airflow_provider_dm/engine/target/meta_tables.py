@@ -4,6 +4,7 @@
     dm_subtask       one row for each task and source: who may write (generation), where the log is read from
     dm_frontier      one row for each bucket: up to where its rows are applied
     dm_copy_chunk    one row for each chunk of a full load: how far it is copied
+    dm_copied_table  of each table of a full load: when it was last altered, and where it was copied again
     dm_table_schema  a source's tables as they were when the load began: what rows are decoded by
     dm_table_definition  the same tables as SQL, where the frontier stands: what the next DDL is applied to
     dm_ddl           DDL that is being executed: what each of its statements has found, and which are done

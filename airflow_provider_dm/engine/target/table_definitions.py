@@ -46,6 +46,13 @@ class Definition:
     by_hand: bool = False
 
 
+def said(definition: Definition) -> str:
+    """Return the text with the table's collation, where that is known and the text names neither that nor a charset."""
+    if not definition.collation or "COLLATE" in definition.create_sql.upper():
+        return definition.create_sql
+    return f"{definition.create_sql} COLLATE={definition.collation}"
+
+
 def load_definitions(connection: Connection, ref: SubtaskRef) -> dict[TableName, Definition]:
     """Return the subtask's definitions by name, in the order of the names. Raises AnswerCut."""
     rows = query_whole(
@@ -96,10 +103,13 @@ def save_schema_collations(connection: Connection, ref: SubtaskRef, collations: 
     _put(connection, ref, [(schema, "", "", collation, False) for schema, collation in collations.items()])
 
 
-def begin_definitions(connection: Connection, ref: SubtaskRef, definitions: Definitions) -> None:
-    """Replace all that is known, in the transaction that begins the subtask."""
+def begin_definitions(
+    connection: Connection, ref: SubtaskRef, definitions: Definitions, by_hand: Mapping[TableName, Definition]
+) -> None:
+    """Replace all that is known, in the transaction that begins the subtask. `by_hand`: what people have written."""
     query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s", ref.key)
-    save_definitions(connection, ref, {name: Definition(sql) for name, sql in definitions.tables.items()})
+    found = {name: Definition(sql) for name, sql in definitions.tables.items()}
+    save_definitions(connection, ref, {**found, **by_hand})
     save_schema_collations(connection, ref, definitions.collations)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 
 
 @dataclass(eq=False)
@@ -31,3 +31,16 @@ class TargetTableMissing(DmError):
     scope: ClassVar[Scope] = Scope.DOWNSTREAM
     what: ClassVar[str] = "the target table {target} does not exist."
     hint: ClassVar[str] = "Run the full migration first."
+
+
+@dataclass(eq=False)
+class SourceAltered(DmError):
+    """A table was altered or dropped while it was compared, again and again."""
+
+    reason: str
+
+    code: ClassVar[str] = "DM-7203"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "tables were altered while they were compared: {reason}"
+    hint: ClassVar[str] = "Compare again when no DDL is under way and the sync has caught up."

@@ -2,7 +2,12 @@
 
 Every row of every mapped table is read once on both sides. Pieces need not match between the sides: sums add up over
 whatever the pieces were. Source tables that are merged add up to their target. It makes sense while nobody writes:
-after the cut-over, or at a quiet source whose changes have all arrived."""
+after the cut-over, or at a quiet source whose changes have all arrived.
+
+Compared is what the sources have now: a table that was created since the load is, one that was dropped is not. A target
+table that is not there, or has other columns, differs as one with other rows does: DDL that has not arrived yet. Its
+rows are compared by the definition that the task has of the table where the sync stands, if the source still has those
+columns."""
 
 from __future__ import annotations
 
@@ -10,14 +15,16 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import (
+    SourceSurvey,
     SourceTable,
     TargetSurvey,
     measure,
@@ -25,11 +32,16 @@ from airflow_provider_dm.engine.reading.survey import (
     survey_target,
 )
 from airflow_provider_dm.engine.reading.text_rows import Cells
-from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
+from airflow_provider_dm.engine.rules.mapping import TableMapping, TargetTableMismatch, map_table, value_signature
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.schema.catalogue import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress
-from airflow_provider_dm.engine.verify.errors import DataDiffers, TargetTableMissing
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.session import target_connection
+from airflow_provider_dm.engine.target.subtask import begun_subtasks
+from airflow_provider_dm.engine.target.table_schema import load_table_schemas
+from airflow_provider_dm.engine.verify.errors import DataDiffers, SourceAltered, TargetTableMissing
 from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, Piece, SumPieces
 from airflow_provider_dm.engine.verify.row_bytes import source_form, target_form
 from airflow_provider_dm.engine.verify.sums import CLASSES, Focus, Sums, total
@@ -44,6 +56,8 @@ FEW_ROWS: Final = 20_000
 """So many rows of an unequal class are looked at one by one."""
 MOST_FOCI: Final = 4
 DEEPEST: Final = 4
+ATTEMPTS: Final = 3
+"""Of a comparison during which tables were altered."""
 
 Json = dict[str, Any]
 A = TypeVar("A")
@@ -73,6 +87,8 @@ class Compared:
     mappings: list[tuple[str, TableMapping]] = field(default_factory=list)
     here: Side = field(default_factory=Side)
     there: Side = field(default_factory=Side)
+    why: str = ""
+    """What the target lacks of the source's definition of today: rows are compared by an older one."""
 
     @property
     def mapping(self) -> TableMapping:
@@ -91,19 +107,13 @@ class Compared:
 def verify(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> Json:
     """Compare the sources' rows with the target's. Returns {"verified", "rows", "seconds", "tables": [{"target",
     "sources", "source_rows", "target_rows", "equal", "unequal_classes", "differing": [{"key", "in_sources",
-    "in_target"}]}]}; `rows` are the target's.
+    "in_target"}], "why"}]}; `rows` are the target's. "why": what keeps a table from being compared as it is now.
 
-    At most MOST_SHOWN differing rows of a table are listed, by key. Raises TargetTableMissing, TargetTableMismatch,
-    and what reading raises.
+    At most MOST_SHOWN differing rows of a table are listed, by key. Raises TargetTableMissing where the target has none
+    of the tables, SourceAltered (retry), and what reading raises.
     """
     began = time.monotonic()
-    servers = {one.config.source_id: one.endpoint.resolve(environ) for one in spec.sources}
-    target = spec.target.resolve(environ)
-    compared = _plan(spec, servers, target, runner.slots)
-    everywhere = servers | {TARGET: target}
-    sums = _sum_up([side for one in compared for side in (one.here, one.there)], runner, everywhere)
-    pairs = zip(compared, sums[::2], sums[1::2], strict=True)
-    tables = [_report(one, here, there, runner, everywhere) for one, here, there in pairs]
+    tables = _compared_at_last(spec, runner, environ)
     return {
         "verified": all(table["equal"] for table in tables),
         "rows": sum(table["target_rows"] for table in tables),
@@ -112,24 +122,56 @@ def verify(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> Json:
     }
 
 
+def _compared_at_last(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> list[Json]:
+    attempt = 1
+    while True:
+        try:
+            return _compared(spec, runner, environ)
+        except (SchemaChangedDuringCopy, TableNotFound) as error:
+            if attempt == ATTEMPTS:
+                raise SourceAltered(error.happened()) from error
+            log.warning("compared anew: %s", error)
+            attempt += 1
+
+
+def _compared(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> list[Json]:
+    servers = {one.config.source_id: one.endpoint.resolve(environ) for one in spec.sources}
+    target = spec.target.resolve(environ)
+    compared, misfits = _plan(spec, servers, target, runner.slots)
+    everywhere = servers | {TARGET: target}
+    sums = _sum_up([side for one in compared for side in (one.here, one.there)], runner, everywhere)
+    pairs = zip(compared, sums[::2], sums[1::2], strict=True)
+    found = [_report(one, here, there, runner, everywhere) for one, here, there in pairs]
+    return found + [_misfit(target, sources, why) for target, (sources, why) in misfits.items()]
+
+
 def failure(result: Json) -> DataDiffers | None:
     """Return the error that a result amounts to, if any."""
     bad = [table for table in result["tables"] if not table["equal"]]
-    told = [f"{table['target']} ({table['source_rows']} / {table['target_rows']} rows)" for table in bad]
+    told = [
+        f"{table['target']} ({table.get('why') or '{source_rows} / {target_rows} rows'.format_map(table)})"
+        for table in bad
+    ]
     return DataDiffers(tuple(told)) if bad else None
 
 
-def _plan(spec: JobSpec, servers: Mapping[str, Endpoint], target: Endpoint, slots: int) -> list[Compared]:
+def _plan(
+    spec: JobSpec, servers: Mapping[str, Endpoint], target: Endpoint, slots: int
+) -> tuple[list[Compared], dict[TableName, tuple[list[str], str]]]:
+    """Return what is compared; and of target tables that cannot be, the tables that go there, and why."""
     surveys = {
         name: survey_source(endpoint, SubtaskRules.of(spec.task.subtask(name))) for name, endpoint in servers.items()
     }
     there = survey_target(target, {one.target for survey in surveys.values() for one in survey.tables})
     compared: dict[TableName, Compared] = {}
+    paired = _paired(surveys, there, spec, target)
     for source_id, survey in surveys.items():
-        mappings = {one.table.name: _mapping(one, there) for one in survey.tables}
+        tables = [(paired.of(source_id, one), one) for one in survey.tables if one.target not in paired.misfits]
+        mappings = {mapping.source.name: mapping for mapping, _ in tables}
         for mapping in mappings.values():
-            compared.setdefault(mapping.target.name, Compared()).mappings.append((source_id, mapping))
-        for size in _chunked(servers[source_id], [(one.table, one.rows) for one in survey.tables], slots):
+            entry = compared.setdefault(mapping.target.name, Compared(why=paired.why.get(mapping.target.name, "")))
+            entry.mappings.append((source_id, mapping))
+        for size in _chunked(servers[source_id], [(mapping.source, one.rows) for mapping, one in tables], slots):
             mapping = mappings[size.table]
             piece = Piece(source_id, mapping.source, source_form(mapping), _key(mapping), size.low, size.high)
             compared[mapping.target.name].here.pieces.append(piece)
@@ -138,13 +180,77 @@ def _plan(spec: JobSpec, servers: Mapping[str, Endpoint], target: Endpoint, slot
         mapping = entry.mapping
         piece = Piece(TARGET, mapping.target, target_form(mapping), _key(mapping), size.low, size.high)
         entry.there.pieces.append(piece)
-    return list(compared.values())
+    return list(compared.values()), paired.misfits
 
 
-def _mapping(one: SourceTable, there: TargetSurvey) -> TableMapping:
-    if one.target not in there.tables:
-        raise TargetTableMissing(str(one.target))
-    return map_table(one.table, there.tables[one.target])
+@dataclass(frozen=True)
+class _Paired:
+    """The mapping of each source table, but of those whose target is one of `misfits`.
+
+    `why`: of targets whose rows are compared by an older definition of a source's table.
+    """
+
+    mappings: Mapping[tuple[str, TableName], TableMapping]
+    why: Mapping[TableName, str]
+    misfits: dict[TableName, tuple[list[str], str]]
+
+    def of(self, source_id: str, one: SourceTable) -> TableMapping:
+        return self.mappings[source_id, one.table.name]
+
+
+def _paired(surveys: Mapping[str, SourceSurvey], there: TargetSurvey, spec: JobSpec, target: Endpoint) -> _Paired:
+    mappings: dict[tuple[str, TableName], TableMapping] = {}
+    why: dict[TableName, str] = {}
+    misfits: dict[TableName, str] = {}
+    sources: defaultdict[TableName, list[str]] = defaultdict(list)
+    for source_id, survey in surveys.items():
+        for one in survey.tables:
+            sources[one.target].append(f"{source_id}:{one.table.name}")
+            try:
+                mappings[source_id, one.table.name] = _mapping(one.table, one.target, there)
+            except (TargetTableMissing, TargetTableMismatch) as error:
+                if not there.tables:
+                    raise
+                why.setdefault(one.target, error.happened())
+                try:
+                    known = _known_to_task(spec, source_id, one.table, target)
+                    mappings[source_id, one.table.name] = _mapping(known, one.target, there)
+                except (TargetTableMissing, TargetTableMismatch):
+                    misfits.setdefault(one.target, error.happened())
+    return _Paired(mappings, why, {name: (sources[name], reason) for name, reason in misfits.items()})
+
+
+def _known_to_task(spec: JobSpec, source_id: str, now: Table, target: Endpoint) -> Table:
+    """Return the table as the task knows it where its sync stands, if that can be read of what is there now."""
+    ref, connection = SubtaskRef(spec.task.meta_schema, spec.task.name, source_id), target_connection(target)
+    if not begun_subtasks(connection, ref.meta_schema, ref.task, [source_id]):
+        return now
+    for schema in load_table_schemas(connection, ref):
+        if schema.table.name == now.name:
+            return readable(schema.table, now)
+    return now
+
+
+def readable(known: Table, now: Table) -> Table:
+    """Return an older definition of a table, with the keys of today; if columns of it are gone, today's definition."""
+    there = {column.name.lower(): value_signature(column) for column in now.columns}
+    if any(there.get(column.name.lower()) != value_signature(column) for column in known.columns):
+        return now
+    names = {column.name.lower() for column in known.columns}
+    keys = tuple(key for key in now.unique_keys if not key.expression and {one.lower() for one in key.columns} <= names)
+    return replace(known, unique_keys=keys)
+
+
+def _misfit(target: TableName, sources: list[str], why: str) -> Json:
+    log.error("%s cannot be compared: %s", target, why)
+    nothing = {"source_rows": 0, "target_rows": 0, "unequal_classes": 0, "differing": []}
+    return {"target": str(target), "sources": sources, "equal": False, "why": why, **nothing}
+
+
+def _mapping(source: Table, target: TableName, there: TargetSurvey) -> TableMapping:
+    if target not in there.tables:
+        raise TargetTableMissing(str(target))
+    return map_table(source, there.tables[target])
 
 
 def _chunked(endpoint: Endpoint, tables: Sequence[tuple[Table, int]], slots: int) -> list[ChunkProgress]:
@@ -173,14 +279,17 @@ def _report(one: Compared, here: Sums, there: Sums, runner: Runs, servers: dict[
     unequal = here.unequal(there)
     if unequal:
         log.error("%s differs from its sources in %d of %d classes of rows", one.target, len(unequal), CLASSES)
+    if one.why:
+        log.error("%s is compared by an older definition: %s", one.target, one.why)
     return {
         "target": str(one.target),
         "sources": [f"{source_id}:{mapping.source.name}" for source_id, mapping in one.mappings],
         "source_rows": here.rows,
         "target_rows": there.rows,
-        "equal": not unequal,
+        "equal": not unequal and not one.why,
         "unequal_classes": len(unequal),
         "differing": _differing(one, here, there, runner, servers) if unequal else [],
+        "why": one.why,
     }
 
 

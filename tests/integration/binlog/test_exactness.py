@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
 from airflow_provider_dm.engine.mysql.connection import query, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.strings import CHARSETS as SUPPORTED
@@ -89,6 +90,30 @@ def test_rows_do_not_depend_on_what_metadata_the_map_carries(source: Server, fre
                 assert change.after in raw_rows(connection, table)
         finally:
             cursor.execute(f"SET GLOBAL binlog_row_metadata = {before}")
+
+
+def test_texts_that_the_map_says_otherwise_are_not_read(source: Server, fresh_schema: FreshSchema) -> None:
+    """The definition is not the one of this place: a charset and members that were changed behind it."""
+    connection = session(source)
+    name = TableName(fresh_schema(source), "texts")
+    before = text(query(connection, "SELECT @@global.binlog_row_metadata")[0][0])
+    query(connection, f"CREATE TABLE {name.quoted()} (v VARCHAR(9) CHARACTER SET latin1, e ENUM('a','b'))")
+    then = definition(connection, name)
+    query(connection, "SET GLOBAL binlog_row_metadata = FULL")
+    try:
+        lo = here(connection)
+        query(connection, f"INSERT INTO {name.quoted()} VALUES ('x', 'b')")
+        hi = here(connection)
+    finally:
+        query(connection, f"SET GLOBAL binlog_row_metadata = {before}")
+    assert [change.after for change in logged(source, then, lo, hi)] == raw_rows(connection, then)
+    for change, said in (
+        ("MODIFY v VARBINARY(9)", "v with CHARACTER SET latin1"),
+        ("MODIFY v VARCHAR(9) CHARACTER SET latin1, MODIFY e ENUM('b','a')", "e with the members a, b"),
+    ):
+        query(connection, f"ALTER TABLE {name.quoted()} {change}")
+        with pytest.raises(SchemaMismatch, match=said):
+            logged(source, definition(connection, name), lo, hi)
 
 
 def test_a_generated_primary_key_is_a_column_also_where_it_is_hidden(

@@ -49,7 +49,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 @pytest.mark.by_turns
-@pytest.mark.parametrize("moment", ["low_watermark", "check_unchanged", "measure"])
+@pytest.mark.parametrize("moment", ["low_watermark", "schema_collations", "measure"])
 def test_the_file_of_p0_is_not_purged(
     source: Server,
     target: Server,

@@ -14,7 +14,6 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.precheck.result import PrecheckFailed, PrecheckReport, State
 from airflow_provider_dm.engine.precheck.run import run_precheck
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from testbed import Server, ServerSpec
 from tests.conftest import FreshSchema, StartServers
@@ -196,7 +195,7 @@ def test_routes_are_what_they_were(one_kit: SyncKit) -> None:  # noqa: F811
     assert "Change the routes back" in failure.remedy
 
 
-def test_a_copy_that_has_begun_needs_its_tables_as_they_were(
+def test_a_copy_that_has_begun_copies_altered_tables_again(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = fresh_schema(mysql_source)
@@ -210,10 +209,9 @@ def test_a_copy_that_has_begun_needs_its_tables_as_they_were(
 
     report = run_precheck(migration.spec.task, [source], endpoint("target", mariadb_target))
 
-    (failure,) = report.failures
-    assert failure.remedy == SchemaChangedDuringCopy.hint
-    with pytest.raises(SchemaChangedDuringCopy):
-        migration.finish()
+    assert report.failures == ()
+    assert any("it is copied again" in check.message for check in report.warnings)
+    assert migration.finish()["sources"]["one"]["copied_again"] == {f"{schema}.t": 1}
 
 
 def _dies(_task: object, _items: object) -> object:

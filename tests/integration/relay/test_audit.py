@@ -17,11 +17,17 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from airflow_provider_dm.engine.audit.arrow import AnyTable, OneTable, schema_of
 from airflow_provider_dm.engine.audit.pieces import RelayEndsTooEarly, audit_pieces
 from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
-from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.definitions import current_definitions, write_definitions
+from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
+from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask
+from airflow_provider_dm.engine.target.table_schema import TableSchema, put_table_schemas
 from spark_apps.relay_source import OptionRefused, RelaySource, TableUndefined
 from spark_apps.runner import SparkRunner
 from testbed import Server
@@ -262,6 +268,44 @@ def test_a_definition_that_the_log_contradicts_stops_at_its_place_and_behind_it_
             rows_of(read(session, kit, **table))
     (row,) = read_here(kit, start=behind, **table)
     assert row["after"] == {"id": 2, "n": 3}
+
+
+def test_a_task_knows_what_its_tables_were(
+    kit: RelayKit, source_yaml: Path, tmp_path: Path, fresh_schema: FreshSchema
+) -> None:
+    schema = fresh_schema(kit.server)
+    kit.server.sql(f"CREATE TABLE `{schema}`.t (id INT PRIMARY KEY); INSERT INTO `{schema}`.t VALUES (1)")
+    behind = kit.upstream()
+    endpoint = Endpoint("test", kit.server.host, kit.server.port, kit.server.user)
+    ref = SubtaskRef(f"{schema}_meta", "task", kit.source_id)
+    name = TableName(schema, "t")
+    with connected(endpoint) as connection:
+        tables = read_tables(connection, [name])
+    task = {
+        "name": "task",
+        "task-mode": "all",
+        "meta-schema": ref.meta_schema,
+        "target-database": json.loads(source_yaml.read_text())["from"],
+        "mysql-instances": [{"source-id": kit.source_id}],
+    }
+    (tmp_path / "task.yaml").write_text(json.dumps(task))
+    options = {"source": source_yaml, "task": tmp_path / "task.yaml", "table": f"{schema}.t"}
+    fence = Fence(ref, 1)
+    ensure_meta_tables(endpoint, ref.meta_schema)
+    with pytest.raises(OptionRefused, match="has not begun"):
+        read_here(kit, **options)
+
+    claim_generation(endpoint, fence)
+
+    def begin(tx: Connection) -> None:
+        begin_subtask(tx, fence, unit=UNIT_SYNC, start=behind)
+        put_table_schemas(tx, ref, [TableSchema(tables[name], name)])
+
+    run_transaction(endpoint, begin)
+    kit.server.sql(f"ALTER TABLE `{schema}`.t ADD n INT")
+    kit.catch_up()
+    (row,) = read_here(kit, **options)
+    assert row["after"] == {"id": 1}
 
 
 def test_a_table_that_is_gone_stops_the_audit_unless_it_may_be_left_out(

@@ -20,16 +20,16 @@ START_SECONDS = 90
 
 
 class AppProcess:
-    """One run of the spec's app in a session of its own, so that nothing of it is left."""
+    """One run of the spec's app in a session of its own, so that nothing of it is left. `script`: in place of it."""
 
-    def __init__(self, folder: Path, store: MetaStore, spec: JobSpec) -> None:
+    def __init__(self, folder: Path, store: MetaStore, spec: JobSpec, script: Path | None = None) -> None:
         self.store, self.spec = store, spec
         path = folder / f"{spec.run_id}.json"
         spec.write(path)
         self.log = folder / f"{spec.run_id}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(APPS / f"{spec.app}.py"), str(path)],
+                [sys.executable, str(script or APPS / f"{spec.app}.py"), str(path)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

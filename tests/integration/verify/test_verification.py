@@ -105,3 +105,42 @@ def test_one_wrong_row_among_many_is_named(
     (table,) = result["tables"]
     assert table["differing"] == [{"key": {"id": str(victim)}, "in_sources": 1, "in_target": 1}]
     assert table["unequal_classes"] in (1, 2)
+
+
+def test_what_the_sources_have_now_is_compared(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
+    """After DDL: what was created is compared, what was dropped is not, and what has not arrived yet differs."""
+    schema = fresh_schema(source)
+    source.sql(
+        "CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE b (id INT PRIMARY KEY); CREATE TABLE c (id INT PRIMARY KEY);"
+        "INSERT INTO a VALUES (1); INSERT INTO b VALUES (1), (2); INSERT INTO c VALUES (1)",
+        database=schema,
+    )
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    migration.finish()
+    source.sql(
+        "DROP TABLE a; ALTER TABLE b ADD w INT; CREATE TABLE d (id INT PRIMARY KEY); INSERT INTO d VALUES (4)",
+        database=schema,
+    )
+
+    early = verified(migration)
+    target.sql("DELETE FROM b WHERE id = 2", database=schema)
+    lacking = verified(migration)
+    target.sql("INSERT INTO b VALUES (2)", database=schema)
+    target.sql(
+        "DROP TABLE a; ALTER TABLE b ADD w INT; CREATE TABLE d (id INT PRIMARY KEY); INSERT INTO d VALUES (4)",
+        database=schema,
+    )
+    late = verified(migration)
+
+    why = {table["target"].split(".")[1]: table["why"] for table in early["tables"] if not table["equal"]}
+    assert set(why) == {"b", "d"}
+    assert "missing there: w int" in why["b"]
+    assert "does not exist" in why["d"]
+    by_name = [{table["target"].split(".")[1]: table for table in found["tables"]} for found in (early, lacking)]
+    assert [(one["b"]["source_rows"], one["b"]["target_rows"]) for one in by_name] == [(2, 2), (2, 1)]
+    assert [one["b"]["differing"] for one in by_name] == [[], [{"key": {"id": "2"}, "in_sources": 1, "in_target": 0}]]
+    error = failure(early)
+    assert error is not None
+    assert f"{schema}.d" in str(error)
+    assert late["verified"], late
+    assert {table["target"].split(".")[1]: table["target_rows"] for table in late["tables"]} == {"b": 2, "c": 1, "d": 1}

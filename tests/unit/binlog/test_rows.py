@@ -122,6 +122,23 @@ def test_transactions_that_end_at_or_before_the_skip_location_are_left_out(flavo
     assert ids(1 << 40) == []
 
 
+def test_what_a_table_was_in_front_of_the_skip_location_does_not_matter(tmp_path: Path) -> None:
+    log = one_row(Log())
+    other, behind = ORDERS.columns[:1], Location(log.name, 1 << 40).sort_key
+    assert changes(log, tmp_path, columns=other, skip_until=behind) == []
+    assert changes(log, tmp_path, columns=(), skip_until=behind) == []
+    with pytest.raises(SchemaMismatch):
+        changes(log, tmp_path, columns=other)
+
+
+def test_rows_of_a_table_that_is_gone_are_those_of_no_wanted_table(tmp_path: Path) -> None:
+    log = one_row(Log())
+    asked: list[TableName] = []
+    wanted = WantedTables([WantedTable(replace(ORDERS, columns=()), Location(log.name, 4).sort_key)], asked.append)
+    assert list(decode_range(range_of(log, tmp_path), wanted, compiled=False)) == []
+    assert asked == [ORDERS.name]
+
+
 def test_every_event_is_checked_also_those_nobody_needs(tmp_path: Path) -> None:
     log = one_row(Log())
     byte_range = range_of(log, tmp_path)

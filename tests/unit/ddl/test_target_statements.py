@@ -171,6 +171,8 @@ def test_tables_that_are_refused(sql: str, because: str) -> None:
         ("ALTER TABLE t_1 DROP PARTITION p", "DROP PARTITION p"),
         ("ALTER TABLE t_1 ALTER a SET DEFAULT 'x', ALTER b DROP DEFAULT",
          "ALTER COLUMN a SET DEFAULT 'x', ALTER COLUMN b DROP DEFAULT"),
+        ("ALTER TABLE t_1 MODIFY a int FIRST, ALTER a SET DEFAULT 5, CHANGE b c int AFTER a, ALTER c SET DEFAULT 6",
+         "MODIFY COLUMN a int DEFAULT 5 FIRST, CHANGE COLUMN b c int DEFAULT 6 AFTER a"),
         ("ALTER TABLE t_1 CONVERT TO CHARSET utf8mb4 COLLATE utf8mb4_bin",
          "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"),
         ("ALTER TABLE t_1 ALTER a SET INVISIBLE, ALTER CHECK t_1_chk_2 NOT ENFORCED",

@@ -328,3 +328,38 @@ def test_a_ghost_of_a_table_that_the_task_does_not_have() -> None:
     assert isinstance(outcomes[0], Remember)
     assert isinstance(outcomes[1], Stop)
     assert ghosts(memory) == ["_z_new"]
+
+
+# Tables that were copied later
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        [SWAP],
+        ["RENAME TABLE t TO _t_del", "RENAME TABLE _t_gho TO t"],
+        ["RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO t"],
+        ["RENAME TABLE t TO backup, _t_gho TO t"],
+        ["RENAME TABLE t TO _t_del", "ALTER TABLE t ADD x int"],
+    ],
+)
+def test_a_rename_of_tables_that_were_copied_later_stops_nobody(log: list[str]) -> None:
+    """A ghost of which nothing is remembered, as the copy began under way of the tool."""
+    memory = OnlineDdls()
+    copied = [TableName("shop", name) for name in ("t", "backup")]
+    for sql in log:
+        text = LoggedText(sql, 0, "shop")
+        memory, outcome = step(
+            memory, parse(sql, 0, "shop"), text, rules=rules(), tables={one.name: one for one in SHOP}, copied=copied
+        )
+        assert isinstance(outcome, PassOver | Ordinary), outcome
+    assert memory == OnlineDdls()
+
+
+def test_a_ghost_from_before_a_rename_that_was_copied_is_no_copy_any_more() -> None:
+    memory, _ = follow(OnlineDdls(), ["CREATE TABLE _t_new LIKE t"])
+    text = LoggedText(SWAP, 0, "shop")
+    tables = {one.name: one for one in SHOP}
+    memory, _ = step(memory, parse(SWAP, 0, "shop"), text, rules=rules(), tables=tables, copied=[SHOP[0].name])
+    _, outcomes = follow(memory, ["RENAME TABLE t TO _t_old, _t_new TO t"])
+    assert isinstance(outcomes[0], Stop)

@@ -11,6 +11,7 @@ from spark_apps.relay_source import OptionRefused, Options
     [
         ({}, "source"),
         ({"source": "a", "definitions": "b"}, "source"),
+        ({"definitions": "b", "task": "t"}, "source.yaml"),
         ({"definitions": "b", "table": "t"}, "SCHEMA.TABLE"),
         ({"definitions": "b", "text": "hex"}, "string or binary"),
         ({"definitions": "b", "undefined": "guess"}, "stop or skip"),

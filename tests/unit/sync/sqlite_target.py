@@ -32,6 +32,8 @@ META_TABLES = {
         rows_copied DEFAULT 0, generation, PRIMARY KEY (task, source, chunk)""",
     "dm_table_schema": """task, source, table_schema, table_name, target_schema, target_name, skip_until DEFAULT '',
         definition, PRIMARY KEY (task, source, table_schema, table_name)""",
+    "dm_copied_table": """task, source, table_schema, table_name, birth, copied_again DEFAULT '',
+        PRIMARY KEY (task, source, table_schema, table_name)""",
     "dm_owner": "task, source, table_schema, table_name, number, PRIMARY KEY (task, source, table_schema, table_name)",
     "dm_row_owner": "owner, row_key, PRIMARY KEY (owner, row_key)",
     "dm_xa": """task, source, prepared_at, ended_at DEFAULT '', xid, log_place,

@@ -85,6 +85,25 @@ def test_an_altered_table_is_altered_and_read_by_its_new_form() -> None:
     assert [column.name for column in schema.table.columns] == ["c", "id", "v"]
 
 
+def test_what_the_source_has_passed_over_is_nothing_for_the_target() -> None:
+    """MariaDB asks for a column and the key that is said with it one by one; MySQL has no IF EXISTS at all."""
+    known = tables("a", server=Server(Flavour.MARIADB, (11, 8, 0)))
+
+    found = change("ALTER TABLE a ADD UNIQUE KEY v (v)", known)
+    found = change("ALTER TABLE a ADD COLUMN IF NOT EXISTS v int, MODIFY IF EXISTS v int UNIQUE", found.tables)
+
+    assert sql_of(found) == ["ALTER TABLE one.a MODIFY COLUMN v int ( 11 ) NULL"]
+
+
+def test_a_default_that_is_set_by_a_column_s_new_name_is_the_column_s() -> None:
+    known = tables("a", server=Server(Flavour.MARIADB, (11, 8, 0)))
+
+    found = change("ALTER TABLE a CHANGE v w int FIRST, ALTER w SET DEFAULT 7", known)
+
+    assert sql_of(found) == ["ALTER TABLE one.a CHANGE COLUMN v w int ( 11 ) NULL DEFAULT 7 FIRST"]
+    assert found.tables.tracker.definition(named("a")).columns[0].default == "7"
+
+
 def test_a_new_table_joins_the_task() -> None:
     found = change("CREATE TABLE c (id int PRIMARY KEY)", tables("a"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from airflow_provider_dm.engine.copy.design import TargetTableGone
@@ -122,6 +123,7 @@ def check_changes(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
 
 def _changes(facts: TargetFacts, source: SourceFacts) -> Iterator[tuple[State, str, str]]:
     begun = facts.begun[source.id]
+    feeders = Counter(target for one in facts.sources for _, target in facts.of_task(one))
     now = {table.name: table for table in source.tables}
     for schema in begun.schemas:
         name = schema.table.name
@@ -133,7 +135,11 @@ def _changes(facts: TargetFacts, source: SourceFacts) -> Iterator[tuple[State, s
             yield State.FAIL, *said(error)
         if begun.loading and now.get(name) != schema.table:
             reason = "its columns or keys are not those it began with" if name in now else "it is gone"
-            yield State.FAIL, *said(SchemaChangedDuringCopy(source.id, str(name), reason))
+            if source.subtask.overwrites or feeders[schema.target] > 1:
+                yield State.FAIL, *said(SchemaChangedDuringCopy(source.id, str(name), reason))
+            else:
+                what = f"{source.id}: {name} was changed since the copy began ({reason})"
+                yield State.WARN, f"{what}: it is copied again", ""
     known = {schema.table.name for schema in begun.schemas}
     for name in sorted(now.keys() - known):
         yield State.WARN, *said(TableNotCopied(source.id, str(name)))

@@ -1,0 +1,96 @@
+"""What a table map says of texts behind its columns' types: their charsets, and the members of ENUM and SET.
+
+    MINIMAL of MySQL (its default) and MariaDB   a collation for each text column         fields 2 and 3
+    FULL                                         also the members, in the column's bytes  fields 5 and 6
+
+Decoded by a definition that says otherwise, a row would be other text without an error. MariaDB's default is NO_LOG:
+its maps say nothing, and nothing is held against anything. Nor is it where it is not certain which columns a server
+counts (`_UNCERTAIN`), or what an id means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from airflow_provider_dm.engine.binlog import cells
+from airflow_provider_dm.engine.binlog.charsets import decoder
+from airflow_provider_dm.engine.binlog.client_charsets import charset_name
+from airflow_provider_dm.engine.binlog.lengths import Lengths
+from airflow_provider_dm.engine.schema.codec import enum_members
+from airflow_provider_dm.engine.schema.model import Column, Table
+
+_DEFAULT_CHARSET, _COLUMN_CHARSET, _SET_MEMBERS, _ENUM_MEMBERS = 2, 3, 5, 6
+KINDS: Final = frozenset({_DEFAULT_CHARSET, _COLUMN_CHARSET, _SET_MEMBERS, _ENUM_MEMBERS})
+"""The optional fields of a map that this is about."""
+
+_TEXTS: Final = frozenset({cells.VARCHAR, cells.VAR_STRING, cells.BLOB, cells.STRING})
+_UNCERTAIN: Final = frozenset(
+    {cells.GEOMETRY, cells.VECTOR, cells.MARIADB_BLOB_COMPRESSED, cells.MARIADB_VARCHAR_COMPRESSED}
+)
+_NO_TEXTS: Final = frozenset({"uuid", "inet4", "inet6", "vector"})
+"""Types of MariaDB that are strings to the log."""
+_UTF8: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})
+
+
+def contradictions(
+    fields: Mapping[int, bytes], types: bytes, metadata: Sequence[bytes], table: Table, at: str
+) -> Iterator[tuple[Column, str]]:
+    """Yield the columns that the fields contradict, with what they say instead. Raises MalformedEvent."""
+    columns = list(zip(table.columns, map(_stored_as, types, metadata), strict=False))
+    if _UNCERTAIN.isdisjoint(types) and not any(column.data_type in _NO_TEXTS for column, _ in columns):
+        yield from _other_charsets(fields, [column for column, code in columns if code in _TEXTS], at)
+    for kind, code in ((_ENUM_MEMBERS, cells.ENUM), (_SET_MEMBERS, cells.SET)):
+        if kind in fields:
+            named = [column for column, stored in columns if stored == code]
+            yield from _other_members(table, named, Lengths(fields[kind], at, "a TABLE_MAP's list of members"))
+
+
+def _stored_as(code: int, metadata: bytes) -> int:
+    return cells.real_type(metadata)[0] if code == cells.STRING else code
+
+
+def _other_charsets(fields: Mapping[int, bytes], columns: Sequence[Column], at: str) -> Iterator[tuple[Column, str]]:
+    for column, number in _collations(fields, columns, at):
+        log = charset_name(number)
+        ours = "utf8" if column.charset in _UTF8 else column.charset or "binary"
+        if log is not None and log != ours:
+            yield column, f"CHARACTER SET {log}"
+
+
+def _collations(fields: Mapping[int, bytes], columns: Sequence[Column], at: str) -> Iterator[tuple[Column, int]]:
+    """Yield the columns of which something is said, with the ids of their collations.
+
+    Where the fields are about other columns than these, nothing is: they only say more than the server must.
+    """
+    numbers = {kind: _numbers(fields[kind], at) for kind in (_DEFAULT_CHARSET, _COLUMN_CHARSET) if kind in fields}
+    if listed := numbers.get(_COLUMN_CHARSET):
+        if len(listed) == len(columns):
+            yield from zip(columns, listed, strict=True)
+    elif given := numbers.get(_DEFAULT_CHARSET):
+        usual, others = given[0], dict(zip(given[1::2], given[2::2], strict=False))
+        if all(index < len(columns) for index in others):
+            yield from ((column, others.get(index, usual)) for index, column in enumerate(columns))
+
+
+def _numbers(field: bytes, at: str) -> list[int]:
+    read, found = Lengths(field, at, "a TABLE_MAP's list of charsets"), list[int]()
+    while read.left:
+        found.append(read.number())
+    return found
+
+
+def _other_members(table: Table, columns: Sequence[Column], read: Lengths) -> Iterator[tuple[Column, str]]:
+    for column in columns:
+        log = _in_utf8([bytes(read.take(read.number())) for _ in range(read.number())], column.charset or "binary")
+        if log is not None and log != enum_members(table.name, column):
+            yield column, f"the members {', '.join(one.decode() for one in log)}"
+
+
+def _in_utf8(members: Sequence[bytes], charset: str) -> tuple[bytes, ...] | None:
+    """Return the members in UTF-8; None where the charset is one that Python does not read as the servers do."""
+    read = decoder(charset)
+    try:
+        return None if read is None else tuple(read(one).encode() for one in members)
+    except UnicodeDecodeError:
+        return None

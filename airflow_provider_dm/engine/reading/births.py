@@ -1,0 +1,134 @@
+"""Whether a table is still the one that it was: asked of its server, without reading its log.
+
+    SHOW CREATE TABLE is another one                       it was altered
+    the same text, created at another second               altered there and back, replaced by its like, or renamed
+
+`CREATE_TIME` of the catalogue changes with every ALTER and with what a name stands for (RENAME, DROP and CREATE), on
+MySQL and MariaDB alike; with TRUNCATE it does not, which nobody here needs to know. It has whole seconds, so a table
+that was altered in this very second is *young*: it may be altered once more and look the same. Whoever needs to be
+certain waits until it is not (`settled_births`).
+
+SHOW CREATE TABLE comes first: it waits for DDL that is being committed, and what is asked behind it sees that. Another
+server (a failover) has other times for the same tables; there the text alone tells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import pymysql
+
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
+from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
+
+YOUNG_SECONDS: Final = 1.05
+"""A second, and what a file system's clock may be late."""
+
+_COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
+_NOT_THERE: Final = frozenset({1049, 1146})
+
+
+@dataclass(frozen=True)
+class Birth:
+    """What a table is told from what it was before by. `str` and `of` are each other's inverse."""
+
+    shown: str
+    """A hash of SHOW CREATE TABLE."""
+    second: int
+    """Unix time; 0 where the server does not say."""
+    asked: int
+    """When that was, by the server's clock."""
+    server: str
+
+    def __str__(self) -> str:
+        return f"{self.shown} {self.second} {self.asked} {self.server}"
+
+    @classmethod
+    def of(cls, value: str) -> Birth:
+        shown, second, asked, server = value.split(" ", 3)
+        return cls(shown, int(second), int(asked), server)
+
+    def is_same(self, other: Birth) -> bool:
+        return self.shown == other.shown and (self.second == other.second or self.server != other.server)
+
+
+@dataclass(frozen=True)
+class Births:
+    """The tables of a source that the rules allow. `young`: those that may be altered without looking so, and for how
+    many seconds the last of them is.
+    """
+
+    tables: dict[TableName, Birth]
+    young: frozenset[TableName]
+    seconds: float = 0.0
+
+    def same(self, other: Births, names: Iterable[TableName]) -> bool:
+        """Tell whether each of these tables is the same in both, or in neither."""
+        for name in names:
+            ours, theirs = self.tables.get(name), other.tables.get(name)
+            if ours is None or theirs is None:
+                if ours is not theirs:
+                    return False
+            elif not ours.is_same(theirs):
+                return False
+        return True
+
+
+def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[TableName] = ()) -> Births:
+    """Ask for all tables that the rules allow. `also`: names that may be there by now, or on their way.
+
+    Raises AnswerCut, and what connecting raises.
+    """
+    with connected(endpoint) as connection:
+        names = sorted({*select(list_tables(connection), rules), *also})
+        shown = {name: _shown(connection, name) for name in names}
+        there = [name for name, value in shown.items() if value is not None]
+        seconds = _seconds(connection, there)
+        server = server_info(connection).server_uuid
+        ((milliseconds,),) = query(connection, "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS UNSIGNED)")
+    now = int(milliseconds) / 1000
+    tables = {name: Birth(str(shown[name]), seconds[name], int(now), server) for name in there if name in seconds}
+    left = {name: one.second + YOUNG_SECONDS - now for name, one in tables.items()}
+    young = frozenset(name for name, seconds in left.items() if seconds > 0)
+    return Births(tables, young, min(YOUNG_SECONDS, max(left.values(), default=0.0)))
+
+
+def settled_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[TableName] = ()) -> Births:
+    """Ask again when the tables that are young are so no more. One that is altered in each second stays so.
+
+    Raises as `read_births`.
+    """
+    found = read_births(endpoint, rules, also)
+    if not found.young:
+        return found
+    time.sleep(found.seconds)
+    return read_births(endpoint, rules, also)
+
+
+def _shown(connection: Connection, name: TableName) -> str | None:
+    try:
+        shown = create_statement(connection, name)
+    except pymysql.err.MySQLError as error:
+        if error.args and error.args[0] in _NOT_THERE:
+            return None
+        raise
+    return hashlib.sha256(_COUNTER.sub("", shown).encode()).hexdigest()[:32]
+
+
+def _seconds(connection: Connection, names: Collection[TableName]) -> dict[TableName, int]:
+    rows = query_whole(
+        connection,
+        "table_schema, table_name, COALESCE(UNIX_TIMESTAMP(create_time), 0)",
+        "FROM information_schema.tables WHERE table_schema NOT IN ('information_schema', 'performance_schema', 'sys')",
+    )
+    wanted = set(names)
+    found = {TableName(text(schema), text(table)): int(second) for schema, table, second in rows}
+    return {name: second for name, second in found.items() if name in wanted}

@@ -1,0 +1,79 @@
+"""dm_copied_table: the tables of a full load as they were when their copy began, and where one was copied again.
+
+A table that is altered while it is copied is copied again, from a later place of the log on. Rows and DDL up to that
+place are in its copy, whatever its name was meanwhile. A name that is here with such a place and has no row in
+dm_table_schema is that of a table which was gone there.
+
+    birth        what tells that it was altered since (`reading.births`); "" while it is about to be copied again
+    copied_again `Location.sort_key`; "" for a table that was not copied again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+
+_TABLE: Final = "dm_copied_table"
+
+
+@dataclass(frozen=True)
+class CopiedTable:
+    """One row."""
+
+    birth: str
+    copied_again: str = ""
+
+
+def load_copied_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, CopiedTable]:
+    """Return what is known, by name. Raises AnswerCut."""
+    rows = query_whole(
+        connection,
+        "table_schema, table_name, birth, copied_again",
+        f"FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s",
+        ref.key,
+        tail="ORDER BY table_schema, table_name",
+    )
+    return {
+        TableName(text(schema), text(table)): CopiedTable(text(birth), text(again))
+        for schema, table, birth, again in rows
+    }
+
+
+def load_copied_again(connection: Connection, ref: SubtaskRef) -> dict[TableName, str]:
+    """Return the tables that were copied again, or were gone then, and the places. Raises AnswerCut."""
+    found = load_copied_tables(connection, ref)
+    return {name: one.copied_again for name, one in found.items() if one.copied_again}
+
+
+def begin_copied_tables(connection: Connection, ref: SubtaskRef, births: Mapping[TableName, str]) -> None:
+    """Replace all that is known, in the transaction that begins the subtask."""
+    query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s", ref.key)
+    put_copied_tables(connection, ref, {name: CopiedTable(birth) for name, birth in births.items()})
+
+
+def put_copied_tables(connection: Connection, ref: SubtaskRef, tables: Mapping[TableName, CopiedTable]) -> None:
+    """Write these, new ones and known ones, in a transaction that has checked the generation."""
+    if not tables:
+        return
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"REPLACE INTO {ref.table(_TABLE)} (task, source, table_schema, table_name, birth, copied_again) "
+            "VALUES (%s, %s, %s, %s, %s, %s)",
+            [(*ref.key, *name, one.birth, one.copied_again) for name, one in tables.items()],
+        )
+
+
+def doubt_copied_tables(connection: Connection, ref: SubtaskRef, names: Iterable[TableName]) -> None:
+    """Note, in a transaction that has checked the generation, that these are about to be copied again."""
+    for name in names:
+        query(
+            connection,
+            f"UPDATE {ref.table(_TABLE)} SET birth = '' "
+            "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
+            (*ref.key, *name),
+        )

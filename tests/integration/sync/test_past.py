@@ -1,0 +1,93 @@
+"""An incremental task begins in the past, with DDL behind its start: its tables are what they were there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.past import PastUnknown
+from airflow_provider_dm.engine.target.schema_by_hand import change_definition, definition_of
+from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
+from tests.integration.sync.test_follows_ddl import check_equal
+
+TABLES = (
+    "CREATE TABLE a (id int PRIMARY KEY, v varchar(20))",
+    "CREATE TABLE b (id int PRIMARY KEY, v varchar(20))",
+    "CREATE TABLE d (id int PRIMARY KEY)",
+    "CREATE TABLE e (id int PRIMARY KEY, s enum('x', 'y'))",
+)
+LIFE = (
+    "INSERT INTO a VALUES (1, 'one'), (2, 'two')",
+    "INSERT INTO b VALUES (1, 'one')",
+    "INSERT INTO d VALUES (1)",
+    "ALTER TABLE a ADD COLUMN w int NOT NULL DEFAULT 7 FIRST",
+    "UPDATE a SET w = 8 WHERE id = 1",
+    "CREATE INDEX i ON b (v)",
+    "CREATE TABLE c LIKE a",
+    "INSERT INTO c VALUES (3, 3, 'three')",
+    "DROP TABLE d",
+    "ALTER TABLE a DROP COLUMN v",
+    "INSERT INTO a VALUES (9, 9)",
+    "INSERT INTO e VALUES (1, 'x'), (2, 'y')",
+    "ALTER TABLE e MODIFY s enum('y', 'x')",
+)
+
+
+def lived(kit: SyncKit, life: Sequence[str]) -> Location:
+    """Both sides have the tables; what happens since is in the log of the source only. Returns the start."""
+    _ = kit.first_file
+    for server in (kit.source, kit.target):
+        for statement in TABLES:
+            server.sql(statement, database=kit.schema)
+    kit.pull()
+    start = kit.upstream()
+    for statement in life:
+        kit.write(statement)
+    return start
+
+
+def test_ddl_behind_the_start_is_followed(kit: SyncKit) -> None:
+    start = lived(kit, LIFE)
+    if kit.source.flavour == kit.target.flavour:
+        kit.sync(start=start)
+        check_equal(kit)
+        return
+    with pytest.raises(PastUnknown, match=f"{kit.schema}.a was altered since the start"):
+        kit.sync(start=start)
+
+
+def test_a_person_says_what_the_table_was(one_kit: SyncKit) -> None:
+    start = lived(one_kit, [one for one in LIFE if not one.startswith(("DROP", "CREATE INDEX", "ALTER TABLE e"))])
+    with pytest.raises(PastUnknown, match=f"{one_kit.schema}.a"):
+        one_kit.sync(start=start)
+    held = one_kit.store.acquire_lease("test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=60, at_least=0)
+    one_kit.store.release_lease(held)
+    target = one_kit.endpoint(one_kit.target, "target").resolve()
+    name = TableName(one_kit.schema, "a")
+    statement = TABLES[0].replace("TABLE a", f"TABLE {name.quoted()}")
+    given = definition_of(statement, name, collation="utf8mb4_0900_ai_ci")
+    change_definition(one_kit.store, target, one_kit.ref, name, given)
+    one_kit.sync(start=start)
+    check_equal(one_kit)
+
+
+def test_without_ddl_the_tables_are_those_of_today(kit: SyncKit) -> None:
+    kit.target.sql(f"CREATE TABLE `{kit.schema}`.only_there (id int PRIMARY KEY)")
+    kit.sync(start=lived(kit, LIFE[:3]))
+    for table in "abd":
+        assert rows_of(kit.target, kit.schema, table) == rows_of(kit.source, kit.schema, table)
+
+
+def test_tables_that_were_renamed_since(kit: SyncKit) -> None:
+    life = ("INSERT INTO a VALUES (1, 'one')", "RENAME TABLE a TO z", "INSERT INTO z VALUES (2, 'two')")
+    start = lived(kit, life)
+    if kit.source.flavour == kit.target.flavour:
+        kit.sync(start=start)
+        check_equal(kit)
+        return
+    with pytest.raises(PastUnknown, match=f"{kit.schema}.a was altered"):
+        kit.sync(start=start)

@@ -1,0 +1,301 @@
+"""A random log of one source with DDL and rows in it, what its tables are in the end, and what a target's are to be.
+
+    rows      of the tables a, b, c, …, and of m_1, m_2, …, which all go into one table of the target
+    DDL       columns and keys come, go and change, tables change names and places, are emptied, dropped and made, with
+              rows or like another
+    online    a ghost is made, changed, filled and put in the place of the real table, with other items in between
+    by hand   a person has DDL skipped, replaced, or executed in front of DDL or rows
+
+Tables a and b begin alike, so that a swap of them shows in their rows only. They have a primary key or none.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.statements import Key, KeyKind
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from tests.unit.sync.ddl_target import SERVER, Tables
+
+SCHEMA: Final = "src"
+COLUMNS: Final = "xyz"
+NAMES: Final = "abcde"
+MERGED: Final = "m"
+TASK: Final = "task"
+
+LoggedRow = tuple[TableName, bool, tuple[str | None, ...]]
+"""The table, whether the row goes away, and its values as the log has them: without names."""
+Counted = Counter[tuple[tuple[str, str | None], ...]]
+
+
+def named(table: str) -> TableName:
+    return TableName(SCHEMA, table)
+
+
+def place_of(position: int) -> Location:
+    """Return where the item of this number begins."""
+    return Location("bin.000001", position + 4)
+
+
+def is_shard(name: TableName) -> bool:
+    return name.table.startswith(f"{MERGED}_")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A transaction of the log. `sql`: its DDL, which comes before its rows; "" for none."""
+
+    sql: str = ""
+    rows: tuple[LoggedRow, ...] = ()
+
+
+def _nothing() -> Tables:
+    return Tables(Tracker.of(SERVER, {}, {SCHEMA: "utf8mb4_bin"}))
+
+
+@dataclass
+class History:
+    """The log, and the source's tables behind it. `number`: which of the sources.
+
+    `wanted`: the tables of the target by the source's names, without what is merged; they differ from the source's
+    where a person wants other DDL for them. `merged`: what all of m_1, m_2, … have put into their common table and not
+    taken away.
+    """
+
+    rng: random.Random
+    source: str
+    number: int = 0
+    often: str = ""
+    log: list[Item] = field(default_factory=list)
+    tables: Tables = field(default_factory=_nothing)
+    wanted: Tables = field(default_factory=_nothing)
+    merged: Counted = field(default_factory=Counter)
+    operators: list[Operator] = field(default_factory=list)
+    ahead: str = ""
+    """What a person has executed in the target before the log begins."""
+    begun: Tracker = field(init=False)
+    """The tables where the log begins; they are empty."""
+    _last_row: int = 0
+
+    @classmethod
+    def make(cls, seed: int, source: str, number: int, *, often: str = "", about: str = "") -> History:
+        """`often`: what there is more of than of all else; `about`: what there is alone, between rows."""
+        history = cls(random.Random(f"history {seed} {number}"), source, number, often)
+        of_all = random.Random(f"keys {seed}")
+        for names in (("a", "b"), (f"{MERGED}_1", f"{MERGED}_2")):
+            key = of_all.choice(["", ", PRIMARY KEY (id)"])
+            for name in names:
+                history._run(f"CREATE TABLE {SCHEMA}.{name} (id int NOT NULL, x int{key})")
+        history.begun = history.tables.tracker
+        if history.rng.random() < 0.1 or "ahead" in (often, about):
+            history._ahead()
+        if about and about != "ahead":
+            for maker in (history._rows, getattr(history, f"_{about}"), history._rows):
+                maker()
+            return history
+        for _ in range(history.rng.randint(3, 6) * (2 if often else 1)):
+            history._something()
+        return history
+
+    def _something(self) -> None:
+        makers = [self._rows] * 4
+        if self._plain():
+            makers += [self._columns] * 3
+            makers += [self._swap, self._rename, self._empty, self._online, self._by_hand]
+        makers += [self._create, self._shards, self._elsewhere]
+        chosen = [maker for maker in makers if maker.__name__ == f"_{self.often}"][:1]
+        makers += 10 * chosen + 5 * [self._rows] * len(chosen)
+        self.rng.choice(makers)()
+
+    # Rows
+
+    def _rows(self) -> None:
+        self.log.append(Item(rows=tuple(self._row(name) for name in self._some() for _ in range(2))))
+
+    def _some(self) -> list[TableName]:
+        there = sorted(self.tables.rows)
+        return self.rng.sample(there, min(len(there), self.rng.choice([1, 2, 3])))
+
+    def _row(self, name: TableName) -> LoggedRow:
+        rows = self.tables.rows[name]
+        if rows and self.rng.random() < 0.35:
+            row = rows.pop(self.rng.randrange(len(rows)))
+            return self._logged(name, row, away=True)
+        self._last_row += 1
+        values = [str(self._last_row + 1_000_000 * self.number)]
+        values += [str(self.rng.randrange(3)) for _ in self.tables.columns(name)[1:]]
+        return self._logged(name, dict(zip(self.tables.columns(name), values, strict=True)), away=False)
+
+    def _logged(self, name: TableName, row: dict[str, str | None], *, away: bool) -> LoggedRow:
+        if not away:
+            self.tables.rows[name].append(row)
+        if is_shard(name):
+            self.merged[tuple(sorted(row.items()))] += -1 if away else 1
+        elif name in self.wanted.rows:
+            self.wanted.put(name, dict(row), away=away)
+        return name, away, tuple(row[column] for column in self.tables.columns(name))
+
+    # DDL
+
+    def _run(self, sql: str, wanted: Sequence[str] | None = None) -> None:
+        self.tables.run(parse(sql, 0, SCHEMA))
+        for one in (sql,) if wanted is None else wanted:
+            self.wanted.run(parse(one, 0, SCHEMA))
+
+    def _ddl(self, sql: str, wanted: Sequence[str] | None = None) -> None:
+        """Log a statement. `wanted`: what it means for the target, where that is something else."""
+        self._run(sql, wanted)
+        self.log.append(Item(sql))
+
+    def _plain(self) -> list[str]:
+        return sorted(name.table for name in self.tables.rows if name.table in NAMES)
+
+    def _free(self) -> str | None:
+        return next((name for name in NAMES if not self.tables.has(named(name))), None)
+
+    def _lacking(self, name: str) -> list[str]:
+        there = self.tables.columns(named(name))
+        return [one for one in COLUMNS if one not in there]
+
+    def _specs(self, name: str) -> str:
+        there, lacking = self.tables.columns(named(name))[1:], self._lacking(name)
+        found = [self._key(name)]
+        added = f"ADD COLUMN {self.rng.choice(lacking)} int DEFAULT {self.rng.randrange(9)}" if lacking else ""
+        dropped = f"DROP COLUMN {self.rng.choice(there)}" if there else ""
+        found += [added, added, dropped, dropped, ", ".join(filter(None, (added, dropped)))]
+        if there:
+            found.append(f"MODIFY COLUMN {self.rng.choice(there)} {self.rng.choice(['int', 'bigint'])} NULL")
+        if there and lacking:
+            found.append(f"RENAME COLUMN {self.rng.choice(there)} TO {self.rng.choice(lacking)}")
+        return self.rng.choice([one for one in found if one])
+
+    def _key(self, name: str) -> str:
+        keys = [one for one in self.tables.tracker.definition(named(name)).constraints if isinstance(one, Key)]
+        if any(one.name == "k" for one in keys):
+            return "DROP KEY k"
+        if self.rng.random() < 0.5:
+            return "ADD KEY k (id)"
+        return "DROP PRIMARY KEY" if any(one.kind is KeyKind.PRIMARY for one in keys) else "ADD PRIMARY KEY (id)"
+
+    def _columns(self) -> None:
+        name, new = self.rng.choice(self._plain()), self._free()
+        renamed = f", RENAME TO {SCHEMA}.{new}" if new and self.rng.random() < 0.1 else ""
+        self._ddl(f"ALTER TABLE {SCHEMA}.{name} {self._specs(name)}{renamed}")
+
+    def _swap(self) -> None:
+        """Two tables change places, or three go round."""
+        plain = self._plain()
+        if len(plain) < 2:
+            return
+        names = self.rng.sample(plain, min(len(plain), self.rng.choice([2, 2, 3])))
+        pairs = [(names[0], "tmp"), *zip(names[1:], names, strict=False), ("tmp", names[-1])]
+        self._ddl("RENAME TABLE " + ", ".join(f"{SCHEMA}.{old} TO {SCHEMA}.{new}" for old, new in pairs))
+
+    def _rename(self) -> None:
+        old, new = self.rng.choice(self._plain()), self._free()
+        if new is not None:
+            how = self.rng.choice(["RENAME TABLE {0} TO {1}", "ALTER TABLE {0} RENAME TO {1}"])
+            self._ddl(how.format(f"{SCHEMA}.{old}", f"{SCHEMA}.{new}"))
+
+    def _empty(self) -> None:
+        names = self.rng.sample(self._plain(), min(len(self._plain()), 2))
+        both = ", ".join(f"{SCHEMA}.{name}" for name in names)
+        how = self.rng.choice(["TRUNCATE TABLE {0}", "TRUNCATE TABLE {0}", "DROP TABLE {0}", "DROP TABLE {1}"])
+        self._ddl(how.format(f"{SCHEMA}.{names[0]}", both))
+
+    def _create(self) -> None:
+        name, plain = self._free(), self._plain()
+        if name is None:
+            return
+        if plain and self.rng.random() < 0.4:
+            self._ddl(f"CREATE TABLE {SCHEMA}.{name} LIKE {SCHEMA}.{self.rng.choice(plain)}")
+            return
+        key = self.rng.choice(["", ", PRIMARY KEY (id)"])
+        sql = f"CREATE TABLE {SCHEMA}.{name} (id int NOT NULL, x int{key})"
+        self._run(sql)
+        rows = tuple(self._row(named(name)) for _ in range(3)) if self.rng.random() < 0.7 else ()
+        self.log.append(Item(sql, rows))
+
+    def _shards(self) -> None:
+        shards = sorted(name.table for name in self.tables.rows if is_shard(name))
+        new = f"{SCHEMA}.{MERGED}_{self.rng.choice([n for n in range(9) if f'{MERGED}_{n}' not in shards])}"
+        one = f"{SCHEMA}.{self.rng.choice(shards)}"
+        kinds = [f"CREATE TABLE {new} LIKE {one}", f"RENAME TABLE {one} TO {new}"]
+        self._ddl(self.rng.choice([*kinds, f"DROP TABLE {one}"] if len(shards) > 2 else kinds))
+
+    def _elsewhere(self) -> None:
+        self.log.append(Item("ALTER TABLE elsewhere.t ADD COLUMN x int"))
+
+    def _online(self) -> None:
+        """What a tool does. Only rows come in between, as the real table must stay as it is."""
+        name = self.rng.choice(self._plain())
+        real, ghost, trash = (f"{SCHEMA}.{one}" for one in (name, f"_{name}_gho", f"_{name}_del"))
+        specs = self._specs(name)
+        if "RENAME COLUMN" in specs:  # the tool would have to be told, to copy it
+            return
+        self._ddl(f"CREATE TABLE {ghost} LIKE {real}", ())
+        self._ddl(f"ALTER TABLE {ghost} {specs}", ())
+        if self.rng.random() < 0.6:
+            self._rows_without(f"_{name}_gho")
+        source, into = named(name), named(f"_{name}_gho")
+        made = self.tables.tracker.definition(into).columns
+        copied = [{one.name: row.get(one.name, one.default) for one in made} for row in self.tables.rows[source]]
+        self.log.append(Item(rows=tuple(self._logged(into, row, away=False) for row in copied)))
+        self._ddl(f"RENAME TABLE {real} TO {trash}, {ghost} TO {real}", (f"ALTER TABLE {real} {specs}",))
+        if self.rng.random() < 0.6:
+            self._rows_without(f"_{name}_del")
+        self._ddl(f"DROP TABLE {trash}", ())
+
+    def _rows_without(self, name: str) -> None:
+        there = [one for one in self._some() if one.table != name]
+        self.log.append(Item(rows=tuple(self._row(one) for one in there)))
+
+    # By hand
+
+    def _ahead(self) -> None:
+        """A part of the first DDL has been executed in the target already."""
+        self.ahead = f"ALTER TABLE {self.source}.a ADD KEY k (id)"
+        specs = self.rng.sample(["ADD KEY k (id)", "ADD COLUMN y int DEFAULT 4", "ADD COLUMN z int DEFAULT 5"], 3)
+        self._ddl(f"ALTER TABLE {SCHEMA}.a {', '.join(specs)}")
+
+    def _by_hand(self) -> None:
+        name, other = (self.rng.choice(self._plain()) for _ in "12")
+        emptied, lacking = f"TRUNCATE TABLE {SCHEMA}.{other}", self._lacking(name)
+        match self.rng.randrange(5):
+            case 0:
+                self._instead(f"TRUNCATE TABLE {SCHEMA}.{name}", OperatorKind.SKIP)
+            case 1:
+                self._instead(f"TRUNCATE TABLE {SCHEMA}.{name}", OperatorKind.REPLACE, emptied)
+            case 2 if lacking:
+                added = f"ALTER TABLE {SCHEMA}.{name} ADD COLUMN {lacking[0]} int DEFAULT "
+                self._instead(f"{added}1", OperatorKind.REPLACE, *self.rng.choice([(emptied,), ()]), f"{added}2")
+            case 3:
+                self._operator(OperatorKind.INJECT, "", emptied)
+                sql = f"ALTER TABLE {SCHEMA}.{name} {self._specs(name)}"
+                self._ddl(sql, (emptied, sql))
+            case _:
+                if self.rng.random() < 0.4:
+                    self._create()
+                self._operator(OperatorKind.INJECT, "", emptied)
+                self.wanted.run(parse(emptied, 0, SCHEMA))
+                self._rows()
+
+    def _instead(self, sql: str, kind: OperatorKind, *wanted: str) -> None:
+        self._operator(kind, sql, *wanted)
+        self._ddl(sql, wanted)
+
+    def _operator(self, kind: OperatorKind, sql: str, *statements: str) -> None:
+        """`sql`: of the statement that it stands for, by which it may be found; "" where only its place is known."""
+        place: Location | SqlPattern = place_of(len(self.log))
+        if sql and self.rng.random() < 0.4 and all(one.sql != sql for one in self.log):
+            place = SqlPattern(f"^{re.escape(sql)}$")
+        self.operators.append(Operator(TASK, self.source, kind, place, statements))

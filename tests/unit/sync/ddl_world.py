@@ -1,0 +1,360 @@
+"""A small world in which DDL is followed: the engine's own code over the target of ddl_target.py, with accidents.
+
+Each run of a source is a thread, and one of them acts at a time. Wherever a run speaks to the target or to the metadata
+DB, and inside its transactions, fate may have it die, lose its connection or the answer to a COMMIT, or freeze: then
+another run begins with a newer generation, and the frozen one goes on later, as if nothing had been, at any moment. A
+DDL statement whose client is gone takes effect when it likes, unless its connection was killed.
+
+All of it is the engine's: the claim, the plan at the beginning, what a statement means, the lock, the journal, the
+transactions, the frontier, and what a person wants done at a place. In the end the target must be what the logs make
+of it one after the other.
+
+`strikes_at` makes fate sure: the first run dies, or freezes, at just this moment of its life, and nothing else happens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.statements import TableDefinition
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.meta.model import Operator, OperatorState
+from airflow_provider_dm.engine.meta.operators import is_behind
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.target import session
+from airflow_provider_dm.engine.target.generation import claim_generation
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.statements import Dialect
+from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
+from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
+from tests.unit.sync.ddl_engine import SOURCES, here, ref_of, routed, source_of
+from tests.unit.sync.ddl_history import MERGED, NAMES, SCHEMA, Counted, History, is_shard, place_of
+from tests.unit.sync.ddl_sync import BUCKETS, Quirks, Sync, key_of
+from tests.unit.sync.ddl_target import Connection, Died, Row, TargetServer
+from tests.unit.sync.sqlite_target import META
+
+MOST_RUNS: Final = 4
+"""Then fate lets the newest one live."""
+MOST_STEPS: Final = 20_000
+
+
+@dataclass(eq=False)
+class Subtask:
+    """One source of the task, and its runs."""
+
+    ref: SubtaskRef
+    history: History
+    generation: int = 0
+    runs: int = 0
+    newest: Run | None = None
+    arrived: bool = False
+
+
+@dataclass(eq=False)
+class Run:
+    """A process. `go`: it is its turn."""
+
+    world: World
+    subtask: Subtask
+    generation: int
+    go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    asleep: bool = False
+    connections: list[Connection] = field(default_factory=list)
+
+    def main(self) -> None:
+        self.go.acquire()
+        here.world = self.world
+        try:
+            self._live()
+        except Died:
+            self.world.done["died"] += 1
+        except Exception as error:  # noqa: BLE001 (what it means depends on whose it is)
+            self.world.ended(self, error)
+        else:
+            self.world.ended(self, None)
+        finally:
+            for connection in self.connections:
+                connection.close()
+            self.world.leave(self)
+
+    def _live(self) -> None:
+        source = source_of(Fence(self.subtask.ref, self.generation))
+        if not self.world.quirks.no_claim:
+            claim_generation(source.target, source.fence)
+        while True:
+            try:
+                return Sync(self.world, source, self.subtask.history.log, self.world.wishes).run()
+            except DmError as error:
+                if error.reaction is not Reaction.RETRY:
+                    raise
+                self.world.done["went on by itself"] += 1
+
+
+class Wishes:
+    """What a person wants done at places of the logs, as the metadata DB keeps it."""
+
+    def __init__(self, world: World, operators: Sequence[Operator]) -> None:
+        self.world, self.kept = world, list(operators)
+
+    def operators(self, task: str, source: str) -> list[Operator]:
+        return [one for one in self.kept if (one.task, one.source) == (task, source)]
+
+    def mark_operator_used(self, operator: Operator, at: Location) -> None:
+        self.world.step()
+        meant = [one for one in self.kept if (one.source, one.place) == (operator.source, operator.place)]
+        for one in meant:
+            self.kept.remove(one)
+            if not self.world.quirks.used_up:
+                self.kept.append(replace(one, state=OperatorState.USED, used_at=at))
+        self.world.step()
+
+    def mark_operators_passed(self, task: str, source: str, applied: Location) -> list[Operator]:
+        self.world.step()
+        passed = [one for one in self.operators(task, source) if is_behind(one, applied)]
+        for one in passed:
+            self.kept[self.kept.index(one)] = replace(one, state=OperatorState.PASSED)
+        return passed
+
+
+class World:
+    """Target, logs, runs and fate. `play` is a whole history."""
+
+    def __init__(
+        self,
+        seed: int,
+        quirks: Quirks | None = None,
+        often: str = "",
+        *,
+        about: str = "",
+        strikes_at: int | None = None,
+        freezes: bool = False,
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.quirks = quirks or Quirks()
+        self.strikes_at, self.freezes = strikes_at, freezes
+        sources = SOURCES[: 2 if self.rng.random() < 0.3 and not about else 1]
+        self.subtasks = [
+            Subtask(ref_of(name), History.make(seed, name, number, often=often, about=about))
+            for number, name in enumerate(sources)
+        ]
+        self.wishes = Wishes(self, [one for subtask in self.subtasks for one in subtask.history.operators])
+        self.most_runs = MOST_RUNS * (3 if often else 1)
+        self.server = TargetServer(self)
+        self.done: Counter[str] = Counter()
+        self.error: BaseException | None = None
+        self.over = False
+        self.steps = self.moments = 0
+        self.runs: list[Run] = []
+        self.running: Run | None = None
+        self._main = threading.Semaphore(0)
+        for subtask in self.subtasks:
+            self._begin(subtask)
+
+    def play(self) -> None:
+        """Play it. Raises what the newest of a source's runs has ended with, where that is an error."""
+        for subtask in self.subtasks:
+            self._spawn(subtask)
+        self._give_way()
+        self._main.acquire()
+        if self.error is not None:
+            raise self.error
+
+    def differences(self) -> list[str]:
+        """What the target has too much (+) or too little (-)."""
+        tables = self.server.tables
+        held = {name: (tables.tracker.definition(name), _counted(rows)) for name, rows in tables.rows.items()}
+        expected = self._expected()
+        found = [f"{name}: only {'there' if name in held else 'expected'}" for name in held.keys() ^ expected.keys()]
+        for name in held.keys() & expected.keys():
+            (ours, rows), (theirs, wanted) = held[name], expected[name]
+            if _form(ours) != _form(theirs):
+                found.append(f"{name}: {_form(ours)} for {_form(theirs)}")
+            found += [f"{name}: +{row}" for row in rows - wanted] + [f"{name}: -{row}" for row in wanted - rows]
+        return found + [one for subtask in self.subtasks for one in self._left(subtask)]
+
+    def _expected(self) -> dict[TableName, tuple[TableDefinition, Counted]]:
+        found: dict[TableName, tuple[TableDefinition, Counted]] = {}
+        merged: Counted = Counter()
+        for subtask in self.subtasks:
+            history, wanted = subtask.history, subtask.history.wanted
+            for name, rows in wanted.rows.items():
+                if name.table in NAMES:
+                    found[routed(history.source, name)] = wanted.tracker.definition(name), _counted(rows)
+            shard = next(name for name in history.tables.rows if is_shard(name))
+            merged.update(history.merged)
+            found[TableName(SOURCES[0], MERGED)] = history.tables.tracker.definition(shard), merged
+        return found
+
+    def _left(self, subtask: Subtask) -> Iterator[str]:
+        """What is kept of a source: its tables, and no journal but of rows that have moved the frontier themselves."""
+        history, ref = subtask.history, subtask.ref
+        with_rows = {key_of(number + 1) for number, item in enumerate(history.log) if item.sql and item.rows}
+        injected = {place_of(number).sort_key for number, item in enumerate(history.log) if not item.sql}
+        for position, number, sql in self._kept(ref, "dm_ddl", "position, number, statement"):
+            if position not in (with_rows if number < 0 else with_rows | injected):
+                yield f"the journal still has {sql}"
+        tracker = history.tables.tracker
+        kept = dict(self._kept(ref, "dm_table_definition", "table_name, create_sql"))
+        kept.pop("", None)
+        if kept != {name.table: tracker.create_sql(name) for name in history.tables.rows}:
+            yield f"the definitions are {kept}"
+        named = sorted(name for (name,) in self._kept(ref, "dm_table_schema", "table_name"))
+        if named != sorted(name.table for name in history.tables.rows):
+            yield f"the tables are {named}"
+        yield from (f"{name} is remembered" for (name,) in self._kept(ref, "dm_online_ddl", "ghost_table"))
+
+    def _kept(self, ref: SubtaskRef, table: str, columns: str) -> list[tuple[Any, ...]]:
+        where = "WHERE task = ? AND source = ?"
+        return self.server.sqlite.execute(f"SELECT {columns} FROM {META}.{table} {where}", ref.key).fetchall()
+
+    def _begin(self, subtask: Subtask) -> None:
+        """The subtask has begun: its tables are there, empty, on both sides."""
+        sqlite, tracker, ref = self.server.sqlite, subtask.history.begun, subtask.ref
+        sqlite.execute(
+            f"INSERT INTO {META}.dm_subtask (task, source, generation, claim, unit, buckets, hash_version, plan, "
+            "location) VALUES (?, ?, 0, '', 'sync', ?, 1, '', ?)",
+            (*ref.key, BUCKETS, json.dumps(place_of(0).to_json())),
+        )
+        for bucket in range(BUCKETS):
+            row = (*ref.key, bucket, key_of(0))
+            sqlite.execute(
+                f"INSERT INTO {META}.dm_frontier (task, source, bucket, position, generation) VALUES (?, ?, ?, ?, 0)",
+                row,
+            )
+        schemas = [TableSchema(tracker.table(name), routed(ref.source, name)) for name in sorted(tracker.names())]
+        connection: Any = _Quiet(self.server, 0)
+        save_table_schemas(connection, ref, schemas)
+        texts = {name: tracker.create_sql(name) for name in tracker.names()}
+        begin_definitions(connection, ref, Definitions(texts, tracker.collations()))
+        for schema in schemas:
+            if schema.target not in self.server.tables.rows:
+                self._create(schema.target, texts[schema.table.name], schema.table.name)
+        if subtask.history.ahead:
+            self.server.tables.run(parse(subtask.history.ahead, 0, ref.source))
+
+    def _create(self, target: TableName, create_sql: str, name: TableName) -> None:
+        text = create_sql.replace(f"`{SCHEMA}`.", "").replace(f"`{name.table}`", target.quoted(), 1)
+        self.server.tables.tracker = self.server.tables.tracker.with_table(target, text)
+        self.server.tables.rows[target] = []
+
+    # Who acts
+
+    def _spawn(self, subtask: Subtask) -> None:
+        if not (self.quirks.same_generation and subtask.generation):
+            subtask.generation += 1
+        subtask.runs += 1
+        subtask.newest = Run(self, subtask, subtask.generation)
+        self.runs.append(subtask.newest)
+        self.done["runs"] += 1
+        threading.Thread(target=subtask.newest.main, daemon=True).start()
+
+    def _give_way(self) -> None:
+        """Let somebody act; the world's end where nobody is left."""
+        awake = [run for run in self.runs if not run.asleep or run.subtask.arrived or self.over]
+        if not awake:
+            self._main.release()
+            return
+        self.running = self.rng.choice(awake)
+        self.running.asleep = False
+        self.running.go.release()
+
+    def ended(self, run: Run, error: Exception | None) -> None:
+        if run is not run.subtask.newest or self.over:
+            self.done["too late" if error is None else type(error).__name__] += 1
+        elif error is None:
+            run.subtask.arrived = True
+        else:
+            self.error, self.over = error, True
+
+    def leave(self, run: Run) -> None:
+        self.runs.remove(run)
+        if run is run.subtask.newest and not (run.subtask.arrived or self.over):
+            self._spawn(run.subtask)
+        self._give_way()
+
+    def _calm(self, run: Run) -> bool:
+        return self.strikes_at is not None or run.subtask.runs >= self.most_runs or run.subtask.arrived
+
+    # Fate
+
+    def step(self) -> None:
+        run = self.running
+        assert run is not None
+        self.steps += 1
+        self.server.pass_time()
+        if self.steps > MOST_STEPS and not self.over:
+            self.error, self.over = AssertionError("it does not end"), True
+        self._strike(0.02)
+        if not self._sleeps(run):
+            return
+        if self.rng.random() < 0.3 and self.strikes_at is None:
+            for one in self.runs:
+                one.asleep = one.asleep and self.rng.random() < 0.5
+        self._give_way()
+        run.go.acquire()
+        self._strike(0)
+
+    def _sleeps(self, run: Run) -> bool:
+        """Tell whether it is another's turn."""
+        newest = run is run.subtask.newest
+        if newest and (self._is_the_moment(run) if self.freezes else not self._calm(run) and self.rng.random() < 0.03):
+            run.asleep = True
+            self.done["froze"] += 1
+            self._spawn(run.subtask)
+            return True
+        return self.rng.random() < 0.06
+
+    def _is_the_moment(self, run: Run) -> bool:
+        self.moments += run.subtask is self.subtasks[0] and run.subtask.runs == 1
+        return self.moments == self.strikes_at and run.subtask.runs == 1
+
+    def strike(self) -> None:
+        self._strike(0.004)
+
+    def _strike(self, chance: float) -> None:
+        run = self.running
+        assert run is not None
+        if self.over or (not self._calm(run) and self.rng.random() < chance):
+            raise Died
+        if chance and self.strikes_at is not None and not self.freezes and self._is_the_moment(run):
+            raise Died
+
+    def loses_answer(self) -> bool:
+        run = self.running
+        assert run is not None
+        return not self._calm(run) and self.rng.random() < 0.01
+
+    def number(self) -> int:
+        return self.rng.choice([1, 1, 2, 3, 5, 8, 20, 81, 100])
+
+    def opened(self, endpoint: object) -> session._Session:
+        connection: Any = self.server.connect()
+        assert self.running is not None
+        self.running.connections.append(connection)
+        return session._Session(connection, Dialect(), 0.0, os.getpid())
+
+
+class _Quiet(Connection):
+    """A connection of nobody, before the world begins."""
+
+    def execute(self, sql: str, arguments: Sequence[Any] | None = None) -> int:
+        return self._meta(sql, arguments)
+
+
+def _form(definition: TableDefinition) -> tuple[object, ...]:
+    """What of a table must be as at its source: columns but for defaults, which a person may want otherwise, keys."""
+    columns = [(one.name, one.type, one.nullable) for one in definition.columns]
+    return columns, sorted(map(repr, definition.constraints))
+
+
+def _counted(rows: Sequence[Row]) -> Counted:
+    return Counter(tuple(sorted(row.items())) for row in rows)

@@ -1,0 +1,197 @@
+"""DDL is followed exactly once whatever dies and whoever returns, and each rule of that is needed.
+
+The engine's own code in the world of ddl_world.py."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.ddl import target_statements
+from airflow_provider_dm.engine.sync import following, start
+from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.target import ddl_execution, frontier
+from airflow_provider_dm.engine.target.ddl_journal import note_intent, read_entries
+from airflow_provider_dm.engine.target.frontier import Act, Step
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.session import run_transaction
+from tests.unit.sync.ddl_engine import engine_in_the_world
+from tests.unit.sync.ddl_sync import Quirks
+from tests.unit.sync.ddl_world import World
+
+pytestmark = pytest.mark.computes
+
+HISTORIES, PARTS = 2_000, 4
+"""`docker/local chaos ddl-model` plays more."""
+BROKEN = 300
+"""Histories in one of which a broken rule has to show itself; most do in the first few."""
+
+
+@pytest.fixture(autouse=True)
+def world() -> Iterator[None]:
+    with engine_in_the_world():
+        yield
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_target_is_what_the_logs_make_of_it_whatever_dies_and_whoever_returns(part: int) -> None:
+    done: Counter[str] = Counter()
+    for seed in range(part, HISTORIES, PARTS):
+        world = World(seed)
+        world.play()
+
+        assert world.differences() == [], f"seed {seed}"
+        done += world.done
+
+    played = HISTORIES / PARTS  # the world is as dangerous as it claims to be
+    assert done["died"] > played
+    assert done["Fenced"] > played
+    assert done["killed amid DDL"] > played / 50
+    assert done["DDL without a client"] > played / 50
+
+
+@pytest.mark.parametrize("freezes", [False, True], ids=["dies", "comes back"])
+@pytest.mark.parametrize(
+    "about", ["columns", "swap", "rename", "empty", "online", "by_hand", "create", "shards", "elsewhere", "ahead"]
+)
+def test_at_every_moment(about: str, freezes: bool) -> None:
+    """The first run dies there, or freezes and comes back when another has arrived."""
+    moment, there_are_more = 0, True
+    while there_are_more:
+        moment += 1
+        world = World(3, about=about, strikes_at=moment, freezes=freezes)
+        world.play()
+
+        assert world.differences() == [], f"moment {moment}"
+        there_are_more = world.moments >= moment
+
+    assert moment > 30
+
+
+# Each rule is needed
+
+
+def _unchecked(patch: pytest.MonkeyPatch) -> None:
+    class Unchecked(Fence):
+        def check(self, connection: Any) -> None:
+            """Let everybody pass."""
+
+    def unchecked(connection: Any, fence: Fence, *rest: Any) -> None:
+        note_intent(connection, Unchecked(fence.ref, fence.generation), *rest)
+
+    patch.setattr(ddl_execution, "_checked_entries", lambda tx, fence, at: read_entries(tx, fence.ref, at))
+    patch.setattr(ddl_execution, "note_intent", unchecked)
+
+
+def _apart(patch: pytest.MonkeyPatch, *, tables_first: bool) -> None:
+    real = Following._write
+
+    def apart(self: Following, ddl: Any, step: Any, buckets: int, body: Any) -> None:
+        if tables_first:
+            run_transaction(self.source.target, body)
+        real(self, ddl, step, buckets, lambda _connection: None)
+        if not tables_first:
+            run_transaction(self.source.target, body)
+
+    patch.setattr(Following, "_write", apart)
+
+
+def _unnoted(work: ddl_execution._Work, _number: int, statement: ddl_execution.TargetDdl, _first: int) -> None:
+    for part in statement.parts:
+        ddl_execution._send(work.connection, part)
+
+
+def _unfenced(patch: pytest.MonkeyPatch) -> None:
+    def moved(connection: Any, step: Step, _act: Act, buckets: Sequence[int]) -> int:
+        marks = ",".join(["%s"] * len(buckets))
+        sql = (
+            f"UPDATE {step.fence.ref.table('dm_frontier')} SET position = %s WHERE source = %s AND bucket IN ({marks})"
+        )
+        connection.cursor().execute(sql, (step.hi, step.fence.ref.source, *buckets))
+        return len(buckets)
+
+    patch.setattr(frontier, "move", moved)
+
+
+def _off(module: Any, name: str, instead: Any = lambda *_: None) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda patch: patch.setattr(module, name, instead)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule. `broken` switches it off in the engine, `quirks` in what drives it; `often`: what shows it soon."""
+
+    said: str
+    broken: Callable[[pytest.MonkeyPatch], None] = lambda _: None
+    quirks: Quirks = field(default_factory=Quirks)
+    often: str = ""
+
+
+RULES = [
+    Rule("a run has a generation of its own", quirks=Quirks(same_generation=True)),
+    Rule("a run tells the target of its generation before it begins", quirks=Quirks(no_claim=True)),
+    Rule("rows behind DDL are not read by the plan of a look-ahead", quirks=Quirks(old_plan=True)),
+    Rule("all rows in front of DDL are written before it is executed", quirks=Quirks(no_drain=True)),
+    # Without the lock a statement of a dead run takes effect when the next one is behind it already.
+    Rule("DDL that is under way ends before anybody looks", _off(ddl_execution, "_locked", lambda *_: nullcontext()),
+         often="columns"),
+    # Else a run that was replaced while it waited finds an empty journal, and begins.
+    Rule("the generation is checked behind the lock", _unchecked),
+    Rule("a statement is noted before it is executed", _off(ddl_execution, "note_intent"), often="swap"),
+    Rule("how tables look tells whether it was executed", _off(ddl_execution._Work, "_looks", lambda *_: {}),
+         often="swap"),
+    # Behind both halves of a swap tables look as before the first.
+    Rule("its end is noted, as a later one may undo how it looks", _off(ddl_execution, "note_done"), often="swap"),
+    # A table that has changed stands for the whole statement, and the rest of it is never executed.
+    Rule("what is executed in parts is noted so", _off(ddl_execution._Work, "_do_parts", _unnoted), often="ahead"),
+    Rule("a swap is done in steps that show", _off(target_statements, "_in_steps_that_show", lambda pairs: [pairs]),
+         often="swap"),
+    Rule("tables are saved with the frontier, not before", partial(_apart, tables_first=True), often="swap"),
+    Rule("tables are saved with the frontier, not behind", partial(_apart, tables_first=False), often="swap"),
+    Rule("the fingerprint of the plan is saved with them", _off(following, "note_plan")),
+    Rule("what a table had under its old name goes with it", _off(following, "rename_tables"), often="rename"),
+    Rule("what a tracker knows of tables is saved with them", _off(following, "save_definitions"), often="columns"),
+    Rule("tables that end are forgotten", _off(following, "forget_table_schemas"), often="empty"),
+    # Else no plan can be made of tables that are altered already, and the task stands still.
+    Rule("a run begins behind what the journal tells", _off(start, "tables_under_way", lambda *_: frozenset())),
+    # What is noted of places behind us does no harm to rows; it would only grow.
+    Rule("the journal is emptied", _off(following, "forget_entries")),
+    # Else a run that finds the rows of CREATE TABLE … SELECT half written makes the table a second time.
+    Rule("what is committed in front of rows is noted", _off(following, "note_intent"), often="create"),
+    Rule("what is remembered of online DDL is saved with the frontier", _off(following, "save_online_ddls"),
+         often="online"),
+    Rule("every transaction checks the generation and the place", _unfenced),
+    Rule("what is wanted by hand stays bound to its place", quirks=Quirks(used_up=True), often="by_hand"),
+    # A statement of the log may end where rows begin in front of which something is injected.
+    Rule("what is injected is noted apart from the log's", _off(following, "INJECTED", 0), often="by_hand"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.said.replace(" ", "-") for rule in RULES])
+def test_without_this_rule_harm_is_done(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> None:
+    rule.broken(monkeypatch)
+
+    assert _harm(rule)
+
+
+def test_the_harness_sees_no_harm_where_nothing_is_broken() -> None:
+    assert not any(_harm(Rule("none", often=often), 5) for often in ("", "swap", "by_hand"))
+
+
+def _harm(rule: Rule, histories: int = BROKEN) -> bool:
+    """Whether the broken protocol does harm, or notices itself, in one of so many histories."""
+    for seed in range(histories):
+        world = World(seed, rule.quirks, rule.often)
+        try:
+            world.play()
+        except Exception:  # noqa: BLE001 (any: what a broken protocol runs into is not foreseen)
+            return True
+        if world.differences():
+            return True
+    return False
