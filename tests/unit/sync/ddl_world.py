@@ -234,7 +234,7 @@ class World:
         connection: Any = _Quiet(self.server, 0)
         save_table_schemas(connection, ref, schemas)
         texts = {name: tracker.create_sql(name) for name in tracker.names()}
-        begin_definitions(connection, ref, Definitions(texts, tracker.collations()))
+        begin_definitions(connection, ref, Definitions(texts, tracker.collations()), {})
         for schema in schemas:
             if schema.target not in self.server.tables.rows:
                 self._create(schema.target, texts[schema.table.name], schema.table.name)
