@@ -4,9 +4,9 @@
     exit      as engine/reported.py says; an error is in the run row as well
 
 A beat every two seconds says in the metadata DB how far the work is, renews the leases and asks whether somebody wants
-it to stop. A metadata DB that does not answer stops nobody: the fence is in the target. SIGTERM and a stop request are
-wishes, fulfilled at the end of an epoch or page. When the launcher is gone nobody would read the result or kill this
-process, so a watchdog ends the whole process group.
+it, or a source of it, to pause or stop. A metadata DB that does not answer stops nobody: the fence is in the target.
+SIGTERM and what people ask for are wishes, fulfilled at the end of an epoch or page. When the launcher is gone nobody
+would read the result or kill this process, so a watchdog ends the whole process group.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,9 +29,11 @@ from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FENCED, EXIT_FINISHED, EXIT_STOPPED, report
+from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.target.claim import generation_before_claim
 from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from spark_apps.metrics import exposition, serve
 from spark_apps.runner import SparkRunner, spark_session
 
 log = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the work. `finished` False: it was asked to stop before its goal."""
+    """The result of the work. `finished` False: it, or a source of it, was asked to stop before its goal."""
 
     result: Json
     finished: bool = True
@@ -67,6 +69,16 @@ class App:
     leases: list[Lease] = field(default_factory=list)
     fatal: DmError | None = None
     """Why the beat set `stop`: a lost lease."""
+    gates: dict[str, Gate] = field(default_factory=dict)
+    """By source: the way of a wish to its work."""
+
+    def __post_init__(self) -> None:
+        self.gates = {source.config.source_id: Gate(self.stop) for source in self.spec.sources}
+
+    seen: Json = field(default_factory=dict)
+    """The progress at the last beat."""
+    stages: dict[str, Stage] = field(default_factory=dict)
+    """By source, what the metadata DB said then."""
     _progress: dict[str, Callable[[], Json]] = field(default_factory=dict)
 
     def runner(self) -> SparkRunner:
@@ -77,7 +89,28 @@ class App:
 
     def ask_to_stop(self) -> None:
         self.asked.set()
+        self.end()
+
+    def end(self) -> None:
+        """End all work soon, for whatever reason."""
         self.stop.set()
+        for gate in self.gates.values():
+            gate.end()
+
+    def is_halted(self) -> bool:
+        """Tell whether work on all sources together should not go on: a wish for one of them counts for all."""
+        return any(gate.closed.is_set() for gate in self.gates.values())
+
+    def wait_while_paused(self) -> bool:
+        """Wait until no source is to pause. Return True to go on, False to end."""
+        return all(gate.wait() for gate in self.gates.values())
+
+    def obey(self, wishes: Mapping[str, Stage]) -> None:
+        """Take what people want, by source; who says nothing wants it to run."""
+        for source, gate in self.gates.items():
+            gate.want(wishes.get(source, Stage.RUNNING))
+        if all(gate.wish is Stage.STOPPED for gate in self.gates.values()):
+            self.ask_to_stop()
 
     def listen(self) -> None:
         """Take SIGTERM and SIGINT as wishes. From the main thread."""
@@ -103,6 +136,10 @@ class App:
 
     def progress(self) -> Json:
         return {name: ask() for name, ask in list(self._progress.items())}
+
+    def metrics(self) -> str:
+        """Return what Prometheus is shown."""
+        return exposition(self.spec.task.name, self.spec.holder.host, self.stages, self.seen)
 
     def _acquire(self, source_id: str, known: int) -> Lease:
         """Acquire the lease; wait for that of a holder that has died: one that is alive renews it meanwhile.
@@ -148,6 +185,8 @@ def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> i
 
 def _run(app: App, work: Callable[[App], Outcome]) -> int:
     spec = app.spec
+    if spec.task.metrics_addr:
+        serve(spec.task.metrics_addr, app.metrics)
     app.store.start_run(spec.run_id, task=spec.task.name, app=spec.app, holder=Holder(**spec.holder.model_dump()))
     ended = threading.Event()
     beat = threading.Thread(target=_beat, args=(app, ended), name="beat", daemon=True)
@@ -166,15 +205,14 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
 
 
 def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
-    stopped = app.asked.is_set() and not outcome.finished
-    if stopped and _may_pass(failure):
+    if app.asked.is_set() and not outcome.finished and _may_pass(failure):
         failure = None  # what fails while Spark goes down with us is not an error of the task
     if failure is not None:
         code = _failed(failure)
         _record(app, Stage.PAUSED, outcome.result, describe(failure))
     else:
-        code = EXIT_STOPPED if stopped else EXIT_FINISHED
-        _record(app, Stage.STOPPED if stopped else Stage.FINISHED, outcome.result, None)
+        code = EXIT_FINISHED if outcome.finished else EXIT_STOPPED
+        _record(app, Stage.FINISHED if outcome.finished else Stage.STOPPED, outcome.result, None)
     for lease in app.leases:
         try:
             app.store.release_lease(lease)
@@ -206,9 +244,13 @@ def _beat(app: App, ended: threading.Event) -> None:
     renewed_at = time.monotonic()
     while not ended.wait(BEAT_SECONDS):
         try:
-            app.store.heartbeat_run(app.spec.run_id, app.progress())
+            app.seen = app.progress()
+            app.store.heartbeat_run(app.spec.run_id, app.seen)
             if app.store.stop_requested(app.spec.run_id):
                 app.ask_to_stop()
+            subtasks = app.store.list_subtasks(task=app.spec.task.name)
+            app.stages = {one.source: one.stage for one in subtasks if one.source in app.gates}
+            app.obey({one.source: one.desired for one in subtasks if one.desired is not None})
             if time.monotonic() - renewed_at >= LEASE_SECONDS / 3:
                 for lease in list(app.leases):
                     app.store.renew_lease(lease)
@@ -216,7 +258,7 @@ def _beat(app: App, ended: threading.Event) -> None:
         except DmError as error:
             if error.reaction is Reaction.FENCED:
                 app.fatal = error
-                app.stop.set()
+                app.end()
                 return
             log.warning("no beat: %s", error)
 

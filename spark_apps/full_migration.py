@@ -1,10 +1,13 @@
 """The full migration: `spark-submit full_migration.py JOBSPEC.json`. The work is engine/copy; this ties it to Spark.
 
+Its sources pause and stop together: a wish for one of them is one for all.
+
 Result: see `engine.copy.migration.migrate`.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,9 +18,12 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.migration import Finished, Hooks, Stopped, load_progress, migrate
 from airflow_provider_dm.engine.copy.preconditions import check_beforehand
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
 from spark_apps.app import App, Outcome, main
+
+log = logging.getLogger(__name__)
 
 
 def work(app: App) -> Outcome:
@@ -38,12 +44,26 @@ def work(app: App) -> Outcome:
     for source_id, fence in fences.items():
         app.report(source_id, partial(load_progress, app.target, fence.ref))
     runner = app.runner()
-    hooks = Hooks(runner.run, runner.slots, stop=app.stop.is_set, begun=begun, ended=ended)
-    match migrate(spec, fences, hooks):
-        case Finished(result):
-            return Outcome(result)
-        case Stopped(result):
-            return Outcome(result, finished=False)
+    hooks = Hooks(runner.run, runner.slots, stop=app.is_halted, begun=begun, ended=ended)
+    while True:
+        match migrate(spec, fences, hooks):
+            case Finished(result):
+                return Outcome(result)
+            case Stopped(result):
+                _say_paused(app)
+                if not app.wait_while_paused():
+                    return Outcome(result, finished=False)
+
+
+def _say_paused(app: App) -> None:
+    """Say so of the sources that are being loaded, and not of those that were before."""
+    task, sources = app.spec.task.name, set(app.gates)
+    try:
+        for one in app.store.list_subtasks(task=task):
+            if one.source in sources and one.unit is Unit.LOAD and one.stage is Stage.RUNNING:
+                app.store.put_subtask_paused(task, one.source)
+    except DmError as lost:
+        log.warning("the metadata DB does not know that the load is paused: %s", lost)
 
 
 if __name__ == "__main__":

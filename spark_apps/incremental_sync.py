@@ -20,6 +20,7 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
 
 from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync.pausing import run_sync_pausing
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
 from spark_apps.app import App, Outcome, main
@@ -54,7 +55,7 @@ def _round(
         wait(syncs.values(), return_when=FIRST_EXCEPTION)
         failed = [error for sync in syncs.values() if sync.done() and (error := sync.exception())]
         if failed:
-            app.stop.set()
+            app.end()
     if failed:
         raise failed[0]
     return {source: sync.result() for source, sync in syncs.items()}
@@ -72,15 +73,22 @@ def _waiting(
 
     if waits(before) == waits(now):
         return []
-    return [source for source in sources if now[source.config.source_id].unresolved_groups]
+    ended = ((source, now[source.config.source_id]) for source in sources)
+    return [source for source, result in ended if result.finished and result.unresolved_groups]
 
 
 def _sync(app: App, runner: SparkRunner, source: SyncSource, progress: SyncProgress) -> SyncResult:
+    source_id = source.config.source_id
     if len(app.spec.sources) > 1:
-        runner.lane(source.config.source_id)
-    app.report(source.config.source_id, progress.to_json)
-    # Without Spark there is nothing to go on with; another app has another one.
-    return run_sync_resuming(source, runner, app.store, app.stop, progress=progress, never=(TasksCrashed,))
+        runner.lane(source_id)
+    gate = app.gates[source_id]
+    app.report(source_id, progress.to_json)
+
+    def run() -> SyncResult:
+        # Without Spark there is nothing to go on with; another app has another one.
+        return run_sync_resuming(source, runner, app.store, gate.closed, progress=progress, never=(TasksCrashed,))
+
+    return run_sync_pausing(source, app.store, gate, progress, run)
 
 
 def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]:

@@ -311,6 +311,23 @@ class StoreContract:
         (status,) = store.list_subtasks()
         assert (status.error, status.error_at) == (None, None)
 
+    def test_what_a_subtask_says_and_what_people_want_are_apart(self, store: MetaStore) -> None:
+        here = Location("mysql-bin.000003", 400, "a:1-7", 2, "u")
+        store.set_subtask_desired("t", "s", Stage.PAUSED)
+        assert store.list_subtasks() == []  # as for what has paused it
+        store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.RUNNING, needed=here, applied=here)
+        assert store.list_subtasks()[0].desired is None
+        store.put_subtask_error("t", "s", {"ErrCode": "DM-6032"}, at=here)
+        store.set_subtask_desired("t", "s", Stage.PAUSED)
+        store.put_subtask_paused("t", "s")
+        (status,) = store.list_subtasks()
+        assert (status.stage, status.error, status.error_at, status.needed) == (Stage.PAUSED, None, None, here)
+        store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.RUNNING)
+        assert store.list_subtasks()[0].desired is Stage.PAUSED
+        store.forget_subtask("t", "s")
+        store.put_subtask("t", "s", unit=Unit.SYNC, stage=Stage.RUNNING)
+        assert store.list_subtasks()[0].desired is None
+
     # Binlog operators
 
     def test_an_operator_from_its_wish_to_the_record_of_it(self, store: MetaStore) -> None:

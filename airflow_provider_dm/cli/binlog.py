@@ -5,6 +5,7 @@
     binlog inject TASK SQL…            other DDL is executed in front of it
     binlog revert TASK                 what was asked for and the task has not come to is forgotten
     binlog list TASK [--all]           what is asked for; with --all also what the task has passed
+    binlog events --source-file FILE   a page of a log for people (binlog_events)
     handle-error TASK [-s …] skip …    the same, as older releases of DM have it
 
 Meant is the statement that a source is paused at; `-b FILE:POSITION` or `--sql-pattern REGEX` name one that is still to
@@ -19,6 +20,7 @@ from functools import partial
 from typing import Any, Final
 
 from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli.binlog_events import add_events
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.errors import DmError
@@ -46,7 +48,7 @@ REVERT: Final = "revert"
 
 
 def add_verbs(verbs: Verbs) -> None:
-    actions = verbs.below("binlog", "skip|replace|inject|revert|list")
+    actions = verbs.below("binlog", "skip|replace|inject|revert|list|events")
     for kind, said in _SAID.items():
         parser = actions.add(kind.value, partial(_set, kind=kind), said)
         _add_task(parser)
@@ -59,6 +61,7 @@ def add_verbs(verbs: Verbs) -> None:
     listing = actions.add("list", _list, "show what is asked for, and what has been used")
     _add_task(listing)
     listing.add_argument("--all", action="store_true", dest="passed", help="also what the task has passed")
+    add_events(actions)
     _add_handle_error(verbs)
 
 

@@ -12,6 +12,7 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.precheck.result import CheckResult, PrecheckFailed, PrecheckReport
 from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.launch.inputs import Inputs
+from airflow_provider_dm.launch.starts import with_starts
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -22,7 +23,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 def check_task(arguments: argparse.Namespace, output: Output) -> Exit:
     """Print every check; exit code 5 when one failed."""
-    report = _checked(read_inputs(arguments.task, arguments.sources or [], arguments.password_env))
+    report = _checked(with_starts(read_inputs(arguments.task, arguments.sources or [], arguments.password_env)))
     try:
         report.require_passed()
     except PrecheckFailed as error:

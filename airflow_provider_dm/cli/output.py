@@ -28,6 +28,7 @@ from rich.markup import escape
 from rich.status import Status
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, ReportedError, reported_by
+from airflow_provider_dm.engine.sync.progress import progress_line
 
 LINE_EVERY_SECONDS: Final = 5.0
 """Progress as lines, where stderr is no terminal."""
@@ -60,7 +61,7 @@ class Output:
 
     def progress(self, phase: str, progress: Mapping[str, Any]) -> None:
         """Show where a phase stands: one line that changes on a terminal, a line now and then elsewhere."""
-        text = f"{phase}: {_short(progress)}"
+        text = f"{phase}: {_of_sources(progress)}"
         if self._people.is_terminal:
             if self._status is None:
                 self._status = self._people.status("")
@@ -124,6 +125,14 @@ def log_to_stderr(*, verbose: bool) -> None:
         format="%(levelname)s %(name)s: %(message)s" if verbose else "%(levelname)s: %(message)s",
         force=True,
     )
+
+
+def _of_sources(progress: Mapping[str, Any]) -> str:
+    """Return the progress of an app's sources, those that sync in words."""
+    syncing = {name: one for name, one in progress.items() if isinstance(one, Mapping) and "lag_seconds" in one}
+    if not syncing:
+        return _short(progress)
+    return "; ".join(f"{name} {progress_line(one)}" for name, one in syncing.items())
 
 
 def _short(progress: Mapping[str, Any], prefix: str = "") -> str:

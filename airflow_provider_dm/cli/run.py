@@ -21,6 +21,7 @@ from airflow_provider_dm.cli.migration import RowsDiffer, SourcesNotQuiet, Summa
 from airflow_provider_dm.cli.output import Exit, Output, exit_code_of
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, UNTIL_FOREVER
+from airflow_provider_dm.engine.config.start import checked_time
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
@@ -31,8 +32,14 @@ from airflow_provider_dm.launch.job import checked_until, local_holder
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.relays import Relays, forget_private
 from airflow_provider_dm.launch.spark_command import SparkSettings
+from airflow_provider_dm.launch.starts import tell_needs, with_starts
 from airflow_provider_dm.launch.supervisor import Supervisor
+from airflow_provider_dm.launch.task_control import want_running
 from airflow_provider_dm.launch.workdir import TaskDir
+
+START_TIME_HELP = (
+    "an incremental task without a checkpoint begins there: 'YYYY-MM-DD hh:mm:ss' of the source's time zone"
+)
 
 
 @dataclass(eq=False)
@@ -58,6 +65,7 @@ def add_verbs(verbs: Verbs) -> None:
         type=_until,
         help="where incremental sync ends (default: %(default)s: where the sources were when it began to look)",
     )
+    parser.add_argument("--start-time", metavar="TIME", default="", type=time_of, help=START_TIME_HELP)
     parser.add_argument("--no-verify", action="store_true", help="do not compare the rows at the end")
     parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
     memory = SparkSettings.driver_memory
@@ -88,10 +96,13 @@ def _run(
 ) -> Exit:
     began, summary = time.monotonic(), Summary()
     try:
+        inputs = with_starts(inputs, arguments.start_time)
         require_precheck(inputs, output)
+        tell_needs(inputs, store)
         upstreams = inputs.upstreams(directory, arguments.until)
         summary.seconds["precheck"] = time.monotonic() - began
         directory.forget_old_runs()
+        want_running(store, inputs.task.name, inputs.task.source_ids)
         holder = local_holder(inputs.task.name, directory.root)
         supervisor = Supervisor(inputs, upstreams, store, url, holder, _settings(arguments))
         with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
@@ -128,6 +139,14 @@ def _until(text: str) -> str:
         return checked_until(text)
     except InvalidLocation as error:
         raise argparse.ArgumentTypeError(error.message()) from None
+
+
+def time_of(text: str) -> str:
+    """Return an argument that is a time."""
+    try:
+        return checked_time(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _settings(arguments: argparse.Namespace) -> SparkSettings:

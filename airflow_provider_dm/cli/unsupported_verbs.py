@@ -10,12 +10,7 @@ from airflow_provider_dm.cli.output import Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.errors import NotSupportedYet
 
-_RUN_IT: Final = "Run the task by `dmctl run` or by the Airflow operators, and end it there."
-
 UNSUPPORTED: Final[Mapping[str, str]] = {
-    "start-task": _RUN_IT,
-    "pause-task": _RUN_IT,
-    "resume-task": _RUN_IT,
     "operate-source": "Give the source files to each command.",
     "validation": "`dmctl run` compares all rows when it ends caught up.",
     "config": "Configuration is in your files.",

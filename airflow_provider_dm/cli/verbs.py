@@ -28,8 +28,13 @@ VERBS: Final[Mapping[str, Verb]] = {
         "check that a task can run: logins, grants, binlog settings, tables on both sides; changes nothing",
     ),
     "query-status": Verb("query_status", "show tasks, subtasks and relays as the metadata DB knows them"),
-    "stop-task": Verb("stop_task", "forget a task that has ended: relay files are not kept for it any more"),
-    "binlog": Verb("binlog", "skip, replace or precede a DDL statement of the log that a task cannot go past"),
+    "start-task": Verb("start_task", "start a task that goes on by itself, or let a paused one go on"),
+    "pause-task": Verb("task_control", "let a task, or all tasks of a source, wait between two epochs"),
+    "resume-task": Verb("task_control", "let what is paused go on"),
+    "stop-task": Verb("task_control", "end a task and forget it: relay files are not kept for it any more"),
+    "binlog": Verb(
+        "binlog", "skip, replace or precede a DDL statement that a task cannot go past; show a log's events"
+    ),
     "handle-error": Verb("binlog", "DM's old name of `binlog`, with the action behind the task"),
     "binlog-schema": Verb("binlog_schema", "show and change the tables by which a task reads the source's log"),
     "operate-schema": Verb("binlog_schema", "DM's old name of `binlog-schema`"),

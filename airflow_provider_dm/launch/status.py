@@ -118,7 +118,7 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
         "name": subtask.task,
         "stage": stage.value,
         "unit": subtask.unit.value.capitalize(),
-        "result": _result(subtask_error(subtask, run)),
+        "result": _result(subtask_error(subtask, run)) or _canceled(subtask, stage),
         "unresolvedDDLLockID": "",
         # Ours: how long the sync waits, from when it was paused, before it goes on by itself; None: it does not.
         "resumesInSeconds": _resumes_in(subtask) if stage is Stage.PAUSED else None,
@@ -134,10 +134,18 @@ def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | N
 
 
 def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> Json:
+    """Return DM's status of the sync unit. Counts are the run's own; those of 64 bits are text, as in DM's JSON.
+
+    What its unit does not have yet is empty, as DM has it where there is nothing to say.
+    """
     master = relay.master if relay else None
     applied, shown = subtask.applied, _progress(subtask, run)
     groups = list(shown.get("unresolved_groups") or ())
+    lag = lag_seconds(subtask, run)
     return {
+        "totalEvents": _count(shown, "changes_applied"),
+        "totalTps": _count(shown, "total_rps"),
+        "recentTps": _count(shown, "recent_rps"),
         "masterBinlog": binlog(master),
         "masterBinlogGtid": master.gtid_set if master else "",
         "syncerBinlog": binlog(applied),
@@ -149,9 +157,38 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         and (applied.file, applied.position) == (master.file, master.position),
         # "local": from the source's relay log; "remote": pulled for this task.
         "binlogType": str(shown.get("binlog_type", "local")),
-        # Ours: rows that wait for their places in merged tables.
+        # None: nobody knows.
+        "secondsBehindMaster": None if lag is None else str(round(lag)),
+        "blockDDLOwner": "",
+        "conflictMsg": "",
+        "totalRows": _count(shown, "changes_applied"),
+        "totalRps": _count(shown, "total_rps"),
+        "recentRps": _count(shown, "recent_rps"),
+        "ioTotalBytes": _count(shown, "bytes"),
+        "dumpIOTotalBytes": "0",
+        # Ours: transactions of the log; rows that wait for their places in merged tables; for how long at this pace.
+        "totalTransactions": _count(shown, "transactions"),
         "contested_rows": int(shown.get("contested_rows", 0)),
+        "remainingSeconds": shown.get("seconds_left"),
     }
+
+
+def lag_seconds(subtask: SubtaskStatus, run: Run | None) -> float | None:
+    """Return how far the target is behind, as the run said last, and the time since if nobody lives to say more."""
+    said = _progress(subtask, run).get("lag_seconds")
+    if said is None or run is None:
+        return None
+    ended = run.stage is not Stage.RUNNING or run.heartbeat_age_seconds > SILENT_SECONDS
+    return float(said) + (run.heartbeat_age_seconds if ended else 0.0)
+
+
+def _count(progress: Json, key: str) -> str:
+    """Return a number as DM's JSON has those of 64 bits.
+
+    >>> _count({"total_rps": 12.7}, "total_rps"), _count({}, "total_rps")
+    ('12', '0')
+    """
+    return str(int(progress.get(key) or 0))
 
 
 def _progress(subtask: SubtaskStatus, run: Run | None) -> Json:
@@ -201,6 +238,12 @@ def binlog(location: Location | None) -> str:
 
 def _result(error: Json | None) -> Json | None:
     return {"isCanceled": False, "errors": [dm_error(error)], "detail": None} if error else None
+
+
+def _canceled(subtask: SubtaskStatus, stage: Stage) -> Json | None:
+    """Return DM's result of a subtask that a person has paused."""
+    on_request = stage is Stage.PAUSED and subtask.desired is Stage.PAUSED
+    return {"isCanceled": True, "errors": [], "detail": None} if on_request else None
 
 
 def dm_error(error: Json) -> Json:

@@ -69,7 +69,8 @@ class DmTaskOperator(BaseOperator):
         self.dm_meta_conn_id = dm_meta_conn_id
 
     def read_inputs(self) -> Inputs:
-        """Return the arguments as values of the engine. Raises as `operators.inputs.read_inputs`."""
+        """Return the arguments as values of the engine. Raises as `operators.inputs.read_inputs` and `with_starts`."""
+        from airflow_provider_dm.launch.starts import with_starts
         from airflow_provider_dm.operators.inputs import read_inputs
 
         inputs = read_inputs(
@@ -80,7 +81,7 @@ class DmTaskOperator(BaseOperator):
             folder=folder_of(self),
         )
         mask(*(one.password.reveal() for one in (*inputs.source_endpoints, inputs.target)))
-        return inputs
+        return with_starts(inputs)
 
 
 class DmSparkAppOperator(DmTaskOperator):
@@ -158,7 +159,9 @@ class DmSparkAppOperator(DmTaskOperator):
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.relays import Relays, forget_private
+        from airflow_provider_dm.launch.starts import tell_needs
         from airflow_provider_dm.launch.supervisor import Supervisor
+        from airflow_provider_dm.launch.task_control import want_running
         from airflow_provider_dm.launch.workdir import TaskDir
 
         inputs = self.read_inputs()  # step 1: everything that can be wrong before anything runs
@@ -166,7 +169,10 @@ class DmSparkAppOperator(DmTaskOperator):
         directory = TaskDir.of(inputs.task.name, settings.work_root())
         upstreams, meta_url = inputs.upstreams(directory, self.until), metadata.url()
         with metadata.get_store() as store:
+            tell_needs(inputs, store)
             holder = holder_of(context["ti"])
+            if holder.attempt == "1":  # a retry obeys what was wanted of the attempt before
+                want_running(store, inputs.task.name, [one.source_id for one in upstreams])
             supervisor = Supervisor(inputs, upstreams, store, meta_url, holder, self.hook.settings())
             job = supervisor.job(self.app, self.until)
             mask(*job.secrets.variables.values())

@@ -1,4 +1,4 @@
-"""`dmctl run` of an incremental task: told wrong where to begin, told right, and run again when its start is gone."""
+"""`dmctl run` of an incremental task: told wrong where to begin, told right by GTID, and again when that is gone."""
 
 import time
 from pathlib import Path
@@ -37,15 +37,19 @@ def test_from_a_wrong_start_to_a_checkpoint_that_outlives_it(
     for server in (source, mysql_target):
         server.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
     file, position = source.sql("SHOW MASTER STATUS")[0][:2]
+    ((gtids,),) = source.sql("SELECT @@gtid_binlog_pos")
     source.sql("INSERT INTO t VALUES (1, 1); FLUSH BINARY LOGS; INSERT INTO t VALUES (2, 2)", database=schema)
     (tmp_path / "wrong").mkdir()
     sources = {"maria-01": source}
     wrong, right = (
         incremental(
             write_files(folder, target=mysql_target, sources=sources, schemas=[schema], name=schema),
-            f"{{binlog-name: {file}, binlog-pos: {start}}}",
+            meta,
         )
-        for folder, start in ((tmp_path / "wrong", position + 1), (tmp_path, position))
+        for folder, meta in (
+            (tmp_path / "wrong", f"{{binlog-name: {file}, binlog-pos: {position + 1}}}"),
+            (tmp_path, f"{{binlog-gtid: '{gtids}'}}"),
+        )
     )
     dmctl = Dmctl(tmp_path / "work")
 

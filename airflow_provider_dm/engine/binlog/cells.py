@@ -14,6 +14,8 @@ from enum import IntEnum
 from functools import lru_cache, partial
 from typing import Final
 
+from pymysqlreplication.constants import FIELD_TYPE
+
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema import addresses, numbers, strings, temporal
 from airflow_provider_dm.engine.schema.codec import GEOMETRIES, Transform, UnsupportedColumnType, enum_members
@@ -21,15 +23,42 @@ from airflow_provider_dm.engine.schema.compression import LARGEST_VALUE, decompr
 from airflow_provider_dm.engine.schema.json_binary import text_of
 from airflow_provider_dm.engine.schema.model import Column
 
-TINY, SHORT, LONG, FLOAT, DOUBLE = 1, 2, 3, 4, 5
-TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, NEWDATE = 7, 8, 9, 10, 11, 12, 13, 14
-VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 15, 16, 17, 18, 19
-VECTOR, JSON, NEWDECIMAL, ENUM, SET = 242, 245, 246, 247, 248
-BLOB, VAR_STRING, STRING, GEOMETRY = 252, 253, 254, 255
-MARIADB_BLOB_COMPRESSED, MARIADB_VARCHAR_COMPRESSED = 140, 141
+# The numbers are mysql-replication's.
+TINY: Final[int] = FIELD_TYPE.TINY
+SHORT: Final[int] = FIELD_TYPE.SHORT
+LONG: Final[int] = FIELD_TYPE.LONG
+FLOAT: Final[int] = FIELD_TYPE.FLOAT
+DOUBLE: Final[int] = FIELD_TYPE.DOUBLE
+TIMESTAMP: Final[int] = FIELD_TYPE.TIMESTAMP
+LONGLONG: Final[int] = FIELD_TYPE.LONGLONG
+INT24: Final[int] = FIELD_TYPE.INT24
+DATE: Final[int] = FIELD_TYPE.DATE
+TIME: Final[int] = FIELD_TYPE.TIME
+DATETIME: Final[int] = FIELD_TYPE.DATETIME
+YEAR: Final[int] = FIELD_TYPE.YEAR
+NEWDATE: Final[int] = FIELD_TYPE.NEWDATE
+VARCHAR: Final[int] = FIELD_TYPE.VARCHAR
+BIT: Final[int] = FIELD_TYPE.BIT
+TIMESTAMP2: Final[int] = FIELD_TYPE.TIMESTAMP2
+DATETIME2: Final[int] = FIELD_TYPE.DATETIME2
+TIME2: Final[int] = FIELD_TYPE.TIME2
+JSON: Final[int] = FIELD_TYPE.JSON
+NEWDECIMAL: Final[int] = FIELD_TYPE.NEWDECIMAL
+ENUM: Final[int] = FIELD_TYPE.ENUM
+SET: Final[int] = FIELD_TYPE.SET
+BLOB: Final[int] = FIELD_TYPE.BLOB
+VAR_STRING: Final[int] = FIELD_TYPE.VAR_STRING
+STRING: Final[int] = FIELD_TYPE.STRING
+GEOMETRY: Final[int] = FIELD_TYPE.GEOMETRY
+# What it does not have: MySQL 9's vectors, MariaDB's compressed columns.
+VECTOR: Final = 242
+MARIADB_BLOB_COMPRESSED: Final = 140
+MARIADB_VARCHAR_COMPRESSED: Final = 141
 
 METADATA_SIZE: Final = {
-    **dict.fromkeys((TINY, SHORT, LONG, 6, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, NEWDATE), 0),
+    **dict.fromkeys(
+        (TINY, SHORT, LONG, FIELD_TYPE.NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, NEWDATE), 0
+    ),
     **dict.fromkeys((FLOAT, DOUBLE, TIMESTAMP2, DATETIME2, TIME2, VECTOR, JSON, BLOB, GEOMETRY), 1),
     **dict.fromkeys((VARCHAR, BIT, NEWDECIMAL, ENUM, SET, VAR_STRING, STRING), 2),
     MARIADB_BLOB_COMPRESSED: 1,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final, NamedTuple
 
+from pymysqlreplication.constants import BINLOG
+
 from airflow_provider_dm.engine.errors import GO_ON_BEHIND, MIGRATE_AGAIN, DmError, Scope
 
 
@@ -42,29 +44,33 @@ class Kind(NamedTuple):
     why: str = ""
 
 
-QUERY: Final = 2
-STOP: Final = 3
-ROTATE: Final = 4
-FORMAT_DESCRIPTION: Final = 15
-XID: Final = 16
-TABLE_MAP: Final = 19
-WRITE_ROWS_V1: Final = 23
-UPDATE_ROWS_V1: Final = 24
-DELETE_ROWS_V1: Final = 25
-INCIDENT: Final = 26
-WRITE_ROWS: Final = 30
-UPDATE_ROWS: Final = 31
-DELETE_ROWS: Final = 32
-GTID: Final = 33
-ANONYMOUS_GTID: Final = 34
-PREVIOUS_GTIDS: Final = 35
-XA_PREPARE: Final = 38
-PARTIAL_UPDATE_ROWS: Final = 39
+# The numbers are mysql-replication's.
+QUERY: Final[int] = BINLOG.QUERY_EVENT
+STOP: Final[int] = BINLOG.STOP_EVENT
+ROTATE: Final[int] = BINLOG.ROTATE_EVENT
+FORMAT_DESCRIPTION: Final[int] = BINLOG.FORMAT_DESCRIPTION_EVENT
+XID: Final[int] = BINLOG.XID_EVENT
+TABLE_MAP: Final[int] = BINLOG.TABLE_MAP_EVENT
+WRITE_ROWS_V1: Final[int] = BINLOG.WRITE_ROWS_EVENT_V1
+UPDATE_ROWS_V1: Final[int] = BINLOG.UPDATE_ROWS_EVENT_V1
+DELETE_ROWS_V1: Final[int] = BINLOG.DELETE_ROWS_EVENT_V1
+HEARTBEAT: Final[int] = BINLOG.HEARTBEAT_LOG_EVENT
+INCIDENT: Final[int] = BINLOG.INCIDENT_EVENT
+WRITE_ROWS: Final[int] = BINLOG.WRITE_ROWS_EVENT_V2
+UPDATE_ROWS: Final[int] = BINLOG.UPDATE_ROWS_EVENT_V2
+DELETE_ROWS: Final[int] = BINLOG.DELETE_ROWS_EVENT_V2
+GTID: Final[int] = BINLOG.GTID_LOG_EVENT
+ANONYMOUS_GTID: Final[int] = BINLOG.ANONYMOUS_GTID_LOG_EVENT
+PREVIOUS_GTIDS: Final[int] = BINLOG.PREVIOUS_GTIDS_LOG_EVENT
+XA_PREPARE: Final[int] = BINLOG.XA_PREPARE_EVENT
+PARTIAL_UPDATE_ROWS: Final[int] = BINLOG.PARTIAL_UPDATE_ROWS_EVENT
+MARIADB_GTID: Final[int] = BINLOG.MARIADB_GTID_EVENT
+MARIADB_GTID_LIST: Final[int] = BINLOG.MARIADB_GTID_GTID_LIST_EVENT
+START_ENCRYPTION: Final[int] = BINLOG.MARIADB_START_ENCRYPTION_EVENT
+# What it does not have: MySQL's newer codes, and MariaDB's compressed forms of older ones.
 TRANSACTION_PAYLOAD: Final = 40
+HEARTBEAT_V2: Final = 41
 GTID_TAGGED: Final = 42
-MARIADB_GTID: Final = 162
-MARIADB_GTID_LIST: Final = 163
-START_ENCRYPTION: Final = 164
 QUERY_COMPRESSED: Final = 165
 WRITE_ROWS_V1_COMPRESSED: Final = 166
 UPDATE_ROWS_V1_COMPRESSED: Final = 167
@@ -72,41 +78,43 @@ DELETE_ROWS_V1_COMPRESSED: Final = 168
 WRITE_ROWS_COMPRESSED: Final = 169
 UPDATE_ROWS_COMPRESSED: Final = 170
 DELETE_ROWS_COMPRESSED: Final = 171
+GTIDS: Final = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID})
+"""With one of these a transaction begins."""
 
 _OBSOLETE: Final = "only servers before MySQL 5.0 write it"
 _STATEMENT: Final = "it belongs to a statement that was logged as text: set binlog_format=ROW for every session"
 
 DECLARED: Final = (
-    Kind(0, "UNKNOWN", Do.STOP, "the code of no event"),
-    Kind(1, "START_V3", Do.STOP, _OBSOLETE),
+    Kind(BINLOG.UNKNOWN_EVENT, "UNKNOWN", Do.STOP, "the code of no event"),
+    Kind(BINLOG.START_EVENT_V3, "START_V3", Do.STOP, _OBSOLETE),
     Kind(QUERY, "QUERY", Do.SQL),
     Kind(STOP, "STOP", Do.READER),
     Kind(ROTATE, "ROTATE", Do.READER),
-    Kind(5, "INTVAR", Do.STOP, _STATEMENT),
-    Kind(6, "LOAD", Do.STOP, _OBSOLETE),
-    Kind(7, "SLAVE", Do.STOP, _OBSOLETE),
-    Kind(8, "CREATE_FILE", Do.STOP, _OBSOLETE),
-    Kind(9, "APPEND_BLOCK", Do.STOP, _STATEMENT),
-    Kind(10, "EXEC_LOAD", Do.STOP, _OBSOLETE),
-    Kind(11, "DELETE_FILE", Do.STOP, _STATEMENT),
-    Kind(12, "NEW_LOAD", Do.STOP, _OBSOLETE),
-    Kind(13, "RAND", Do.STOP, _STATEMENT),
-    Kind(14, "USER_VAR", Do.STOP, _STATEMENT),
+    Kind(BINLOG.INTVAR_EVENT, "INTVAR", Do.STOP, _STATEMENT),
+    Kind(BINLOG.LOAD_EVENT, "LOAD", Do.STOP, _OBSOLETE),
+    Kind(BINLOG.SLAVE_EVENT, "SLAVE", Do.STOP, _OBSOLETE),
+    Kind(BINLOG.CREATE_FILE_EVENT, "CREATE_FILE", Do.STOP, _OBSOLETE),
+    Kind(BINLOG.APPEND_BLOCK_EVENT, "APPEND_BLOCK", Do.STOP, _STATEMENT),
+    Kind(BINLOG.EXEC_LOAD_EVENT, "EXEC_LOAD", Do.STOP, _OBSOLETE),
+    Kind(BINLOG.DELETE_FILE_EVENT, "DELETE_FILE", Do.STOP, _STATEMENT),
+    Kind(BINLOG.NEW_LOAD_EVENT, "NEW_LOAD", Do.STOP, _OBSOLETE),
+    Kind(BINLOG.RAND_EVENT, "RAND", Do.STOP, _STATEMENT),
+    Kind(BINLOG.USER_VAR_EVENT, "USER_VAR", Do.STOP, _STATEMENT),
     Kind(FORMAT_DESCRIPTION, "FORMAT_DESCRIPTION", Do.READER),
     Kind(XID, "XID", Do.BOUNDARY),
-    Kind(17, "BEGIN_LOAD_QUERY", Do.STOP, _STATEMENT),
-    Kind(18, "EXECUTE_LOAD_QUERY", Do.STOP, _STATEMENT),
+    Kind(BINLOG.BEGIN_LOAD_QUERY_EVENT, "BEGIN_LOAD_QUERY", Do.STOP, _STATEMENT),
+    Kind(BINLOG.EXECUTE_LOAD_QUERY_EVENT, "EXECUTE_LOAD_QUERY", Do.STOP, _STATEMENT),
     Kind(TABLE_MAP, "TABLE_MAP", Do.MAP),
-    Kind(20, "PRE_GA_WRITE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
-    Kind(21, "PRE_GA_UPDATE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
-    Kind(22, "PRE_GA_DELETE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
+    Kind(BINLOG.PRE_GA_WRITE_ROWS_EVENT, "PRE_GA_WRITE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
+    Kind(BINLOG.PRE_GA_UPDATE_ROWS_EVENT, "PRE_GA_UPDATE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
+    Kind(BINLOG.PRE_GA_DELETE_ROWS_EVENT, "PRE_GA_DELETE_ROWS", Do.STOP, "only beta versions of MySQL 5.1 wrote it"),
     Kind(WRITE_ROWS_V1, "WRITE_ROWS_V1", Do.ROWS),
     Kind(UPDATE_ROWS_V1, "UPDATE_ROWS_V1", Do.ROWS),
     Kind(DELETE_ROWS_V1, "DELETE_ROWS_V1", Do.ROWS),
     Kind(INCIDENT, "INCIDENT", Do.STOP, "the source itself could not log what it changed (LOST_EVENTS)"),
-    Kind(27, "HEARTBEAT", Do.PASS, "says that the connection lives"),
-    Kind(28, "IGNORABLE", Do.STOP, "an event of a newer server that hides its kind"),
-    Kind(29, "ROWS_QUERY", Do.PASS, "the statement's text; its rows follow"),
+    Kind(HEARTBEAT, "HEARTBEAT", Do.PASS, "says that the connection lives"),
+    Kind(BINLOG.IGNORABLE_LOG_EVENT, "IGNORABLE", Do.STOP, "an event of a newer server that hides its kind"),
+    Kind(BINLOG.ROWS_QUERY_LOG_EVENT, "ROWS_QUERY", Do.PASS, "the statement's text; its rows follow"),
     Kind(WRITE_ROWS, "WRITE_ROWS", Do.ROWS),
     Kind(UPDATE_ROWS, "UPDATE_ROWS", Do.ROWS),
     Kind(DELETE_ROWS, "DELETE_ROWS", Do.ROWS),
@@ -118,10 +126,15 @@ DECLARED: Final = (
     Kind(XA_PREPARE, "XA_PREPARE", Do.BOUNDARY),
     Kind(PARTIAL_UPDATE_ROWS, "PARTIAL_UPDATE_ROWS", Do.ROWS),
     Kind(TRANSACTION_PAYLOAD, "TRANSACTION_PAYLOAD", Do.PAYLOAD),
-    Kind(41, "HEARTBEAT_V2", Do.PASS, "says that the connection lives"),
+    Kind(HEARTBEAT_V2, "HEARTBEAT_V2", Do.PASS, "says that the connection lives"),
     Kind(GTID_TAGGED, "GTID_TAGGED", Do.BOUNDARY),
-    Kind(160, "ANNOTATE_ROWS", Do.PASS, "the statement's text; its rows follow"),
-    Kind(161, "BINLOG_CHECKPOINT", Do.PASS, "which files the source needs for its own crash recovery"),
+    Kind(BINLOG.MARIADB_ANNOTATE_ROWS_EVENT, "ANNOTATE_ROWS", Do.PASS, "the statement's text; its rows follow"),
+    Kind(
+        BINLOG.MARIADB_BINLOG_CHECKPOINT_EVENT,
+        "BINLOG_CHECKPOINT",
+        Do.PASS,
+        "which files the source needs for its own crash recovery",
+    ),
     Kind(MARIADB_GTID, "MARIADB_GTID", Do.BOUNDARY),
     Kind(MARIADB_GTID_LIST, "MARIADB_GTID_LIST", Do.READER),
     Kind(

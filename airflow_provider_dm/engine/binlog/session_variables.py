@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from pymysqlreplication.constants import STATUS_VAR_KEY
+
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 
 EXPLICIT_TIMESTAMPS: Final = 1 << 24
@@ -163,29 +165,30 @@ def _collations(reader: _Reader) -> tuple[tuple[int, int], ...]:
     return tuple((reader.number(2), reader.number(2)) for _ in range(reader.number(1)))
 
 
+_ALTER_PHASE, _DEFAULT_COLLATIONS = 130, 131  # MariaDB's newer ones, which mysql-replication does not have
 _VARIABLES: Final = {
-    0: _Variable("flags", _number(4)),
-    1: _Variable("sql_mode", _number(8)),
-    2: _Variable("catalog", _catalog_with_nul),  # MySQL 5.0.0 to 5.0.3
-    3: _Variable("auto_increment", _numbers(2, 2)),
-    4: _Variable("charsets", _numbers(2, 2, 2)),
-    5: _Variable("time_zone", _Reader.prefixed),
-    6: _Variable("catalog", _Reader.prefixed),
-    7: _Variable("time_names", _number(2)),
-    8: _Variable("schema_charset", _number(2)),
-    9: _Variable("updated_tables", _number(8)),
-    10: _Variable("written_size", _number(4)),
-    11: _Variable("invoker", _user_and_host),
-    12: _Variable("updated_schemas", _schemas),
-    13: _Variable("microseconds", _number(3)),
-    # 14 and 15, commit timestamps, were in no released MySQL
-    16: _Variable("explicit_timestamp_defaults", _switch),
-    17: _Variable("xid", _number(8)),
-    18: _Variable("utf8mb4_collation", _number(2)),
-    19: _Variable("require_primary_key", _switch),
-    20: _Variable("encrypt_tables", _switch),
-    128: _Variable("microseconds", _number(3)),  # from here on MariaDB's
-    129: _Variable("xid", _number(8)),
-    130: _Variable("alter_phase", _alter_phase),
-    131: _Variable("default_collations", _collations),
+    STATUS_VAR_KEY.Q_FLAGS2_CODE: _Variable("flags", _number(4)),
+    STATUS_VAR_KEY.Q_SQL_MODE_CODE: _Variable("sql_mode", _number(8)),
+    STATUS_VAR_KEY.Q_CATALOG_CODE: _Variable("catalog", _catalog_with_nul),  # MySQL 5.0.0 to 5.0.3
+    STATUS_VAR_KEY.Q_AUTO_INCREMENT: _Variable("auto_increment", _numbers(2, 2)),
+    STATUS_VAR_KEY.Q_CHARSET_CODE: _Variable("charsets", _numbers(2, 2, 2)),
+    STATUS_VAR_KEY.Q_TIME_ZONE_CODE: _Variable("time_zone", _Reader.prefixed),
+    STATUS_VAR_KEY.Q_CATALOG_NZ_CODE: _Variable("catalog", _Reader.prefixed),
+    STATUS_VAR_KEY.Q_LC_TIME_NAMES_CODE: _Variable("time_names", _number(2)),
+    STATUS_VAR_KEY.Q_CHARSET_DATABASE_CODE: _Variable("schema_charset", _number(2)),
+    STATUS_VAR_KEY.Q_TABLE_MAP_FOR_UPDATE_CODE: _Variable("updated_tables", _number(8)),
+    STATUS_VAR_KEY.Q_MASTER_DATA_WRITTEN_CODE: _Variable("written_size", _number(4)),
+    STATUS_VAR_KEY.Q_INVOKER: _Variable("invoker", _user_and_host),
+    STATUS_VAR_KEY.Q_UPDATED_DB_NAMES: _Variable("updated_schemas", _schemas),
+    STATUS_VAR_KEY.Q_MICROSECONDS: _Variable("microseconds", _number(3)),
+    # Q_COMMIT_TS and Q_COMMIT_TS2, commit timestamps, were in no released MySQL
+    STATUS_VAR_KEY.Q_EXPLICIT_DEFAULTS_FOR_TIMESTAMP: _Variable("explicit_timestamp_defaults", _switch),
+    STATUS_VAR_KEY.Q_DDL_LOGGED_WITH_XID: _Variable("xid", _number(8)),
+    STATUS_VAR_KEY.Q_DEFAULT_COLLATION_FOR_UTF8MB4: _Variable("utf8mb4_collation", _number(2)),
+    STATUS_VAR_KEY.Q_SQL_REQUIRE_PRIMARY_KEY: _Variable("require_primary_key", _switch),
+    STATUS_VAR_KEY.Q_DEFAULT_TABLE_ENCRYPTION: _Variable("encrypt_tables", _switch),
+    STATUS_VAR_KEY.Q_HRNOW: _Variable("microseconds", _number(3)),  # from here on MariaDB's
+    STATUS_VAR_KEY.Q_XID: _Variable("xid", _number(8)),
+    _ALTER_PHASE: _Variable("alter_phase", _alter_phase),
+    _DEFAULT_COLLATIONS: _Variable("default_collations", _collations),
 }

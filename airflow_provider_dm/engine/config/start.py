@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from datetime import datetime
+from typing import Final, Self
 
 from pydantic import Field, field_validator
 
@@ -12,6 +13,20 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Binlog
 
 # With a relay log DM writes the sub-directory's number into the name: mysql-bin|000002.000003.
 _WITH_SUFFIX: Final = re.compile(r"^(?P<base>[\w.-]+)\|(?P<suffix>\d{6})\.(?P<number>\d{6,})$", re.ASCII)
+
+_TIME: Final = "%Y-%m-%d %H:%M:%S"
+
+
+def checked_time(text: str) -> str:
+    """Return a time in its normal form; "" is none. Raises ValueError.
+
+    >>> checked_time("2026-11-22T19:50:00")
+    '2026-11-22 19:50:00'
+    """
+    try:
+        return datetime.strptime(text.replace("T", " "), _TIME).strftime(_TIME) if text else ""  # noqa: DTZ007 (its zone is the source's)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a time, as 2026-11-22 19:50:00") from None
 
 
 class StartMeta(DmModel):
@@ -34,6 +49,11 @@ class StartMeta(DmModel):
     @property
     def only_gtid(self) -> bool:
         return bool(self.binlog_gtid) and not self.binlog_name
+
+    @classmethod
+    def at(cls, place: Location) -> Self:
+        """Return what says this place."""
+        return cls(binlog_name=place.file, binlog_pos=place.position, binlog_gtid=place.gtid_set)
 
     def location(self) -> Location | None:
         """Return the location to start at; None when the file gives nothing, or only a GTID set."""

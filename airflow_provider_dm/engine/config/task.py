@@ -5,11 +5,13 @@ it exists only when this release can do all that is asked: what would be silentl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Final, Literal, Self
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, field_validator
 
 from airflow_provider_dm.engine.config.base import DmModel, Names
 from airflow_provider_dm.engine.config.database import TargetDatabase
@@ -21,7 +23,7 @@ from airflow_provider_dm.engine.config.rule_models import (
     RouteRule,
     ToolTableRules,
 )
-from airflow_provider_dm.engine.config.start import StartMeta
+from airflow_provider_dm.engine.config.start import StartMeta, checked_time
 from airflow_provider_dm.engine.config.units import (
     LoaderConfig,
     MydumperConfig,
@@ -164,6 +166,11 @@ class TaskConfig(DmModel):
     """Empty: DM's own rules. What is given stands in their place."""
     clean_dump_file: bool = True
     ignore_checking_items: Names = ()
+    start_time: str = ""
+    """Ours, as `start-task --start-time`: an incremental task without a checkpoint begins where the first transaction
+    of that time is, `YYYY-MM-DD hh:mm:ss` in the source's time zone, whatever `meta` says."""
+    metrics_addr: str = Field(default="", pattern=r"^([^\s:]+|\[[0-9a-fA-F:]+\]):\d{1,5}$|^$")
+    """Ours: HOST:PORT where the task's app shows Prometheus its metrics; empty: nowhere."""
     experimental: Experimental = Experimental()
     mariadb2tidb: MariadbSchemas = MariadbSchemas()
     target_database: TargetDatabase | None = None
@@ -189,6 +196,11 @@ class TaskConfig(DmModel):
     heartbeat_update_interval: int | None = None
     heartbeat_report_interval: int | None = None
 
+    @field_validator("start_time", mode="before")
+    @classmethod
+    def _a_time(cls, given: object) -> str:
+        return checked_time(given.strftime("%Y-%m-%d %H:%M:%S") if isinstance(given, datetime) else str(given))
+
     @property
     def source_ids(self) -> tuple[str, ...]:
         return tuple(instance.source_id for instance in self.mysql_instances)
@@ -212,6 +224,14 @@ class TaskConfig(DmModel):
             if instance.source_id == source_id:
                 return instance
         raise UnknownSource(source_id, self.name, self.source_ids)
+
+    def beginning_at(self, places: Mapping[str, Location]) -> Self:
+        """Return a copy whose sources begin at these places."""
+        instances = tuple(
+            one.model_copy(update={"meta": StartMeta.at(places[one.source_id])}) if one.source_id in places else one
+            for one in self.mysql_instances
+        )
+        return self.model_copy(update={"mysql_instances": instances})
 
     def unsupported(self) -> tuple[NotSupportedYet, ...]:
         """Return everything that this file asks for and this release cannot do."""

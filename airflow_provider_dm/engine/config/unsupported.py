@@ -103,8 +103,6 @@ def _instance_gaps(task: TaskConfig, instance: MysqlInstance) -> Iterator[NotSup
     validator = task.validators.get(instance.validator_config_name)
     if validator and validator.mode != "none":
         yield NotSupportedYet("continuous validation", where, "Set its mode to none; run verify afterwards.")
-    if task.task_mode == "incremental" and instance.meta and instance.meta.only_gtid:
-        yield NotSupportedYet("a start given by binlog-gtid only", where, "Give binlog-name and binlog-pos too.")
     yield from _mydumper_gaps(instance.mydumper or task.mydumpers.get(instance.mydumper_config_name), where)
     yield from _loader_gaps(instance.loader or task.loaders.get(instance.loader_config_name), where)
 
@@ -150,8 +148,5 @@ def _source_gaps(source: SourceConfig) -> Iterator[NotSupportedYet]:
         yield NotSupportedYet("a source that is switched off", where, "Set enable: true to use it.")
     if source.filters:
         yield NotSupportedYet("source-level binlog event filters", where, "Remove them or wait for them.")
-    if source.relay_binlog_gtid and not source.relay_binlog_name and not source.enable_gtid:
-        instead = "Set enable-gtid: true, or give relay-binlog-name."
-        yield NotSupportedYet("a relay start by relay-binlog-gtid without enable-gtid", where, instead)
     if source.from_:
         yield from _database_gaps(source.from_, where)

@@ -96,6 +96,8 @@ class SubtaskStatus:
     """What has paused it (`errors.describe`); with `RESUMES_IN_SECONDS` where it goes on by itself."""
     error_at: Location | None = None
     """The beginning of the transaction whose DDL has paused it; None where it was something else."""
+    desired: Stage | None = None
+    """The stage that people want it to have: Running, Paused or Stopped; None: nobody has said anything."""
 
 
 class OperatorKind(StrEnum):

@@ -163,7 +163,15 @@ class MetaStore:
 
     def put_subtask_error(self, task: str, source: str, error: Json, *, at: Location | None = None) -> None:
         """Say that the subtask is Paused, and by what. `at`: the transaction whose DDL it was, if it was one."""
-        subtasks.put_error(self._database, task, source, error=error, at=at)
+        subtasks.put_paused(self._database, task, source, error=error, at=at)
+
+    def put_subtask_paused(self, task: str, source: str) -> None:
+        """Say that the subtask is Paused because somebody wants it so."""
+        subtasks.put_paused(self._database, task, source, error=None, at=None)
+
+    def set_subtask_desired(self, task: str, source: str, stage: Stage) -> None:
+        """Write the stage that people want a subtask to have. Nothing happens to one that is not known."""
+        subtasks.set_desired(self._database, task, source, stage)
 
     def forget_subtask(self, task: str, source: str) -> None:
         subtasks.forget(self._database, task, source)

@@ -48,7 +48,7 @@ def put_status(
     needed: Location | None,
     applied: Location | None,
 ) -> None:
-    """Replace what was known of this subtask, its error included."""
+    """Replace what was known of this subtask, its error included. The desired stage is left alone."""
     values = {
         "unit": unit.value,
         "stage": stage.value,
@@ -61,17 +61,27 @@ def put_status(
     database.write(lambda tx: put(tx, tables.subtask, {"task": task, "source": source}, values))
 
 
-def put_error(database: Database, task: str, source: str, *, error: Json, at: Location | None) -> None:
-    """Say what has paused the subtask; what else is known of it stays. Nothing happens to one that is not known."""
+def put_paused(database: Database, task: str, source: str, *, error: Json | None, at: Location | None) -> None:
+    """Say that the subtask is Paused, and by what; what else is known stays. `error` None: somebody wants it so."""
     values = {
         "stage": Stage.PAUSED.value,
         "error": to_text(error),
         "error_at": location_text(at),
         "updated_at": db_now(),
-        "version": tables.subtask.c.version + 1,
     }
+    _update(database, task, source, values)
+
+
+def set_desired(database: Database, task: str, source: str, stage: Stage) -> None:
+    """Write the stage that people want. The subtask's own report is left alone."""
+    _update(database, task, source, {"desired": stage.value})
+
+
+def _update(database: Database, task: str, source: str, values: dict[str, Any]) -> None:
+    """Set columns of a subtask. Nothing happens to one that is not known."""
     key = matching(tables.subtask, {"task": task, "source": source})
-    database.write(lambda tx: tx.execute(update(tables.subtask).where(key).values(**values)).rowcount)
+    statement = update(tables.subtask).where(key).values(**values, version=tables.subtask.c.version + 1)
+    database.write(lambda tx: tx.execute(statement).rowcount)
 
 
 def forget(database: Database, task: str, source: str) -> None:
@@ -124,4 +134,5 @@ def _status(row: Row[Any]) -> SubtaskStatus:
         age_seconds=(row.now - row.updated_at) / SECOND,
         error=from_text(row.error),
         error_at=location_from(row.error_at),
+        desired=Stage(row.desired) if row.desired else None,
     )

@@ -25,7 +25,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
 VERSION_TABLE: Final = "dm_meta_version"
-SCHEMA_VERSION: Final = "0003"
+SCHEMA_VERSION: Final = "0004"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
@@ -98,6 +98,7 @@ subtask = Table(
     Column("updated_at", BigInteger, nullable=False),
     Column("error", document()),
     Column("error_at", document()),
+    Column("desired", name(16)),
 )
 
 binlog_operator = Table(

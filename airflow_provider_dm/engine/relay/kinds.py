@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.binlog.gtid_events import gtid_list, previous_gt
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.relay.packets import GTID, PLAIN, SPECIAL
 
-HEARTBEATS: Final = frozenset({27, 41})
+HEARTBEATS: Final = frozenset({events.HEARTBEAT, events.HEARTBEAT_V2})
 
 _CARRIED: Final[dict[int, Callable[[bytes, str], GtidSet]]] = {
     events.PREVIOUS_GTIDS: previous_gtids,
@@ -22,9 +22,8 @@ _CARRIED: Final[dict[int, Callable[[bytes, str], GtidSet]]] = {
 """PREVIOUS_GTIDS and GTID_LIST: the whole set, at the start of a file."""
 
 _SPECIAL: Final = {events.ROTATE, events.FORMAT_DESCRIPTION, events.START_ENCRYPTION, *HEARTBEATS, *_CARRIED}
-_GTID: Final = {events.GTID, events.ANONYMOUS_GTID, events.GTID_TAGGED, events.MARIADB_GTID}
 
-ACTIONS: Final = bytes(SPECIAL if kind in _SPECIAL else GTID if kind in _GTID else PLAIN for kind in range(256))
+ACTIONS: Final = bytes(SPECIAL if kind in _SPECIAL else GTID if kind in events.GTIDS else PLAIN for kind in range(256))
 """By event type, for the pull loop."""
 
 

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
 from airflow_provider_dm.engine.relay import start
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
-from airflow_provider_dm.engine.relay.protocol import StreamLost
+from airflow_provider_dm.engine.relay.protocol import GtidsPurged, StreamLost
 from airflow_provider_dm.engine.relay.purge_files import clear
 from airflow_provider_dm.engine.relay.purge_needs import Need, NeedUnknown
 from airflow_provider_dm.engine.relay.resuming import announce, held_writer
@@ -111,12 +111,13 @@ class Opening:
         return self.writer
 
     def _first(self, info: ServerInfo, binlogs: Sequence[BinlogSize], locate: Locate) -> RelayWriter:
-        begin = start.first_start(self.config, info, self.needed(), self.last_known())
+        needed = self.needed()
+        begin = start.first_start(self.config, info, needed, self.last_known())
         match begin.first:
             case start.ByName(name):
                 file = name
             case start.ByGtid(known):
-                file = locate(known)
+                file = self._located(known, locate, needed, binlogs)
             case start.Latest():
                 file = BinlogFile.parse(binlogs[-1].name)
             case other:
@@ -124,6 +125,18 @@ class Opening:
         start.check_available(file, 0, binlogs)  # before a sub-directory is made for it
         sub_dir = self.directory.add(info.server_uuid, at_least=begin.suffix)
         return RelayWriter(self.directory, sub_dir, info.flavour, file)
+
+    @staticmethod
+    def _located(known: GtidSet, locate: Locate, needed: Location | None, binlogs: Sequence[BinlogSize]) -> BinlogFile:
+        """Locate the file to begin with. What the upstream has purged of a configured beginning nobody needs, where all
+        needs lie in files that it has."""
+        try:
+            return locate(known)
+        except GtidsPurged as purged:
+            if needed is None or all(one.name != needed.file for one in binlogs):
+                raise
+            log.warning("%s The relay log begins with %s, where it is needed.", purged, needed.file)
+            return BinlogFile.parse(needed.file)
 
     def _follow(
         self,

@@ -123,7 +123,7 @@ def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None,
 
 
 def _configured(config: SourceConfig, info: ServerInfo) -> ByName | ByGtid | None:
-    if config.enable_gtid and config.relay_binlog_gtid:
+    if config.relay_binlog_gtid and (config.enable_gtid or not config.relay_binlog_name):
         return ByGtid(GtidSet.parse(config.relay_binlog_gtid, info.flavour))
     return ByName(BinlogFile.parse(config.relay_binlog_name)) if config.relay_binlog_name else None
 

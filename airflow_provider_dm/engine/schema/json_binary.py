@@ -24,6 +24,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from pymysqlreplication.constants import FIELD_TYPE
+
 from airflow_provider_dm.engine.schema import numbers, temporal
 
 MAX_DEPTH: Final = 100
@@ -44,7 +46,6 @@ _INTEGERS: Final = {
 _INLINED: Final = {2: frozenset({_LITERAL, _INT16, _UINT16}), 4: frozenset({_LITERAL, *range(_INT16, _UINT32 + 1)})}
 """By the size of an offset: the types whose value lies in the entry."""
 
-_TIMESTAMP, _DATE, _TIME, _DATETIME, _NEWDECIMAL = 7, 10, 11, 12, 246
 _BASE64_LINE: Final = 76
 
 
@@ -175,7 +176,7 @@ def _literal(code: int) -> bytes:
 
 def _opaque(column_type: int, data: bytes) -> bytes:
     """Return the text of a value that is a column's bytes, by the type code of that column."""
-    if column_type == _NEWDECIMAL:
+    if column_type == FIELD_TYPE.NEWDECIMAL:
         precision, scale = data[0], data[1]
         if len(data) != 2 + numbers.decimal_size(precision, scale, numbers.OF_VALUES):
             raise MalformedJson(f"a DECIMAL({precision},{scale}) of {len(data) - 2} bytes")
@@ -190,10 +191,10 @@ def _opaque(column_type: int, data: bytes) -> bytes:
 
 
 _PACKED: Final[dict[int, Callable[[int], bytes]]] = {
-    _DATE: temporal.packed_date_text,
-    _TIME: temporal.packed_time_text,
-    _DATETIME: temporal.packed_datetime_text,
-    _TIMESTAMP: temporal.packed_datetime_text,
+    FIELD_TYPE.DATE: temporal.packed_date_text,
+    FIELD_TYPE.TIME: temporal.packed_time_text,
+    FIELD_TYPE.DATETIME: temporal.packed_datetime_text,
+    FIELD_TYPE.TIMESTAMP: temporal.packed_datetime_text,
 }
 
 

@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
-from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement
@@ -283,6 +283,7 @@ class Loop:
             self._look_at_shared(now=False)
         self.size = self.size.after(epoch.bytes, seconds)
         self.progress.transactions += epoch.transactions
+        self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
         self._count(epoch, applied)
         log.log(
@@ -377,6 +378,7 @@ class Loop:
             self._epoch(rows)  # whatever the statement is to us, the rows of its transaction are like any others
         elif compare(self.applied, ddl.end) is not Order.SAME:
             self._advance(ddl.end)
+        self.progress.newest_timestamp = max(self.progress.newest_timestamp or 0, ddl.timestamp) or None
         self.by_hand.passed(self.applied)
 
     def _follow(
@@ -494,6 +496,7 @@ class Loop:
             self.writes.transactions(lambda connection: note_location(connection, fence, applied))
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)
+            self.tail.look(self.here, self.opened.goal)
         needed = self.shards.needed(self.prepared.needed(applied))
         try:
             self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
@@ -502,4 +505,4 @@ class Loop:
         self.noted_at = time.monotonic()
         if now or self.noted_at - self.said_at > SAY_SECONDS:
             self.said_at = self.noted_at
-            log.info("%s stands at %s: %s", ref.source, applied, self.progress.to_json())
+            log.info("%s (%s): %s", ref.source, stage.value, progress_line(self.progress.to_json()))

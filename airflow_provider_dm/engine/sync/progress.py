@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.speed import Meter
 
 
 @dataclass
@@ -26,9 +28,21 @@ class SyncProgress:
     ddl_at: Location | None = None
     """Where the DDL statement begins that is being followed: what an error of now is about."""
     newest_timestamp: int | None = None
-    """Commit time, in seconds since 1970, of the newest transaction applied."""
+    """Commit time, in seconds since 1970, of the newest transaction or DDL applied."""
     caught_up: bool = False
     """The last look found nothing more in the relay log."""
+    master: Location | None = None
+    """Where the source's log ends, as far as whoever pulls it knows."""
+    at_end: bool = False
+    """The last look for it found that this log has all that the source had written."""
+    at_end_at: float | None = None
+    """When that was seen last, in seconds since 1970."""
+    bytes: int = 0
+    """Of the log that were applied or passed over."""
+    left_bytes: int | None = None
+    """Of the log that are known to be in front of the goal, or of the source's end."""
+    failures: int = 0
+    """How often something has stopped it that may pass."""
     catching_up: bool = False
     """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
     contested_rows: int = 0
@@ -40,30 +54,104 @@ class SyncProgress:
     binlog_type: str = "local"
     """DM's word for where the log is read: "local" (the source's relay log) or "remote" (pulled for this task)."""
 
+    meter: Meter = field(default_factory=Meter, repr=False)
+
     def lag_seconds(self, now: float | None = None) -> float | None:
-        """Return the age of the newest transaction applied; 0 when there is nothing more; None before the first. It
-        grows while anything blocks."""
-        if self.caught_up:
+        """Return how old the oldest commit may be that is not applied; 0 when there is none; None: nobody knows.
+
+        It grows while anything blocks, be it the source's relay. A source that rests has no commits: what counts then
+        is when its end was last seen here.
+        """
+        if self.caught_up and self.at_end:
             return 0.0
-        if self.newest_timestamp is None:
+        known = [moment for moment in (self.newest_timestamp, self.at_end_at) if moment is not None]
+        if not known:
             return None
-        return max(0.0, (time.time() if now is None else now) - self.newest_timestamp)
+        return max(0.0, (time.time() if now is None else now) - max(known))
+
+    def paused(self) -> None:
+        """Note that nobody looks any more."""
+        self.caught_up = self.at_end = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the progress as the run row has it."""
+        speeds = self.meter.look({"rows": self.changes, "transactions": self.transactions, "bytes": self.bytes})
+        pace = speeds["bytes"].recent
         return {
             "location": str(self.location) if self.location else None,
             "goal": str(self.goal) if self.goal else None,
+            "master": str(self.master) if self.master else None,
             "epochs": self.epochs,
             "transactions": self.transactions,
             "changes_applied": self.changes,
             "rows_written": self.rows,
             "ddl_applied": self.ddl_applied,
+            "total_rps": round(speeds["rows"].total, 1),
+            "recent_rps": round(speeds["rows"].recent, 1),
+            "total_tps": round(speeds["transactions"].total, 1),
+            "recent_tps": round(speeds["transactions"].recent, 1),
+            "bytes": self.bytes,
+            "bytes_per_second": round(pace),
+            "left_bytes": self.left_bytes,
+            "seconds_left": seconds_left(self.left_bytes, pace),
             "lag_seconds": self.lag_seconds(),
-            "caught_up": self.caught_up,
+            "caught_up": self.caught_up and self.at_end,
             "catch_up_mode": self.catching_up,
             "contested_rows": self.contested_rows,
             "unresolved_groups": self.unresolved_groups,
+            "failures": self.failures,
             "resuming": self.resuming,
             "binlog_type": self.binlog_type,
         }
+
+
+def seconds_left(left_bytes: int | None, bytes_per_second: float) -> float | None:
+    """Return how long what is left will take at the present pace; None: there is no telling.
+
+    >>> seconds_left(1000, 200.0), seconds_left(0, 0.0), seconds_left(1000, 0.0), seconds_left(None, 9.0)
+    (5.0, 0.0, None, None)
+    """
+    if left_bytes == 0:
+        return 0.0
+    return round(left_bytes / bytes_per_second, 1) if left_bytes is not None and bytes_per_second > 0 else None
+
+
+def progress_line(progress: Mapping[str, Any]) -> str:
+    """Return one source's progress, as `to_json` says it, for people.
+
+    >>> progress_line({"location": "bin.000003:99", "changes_applied": 12000, "recent_rps": 350.4, "lag_seconds": 61.2,
+    ...                "left_bytes": 3 << 20, "seconds_left": 125.0})
+    'at bin.000003:99, 12,000 rows (350/s), lag 1 min 1 s, 3.0 MiB to go, 2 min 5 s left'
+    >>> progress_line({"lag_seconds": 0.0, "resuming": "DM-6001, again in 2 s"})
+    '0 rows (0/s), lag 0 s, waiting: DM-6001, again in 2 s'
+    """
+    said = [f"at {progress['location']}"] if progress.get("location") else []
+    said.append(f"{progress.get('changes_applied', 0):,} rows ({progress.get('recent_rps', 0):,.0f}/s)")
+    if ddl := progress.get("ddl_applied"):
+        said.append(f"{ddl:,} DDL")
+    lag, left, seconds = (progress.get(key) for key in ("lag_seconds", "left_bytes", "seconds_left"))
+    said.append("lag unknown" if lag is None else f"lag {duration(lag)}")
+    if left:
+        said.append(f"{left / (1 << 20):,.1f} MiB to go")
+        said += [f"{duration(seconds)} left"] if seconds is not None else []
+    if rows := progress.get("contested_rows"):
+        said.append(f"{rows:,} rows wait for their places")
+    if why := progress.get("resuming"):
+        said.append(f"waiting: {why}")
+    return ", ".join(said)
+
+
+def duration(seconds: float) -> str:
+    """Return a time for people.
+
+    >>> [duration(seconds) for seconds in (0.4, 59.7, 60, 3599, 90061)]
+    ['0 s', '59 s', '1 min', '59 min 59 s', '1 d 1 h']
+    """
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    for above, name, below, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= above:
+            rest = whole % above // below
+            return f"{whole // above} {name}" + (f" {rest} {smaller}" if rest else "")
+    raise AssertionError(whole)

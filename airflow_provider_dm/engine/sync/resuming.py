@@ -119,7 +119,8 @@ def run_sync_resuming(
     shown = progress or SyncProgress()
     backoff = Backoff(source.spec.config.checker, bounded=source.job.until != UNTIL_FOREVER)
     while True:
-        shown.caught_up, epochs, alive_since = False, shown.epochs, time.monotonic()
+        shown.paused()
+        epochs, alive_since = shown.epochs, time.monotonic()
         try:
             result = _run_again(source, runner, store, stop, shown, size)
         except (DmError, pymysql.err.Error) as raised:
@@ -161,7 +162,7 @@ def _check_target(source: SyncSource, applied: Location) -> None:
 
 
 def _was_stopped(stop: threading.Event, shown: SyncProgress, error: DmError, pause: float) -> bool:
-    shown.resuming = f"{error.code}, again in {pause:.1f} s"
+    shown.resuming, shown.failures = f"{error.code}, again in {pause:.1f} s", shown.failures + 1
     try:
         return stop.wait(pause)
     finally:

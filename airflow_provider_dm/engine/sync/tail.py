@@ -207,6 +207,22 @@ class Tail:
                 case FromUpstream(log=pulled) if seconds > health.SILENT_SECONDS:
                     pulled.check_upstream()
 
+    def look(self, here: Location, goal: Location | None) -> None:
+        """Look, for people, where the source's log ends, and how much of it lies behind `here`."""
+        status = self._status()
+        fresh = status is not None and health.is_alive(status, health.FRESH_SECONDS)
+        master = status.master if status is not None and fresh else None
+        with self._lock:
+            shown, reader = self.progress, self._reader()
+            shown.master = master or shown.master
+            if master is not None:
+                shown.at_end = reached(here, master)
+            else:  # nobody says where it ends: what we pull ourselves is all that there is to know
+                shown.at_end = isinstance(self.reading, FromUpstream) and not self.waiting
+            if shown.at_end:
+                shown.at_end_at = time.time() - (health.age_of(status) if status is not None and fresh else 0.0)
+        shown.left_bytes = _left(reader, here, goal, master)
+
     def close(self) -> None:
         """Stop what pulls for us. The files stay: a later run may need them."""
         with self._lock:
@@ -476,6 +492,27 @@ def _reach(files: Sequence[LogFile], lo: Location) -> bool:
     if lo.gtid_set and files[-1].suffix > lo.suffix:
         return True  # what was read elsewhere, ahead of it, the next server's log repeats
     return first.suffix > lo.suffix or (first.name == lo.file and first.size >= lo.position)
+
+
+def _left(reader: RelayReader, here: Location, goal: Location | None, master: Location | None) -> int | None:
+    """Return how many bytes lie between `here` and `goal`, or the source's end; None: nobody knows."""
+    try:
+        files = reader.files(here)
+    except (DmError, OSError):
+        return None
+    if not files:
+        return None
+    if goal is not None:
+        files = [one for one in files if (one.suffix, one.name) <= (goal.suffix, goal.file)]
+    left = sum(one.size for one in files)
+    if files and (files[0].suffix, files[0].name) == (here.suffix, here.file):
+        left -= here.position
+    end = goal or master
+    if end is not None and files:
+        last = files[-1]
+        there = (last.suffix, last.name) == (end.suffix, end.file)
+        left += end.position - last.size if there else end.position
+    return max(0, left)
 
 
 def _is_enough(planned: Planned, needed: Location | None) -> bool:

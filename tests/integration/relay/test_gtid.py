@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay import opening
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.service import run_relay
@@ -75,6 +76,11 @@ def test_purged_transactions_are_named(source: Server, start_own: StartServers, 
     assert error.code == "DM-4025"
     assert start.gtid_set in error.message
     assert not held_files(kit)
+
+    needed = Location(last, 4, server_uuid=start.server_uuid)  # of which nobody knows the set
+    kit.store.put_subtask("task", kit.source_id, unit=Unit.SYNC, stage=Stage.STOPPED, needed=needed)
+    kit.catch_up(relay_binlog_gtid=start.gtid_set, **GTID)
+    assert held_files(kit)[0] == (1, last)
 
 
 @pytest.fixture

@@ -73,6 +73,7 @@ class SyncKit:
     tables: Sequence[str] = tuple(TABLES)
     relays: list[RelayProcess] = field(default_factory=list)
     attempts: int = 0
+    task: str = "test"
 
     @property
     def meta_schema(self) -> str:
@@ -80,7 +81,7 @@ class SyncKit:
 
     @property
     def ref(self) -> SubtaskRef:
-        return SubtaskRef(self.meta_schema, "test", SOURCE_ID)
+        return SubtaskRef(self.meta_schema, self.task, SOURCE_ID)
 
     def spec(self, until: str = "caught-up", start: Location | None = None, **changes: object) -> JobSpec:
         instance: dict[str, object] = {"source_id": SOURCE_ID, "block_allow_list": "ours"}
@@ -88,7 +89,7 @@ class SyncKit:
             instance["meta"] = {"binlog-name": start.file, "binlog-pos": start.position}
         task = TaskConfig.model_validate(
             {
-                "name": "test",
+                "name": self.task,
                 "task_mode": "incremental",
                 "meta_schema": self.meta_schema,
                 "mysql_instances": [instance],
@@ -185,7 +186,7 @@ class SyncKit:
         ensure_meta_tables(endpoint, self.meta_schema)
         known = current_generation(connection, self.ref)
         lease = self.store.acquire_lease(
-            "test", SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=known
+            self.task, SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=known
         )
         fence = Fence(self.ref, lease.generation)
         claim_generation(endpoint, fence)

@@ -249,7 +249,7 @@ def test_forever_ends_on_a_wish_and_shows_its_lag(one_kit: SyncKit) -> None:
         one_kit.write("INSERT INTO plain VALUES (1, 'a')")
         deadline = threading.Event()
         for _ in range(200):
-            if progress.changes == 1 and progress.caught_up:
+            if progress.changes == 1 and progress.lag_seconds() == 0:
                 break
             deadline.wait(0.05)
     finally:

@@ -1,4 +1,4 @@
-"""purge-relay and stop-task: DM's documents, and that a doubt purges nothing."""
+"""purge-relay: DM's documents, and that a doubt purges nothing."""
 
 import json
 import time
@@ -211,34 +211,3 @@ def test_a_relay_log_elsewhere_is_found_by_the_sources_file(desk: Desk, tmp_path
 
     directory = RelayDirectory(elsewhere)
     assert [len(directory.files(one)) for one in directory.sub_dirs()] == [1]
-
-
-# stop-task
-
-
-def test_a_task_that_runs_is_not_forgotten(desk: Desk) -> None:
-    desk.needs("mysql-bin.000002", 1)
-    desk.run()
-
-    said = desk("stop-task", "shop", code=1)
-
-    assert said["sources"] == [{"result": False, "msg": said["msg"], "source": SOURCE, "worker": "worker9"}]
-    assert "task shop is running on worker9" in said["msg"]
-    assert len(desk.store.list_subtasks(task="shop")) == 1
-
-
-def test_a_task_that_has_ended_is_forgotten_on_the_sources_named(desk: Desk) -> None:
-    desk.needs("mysql-bin.000002", 1)
-    desk.store.put_subtask("shop", "other", unit=Unit.SYNC, stage=Stage.STOPPED, needed=None)
-    desk.run()
-    desk.store.finish_run("r1", stage=Stage.STOPPED)
-
-    said = desk("stop-task", "shop", "-s", SOURCE)
-
-    assert list(said) == ["op", "result", "msg", "sources"]
-    assert said["op"] == "Stop"
-    assert [one.source for one in desk.store.list_subtasks(task="shop")] == ["other"]
-
-
-def test_a_task_that_nobody_knows_is_said_to_be_unknown(desk: Desk) -> None:
-    assert desk("stop-task", "ship", code=1)["msg"] == "no task ship is known on these sources"

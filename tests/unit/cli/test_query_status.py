@@ -180,3 +180,72 @@ def test_what_nobody_knows_is_an_answer_that_says_so(
     answer = json.loads(capsys.readouterr().out)
     assert (exit_code, answer["result"]) == (1, False)
     assert answer["msg"].startswith(said)
+
+
+SYNCING = {
+    "changes_applied": 1200,
+    "total_rps": 40.6,
+    "recent_rps": 12.0,
+    "transactions": 70,
+    "bytes": 9000,
+    "lag_seconds": 3.4,
+    "seconds_left": 7.5,
+    "contested_rows": 0,
+}
+
+
+def test_the_sync_unit_has_all_that_dms_has() -> None:
+    working = replace(run(), progress={"mysql-replica-01": SYNCING})
+    at = subtask(applied=Location("mysql-bin.000005", 400, GTIDS))
+
+    (shown,) = source_status("mysql-replica-01", relay(), [(at, working)])["subTaskStatus"]
+
+    assert shown["sync"] == {
+        "totalEvents": "1200",
+        "totalTps": "40",
+        "recentTps": "12",
+        "masterBinlog": "(mysql-bin.000005, 916)",
+        "masterBinlogGtid": GTIDS,
+        "syncerBinlog": "(mysql-bin.000005, 400)",
+        "syncerBinlogGtid": GTIDS,
+        "blockingDDLs": [],
+        "unresolvedGroups": [],
+        "synced": False,
+        "binlogType": "local",
+        "secondsBehindMaster": "3",
+        "blockDDLOwner": "",
+        "conflictMsg": "",
+        "totalRows": "1200",
+        "totalRps": "40",
+        "recentRps": "12",
+        "ioTotalBytes": "9000",
+        "dumpIOTotalBytes": "0",
+        "totalTransactions": "70",
+        "contested_rows": 0,
+        "remainingSeconds": 7.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("stage", "age", "behind"), [(Stage.RUNNING, 1.0, "3"), (Stage.RUNNING, 100.0, "103"), (Stage.STOPPED, 20.0, "23")]
+)
+def test_a_lag_grows_when_nobody_is_left_to_say_so(stage: Stage, age: float, behind: str) -> None:
+    last = replace(run(age=age), stage=stage, progress={"mysql-replica-01": SYNCING})
+
+    (shown,) = source_status("mysql-replica-01", relay(), [(subtask(), last)])["subTaskStatus"]
+
+    assert shown["sync"]["secondsBehindMaster"] == behind
+
+
+def test_a_lag_that_nobody_knows_is_none() -> None:
+    (shown,) = source_status("mysql-replica-01", None, [(subtask(), None)])["subTaskStatus"]
+
+    assert (shown["sync"]["secondsBehindMaster"], shown["sync"]["totalRows"]) == (None, "0")
+
+
+def test_what_a_person_has_paused_is_canceled() -> None:
+    paused = replace(subtask(stage=Stage.PAUSED), desired=Stage.PAUSED)
+
+    (shown,) = source_status("s", None, [(paused, run())])["subTaskStatus"]
+
+    assert shown["result"] == {"isCanceled": True, "errors": [], "detail": None}

@@ -1,5 +1,7 @@
 """What a task means for each of its sources."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from airflow_provider_dm.engine.config.problems import ConfigError
@@ -56,6 +58,25 @@ def test_an_incremental_task_starts_at_meta(meta: dict[str, object], start: Loca
     assert a_task({"meta": meta}, task_mode="all").subtask("a").start is None
 
 
+@pytest.mark.parametrize(
+    "given", ["2026-11-22 19:50:00", "2026-11-22T19:50:00", datetime(2026, 11, 22, 19, 50, tzinfo=UTC)]
+)
+def test_a_time_to_begin_at(given: object) -> None:
+    assert a_task(start_time=given).start_time == "2026-11-22 19:50:00"
+
+
+@pytest.mark.parametrize("given", ["yesterday", "2026-02-31 00:00:00", "2026-11-22"])
+def test_what_is_no_time_is_refused(given: str) -> None:
+    with pytest.raises(ConfigError, match="not a time"):
+        a_task(start_time=given)
+
+
+def test_a_place_that_was_found_is_the_tasks_beginning() -> None:
+    place = Location("b.000003", 99, "0-1-7")
+    found = a_task({"meta": {"binlog-gtid": "0-1-7"}}, task_mode="incremental").beginning_at({"a": place})
+    assert found.subtask("a").start == place
+
+
 def test_old_words_mean_the_same() -> None:
     task = a_task({"loader": {"import-mode": "SQL", "on-duplicate": "REPLACE"}}, is_sharding=True)
     assert task.sharding is ShardMode.PESSIMISTIC
@@ -77,7 +98,6 @@ def test_old_words_mean_the_same() -> None:
         ({"mydumper": {"extra-args": "-B test -T t1 -t 8"}}, {}, "extra-args -B -T"),
         ({"mydumper": {"extra-args": "--where='a=1'"}}, {}, "extra-args --where"),
         ({"mydumper": {"extra-args": "--consistency=snapshot"}}, {}, "--consistency snapshot"),
-        ({"meta": {"binlog-gtid": "x:1-3"}}, {"task_mode": "incremental"}, "binlog-gtid only"),
         (
             {"route-rules": ["r"]},
             {"routes": {"r": {"schema-pattern": "a", "target-schema": "b",

@@ -57,7 +57,12 @@ GTID = {"enable_gtid": True}
         ({**GTID, "relay_binlog_gtid": "0-7-5"}, OURS, "", start.FirstStart(start.ByName(file(6)), 2)),
         ({**GTID, "relay_binlog_gtid": "0-7-10"}, OURS, "", start.FirstStart(start.ByGtid(gtids("0-7-10")), 2)),
         ({**GTID, "relay_binlog_gtid": "0-1-5"}, None, "", start.FirstStart(start.ByGtid(gtids("0-1-5")), 1)),
-        ({"relay_binlog_gtid": "0-1-5"}, None, "", start.FirstStart(start.Latest(), 1)),
+        ({"relay_binlog_gtid": "0-1-5"}, None, "", start.FirstStart(start.ByGtid(gtids("0-1-5")), 1)),
+        ({"relay_binlog_gtid": "0-7-5"}, NEEDED, "", start.FirstStart(start.ByName(file(6)), 2)),
+        (
+            {"relay_binlog_gtid": "0-1-5", "relay_binlog_name": "mysql-bin.000005"},
+            *(None, "", start.FirstStart(start.ByName(file(5)), 1)),
+        ),
         ({}, NEEDED, "", start.FirstStart(start.ByName(file(6)), 2)),
         (GTID, NEEDED, "0-7.000002", start.FirstStart(start.ByName(file(6)), 2)),
         (GTID, NEEDED, "0-8.000002", start.FirstStart(start.ByGtid(gtids("0-7-9")), 3)),

@@ -113,6 +113,9 @@ class Log(Tail):
             raise error
         self.world.events.append(f"distrust {epoch.lo.position}")
 
+    def look(self, here: Location, goal: Location | None) -> None:
+        """Show nobody anything."""
+
     def idle(self, here: Location, seconds: float) -> None:
         self.world.events.append(f"idle {here.position}")
 

@@ -140,7 +140,7 @@ RULES = [
     Rule("all rows in front of DDL are written before it is executed", quirks=Quirks(no_drain=True)),
     # Without the lock a statement of a dead run takes effect when the next one is behind it already.
     Rule("DDL that is under way ends before anybody looks", _off(ddl_execution, "_locked", lambda *_: nullcontext()),
-         often="columns"),
+         often="elsewhere"),
     # Else a run that was replaced while it waited finds an empty journal, and begins.
     Rule("the generation is checked behind the lock", _unchecked),
     Rule("a statement is noted before it is executed", _off(ddl_execution, "note_intent"), often="swap"),

@@ -10,6 +10,7 @@ from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize, connections_of
 from airflow_provider_dm.engine.sync.locations import location_at
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, TaskBug, attempt, values
+from airflow_provider_dm.engine.sync.speed import Meter
 from airflow_provider_dm.engine.target.errors import TargetBusy, TargetDenied
 from airflow_provider_dm.engine.target.identity import Fenced
 
@@ -91,7 +92,25 @@ def test_lag_grows_while_blocked_and_is_nothing_when_there_is_nothing_more() -> 
     assert progress.lag_seconds(now=1020) == 20
 
     progress.caught_up = True
+    assert progress.lag_seconds(now=1020) == 20  # the log that is held is no proof
+    progress.at_end, progress.at_end_at = True, 1020
     assert progress.lag_seconds(now=1020) == 0
+    progress.at_end = False  # as while the relay waits and the source writes
+    assert progress.lag_seconds(now=1050) == 30
+    progress.newest_timestamp = 1045
+    assert progress.lag_seconds(now=1050) == 5
+
+
+@pytest.mark.parametrize(("seconds", "total", "recent"), [(10, 10.0, 10.0), (100, 1.0, 0.0)])
+def test_what_is_recent_is_half_a_minute(seconds: int, total: float, recent: float) -> None:
+    meter = Meter()
+    meter.look({"rows": 0}, now=0.0)
+    meter.look({"rows": 100}, now=5.0)
+    for moment in range(6, seconds):
+        meter.look({"rows": 100}, now=float(moment))
+    speed = meter.look({"rows": 100}, now=float(seconds))["rows"]
+
+    assert (speed.total, speed.recent) == (total, recent)
 
 
 def test_a_location_comes_back_from_its_sort_key() -> None:

@@ -7,8 +7,8 @@ from sqlalchemy.types import TypeEngine
 
 from airflow_provider_dm.engine.meta.migrate import NoWayBack
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,130 @@
+"""`binlog events`: a page of a source's log, or of its relay log, for people.
+
+    dmctl binlog events --source-file SOURCE.yaml                                   the source's newest file
+    dmctl binlog events --source-file SOURCE.yaml --from mysql-bin.000003:4711 --until mysql-bin.000004 --rows
+    dmctl binlog events --source-file SOURCE.yaml --relay --table shop.orders       the relay log, from its beginning
+
+`--from` is a place where an event begins, best one where a transaction does: rows of which the table map lies before
+it are not shown. `next` of the answer is the `--from` of the next page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli.inputs import named_variables, source_endpoint
+from airflow_provider_dm.cli.output import Exit, Output
+from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.yaml_file import load_source
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, InvalidLocation, Location
+
+DEFAULT_LIMIT = 100
+
+
+@dataclass(eq=False)
+class NothingHeld(DmError):
+    """The relay log has no such file, or nothing at all."""
+
+    wanted: str
+    directory: str
+
+    code: ClassVar[str] = "DM-4067"
+    what: ClassVar[str] = "the relay log in {directory} does not hold {wanted}."
+    hint: ClassVar[str] = "Leave --relay out to read the source itself, or give --relay-dir or --from."
+
+
+def add_events(actions: Verbs) -> None:
+    """Add the action below `binlog`."""
+    parser = actions.add("events", show_events, "show a page of a source's log, or of its relay log")
+    parser.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, required=True)
+    parser.add_argument("--password-env", metavar="NAME=VARIABLE", action="append", default=[])
+    parser.add_argument("--from", metavar="FILE[:POSITION]", type=_place, dest="begin", help="default: the newest file")
+    parser.add_argument("--until", metavar="FILE[:POSITION]", type=_place, help="default: where the log ends")
+    parser.add_argument("--table", metavar="SCHEMA.TABLE", type=_table, help="its rows, and statements that name it")
+    parser.add_argument("--rows", action="store_true", help="with the values of rows, which may be secret")
+    parser.add_argument("--limit", metavar="N", type=int, default=DEFAULT_LIMIT, help="default: %(default)s")
+    parser.add_argument("--relay", action="store_true", help="read the relay log, by default from its beginning")
+    parser.add_argument("--relay-dir", metavar="DIR", type=Path, help="read this relay directory")
+    meta_url.add_arguments(parser)
+
+
+def show_events(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Print the page. Raises ConfigError, NothingHeld, EventsRefused, and what connecting and reading raise."""
+    config = load_source(arguments.source_file)
+    page = _relay_page(arguments, config) if arguments.relay or arguments.relay_dir else _page(arguments, config)
+    body = {"source": config.source_id, "events": list(page.events), "next": page.following}
+    more = f"\nmore: --from {page.following}" if page.following else ""
+    output.answer(body, "\n".join(map(line_of, page.events)) + more)
+    return Exit.DONE
+
+
+def line_of(event: Mapping[str, Any]) -> str:
+    """Return an event for people; the values of rows in lines of their own.
+
+    >>> line_of({"at": "bin.000001:4", "time": "2026-01-01T00:00:00+00:00", "type": "XID", "bytes": 31, "xid": 7})
+    'bin.000001:4  2026-01-01T00:00:00+00:00  XID  31 bytes  xid 7'
+    """
+    rest = [f"{key} {value}" for key, value in event.items() if key not in ("at", "time", "type", "bytes", "values")]
+    head = [event["at"], event["time"], event["type"], f"{event['bytes']} bytes", *rest]
+    values = [
+        f"    {name} {', '.join(f'{column}={value!r}' for column, value in cells.items())}"
+        for row in event.get("values", ())
+        for name, cells in row.items()
+    ]
+    return "\n".join(["  ".join(map(str, head)), *values])
+
+
+def _page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
+    from airflow_provider_dm.engine.audit.events import server_page
+    from airflow_provider_dm.engine.mysql.binlog_status import current_location
+    from airflow_provider_dm.engine.mysql.connection import connected
+
+    endpoint = source_endpoint(config, named_variables(arguments.password_env, os.environ), os.environ)
+    with connected(endpoint) as connection:
+        end = current_location(connection)
+    return server_page(endpoint, _wanted(arguments, arguments.begin or Location(end.file, BINLOG_HEADER_SIZE)))
+
+
+def _relay_page(arguments: argparse.Namespace, config: SourceConfig) -> Any:
+    from airflow_provider_dm.engine.audit.events import relay_page
+    from airflow_provider_dm.engine.relay.reader import RelayReader
+    from airflow_provider_dm.launch.relays import own_relay_directory
+
+    root = arguments.relay_dir or own_relay_directory(config, meta_url.root_of(arguments))
+    held = RelayReader(root).held()
+    newest = [one for one in held if one.suffix == held[-1].suffix]
+    begin = arguments.begin or (Location(newest[0].name, BINLOG_HEADER_SIZE) if newest else None)
+    names = [one.name for one in newest]
+    if begin is None or begin.file not in names:
+        raise NothingHeld(begin.file if begin is not None else "anything", str(root))
+    return relay_page(newest[names.index(begin.file) :], _wanted(arguments, begin))
+
+
+def _wanted(arguments: argparse.Namespace, begin: Location) -> Any:
+    from airflow_provider_dm.engine.audit.events import Wanted
+
+    return Wanted(begin, arguments.until, arguments.table, arguments.limit, arguments.rows)
+
+
+def _place(text: str) -> Location:
+    """Return a place; a file alone means its beginning."""
+    try:
+        return Location.parse(text if ":" in text else f"{text}:{BINLOG_HEADER_SIZE}")
+    except InvalidLocation as error:
+        raise argparse.ArgumentTypeError(error.message()) from None
+
+
+def _table(text: str) -> TableName:
+    schema, dot, name = text.partition(".")
+    if not dot or not schema or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not SCHEMA.TABLE")
+    return TableName(schema, name)

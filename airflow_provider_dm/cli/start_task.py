@@ -1,0 +1,153 @@
+"""`start-task`: `dmctl run TASK.yaml --until forever` that goes on by itself when this command has answered.
+
+DM's dmctl hands a task to workers that run already. Here a process of its own, which no terminal holds, is started on
+this machine, and the command answers when its first app works on all sources, or with what has refused it. From then on
+the metadata DB says how it stands, and `pause-task`, `resume-task` and `stop-task` reach it there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
+from airflow_provider_dm.cli.output import Exit, Output
+from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.cli.run import START_TIME_HELP, time_of
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.meta.model import Run, Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.launch.task_control import live_run, resume, want_running
+from airflow_provider_dm.launch.workdir import TaskDir
+
+START_SECONDS: Final = 120.0
+"""Precheck, relays and the start of a JVM, on a busy machine."""
+_LOOK_SECONDS: Final = 0.25
+LOG: Final = "start-task.log"
+ANSWER: Final = "start-task.json"
+
+
+def add_verbs(verbs: Verbs) -> None:
+    parser = verbs.add("start-task", start_task)
+    parser.add_argument("task", metavar="TASK.yaml", type=Path)
+    add_source_arguments(parser)
+    parser.add_argument("--start-time", metavar="TIME", default="", type=time_of, help=START_TIME_HELP)
+    parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
+    parser.add_argument("--driver-memory", metavar="SIZE", help="of the Spark driver")
+    parser.add_argument("--spark-conf", metavar="KEY=VALUE", action="append", default=[], help="may be repeated")
+    meta_url.add_arguments(parser)
+
+
+def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Start the task, or let it go on where it is paused. Raises for files that no run would take."""
+    inputs = read_inputs(arguments.task, arguments.sources or [], arguments.password_env)
+    task = inputs.task
+    directory = TaskDir.of(task.name, meta_url.root_of(arguments))
+    store, url = meta_url.open_store(arguments)
+    with store:
+        if (run := live_run(store, task.name)) is not None:
+            return _go_on(store, output, task, run)
+        want_running(store, task.name, task.source_ids)
+        before = {one.run_id for one in store.list_runs(task=task.name)}
+        child = _Child.start(arguments, directory, url)
+        trouble = child.first_words(store, task, before)
+        host = run.holder.host if (run := live_run(store, task.name)) is not None else ""
+    return output.document(_document(task, trouble, host))
+
+
+def _go_on(store: MetaStore, output: Output, task: TaskConfig, run: Run) -> Exit:
+    """Let a task go on that runs and is paused; one that is not paused is there already, as with DM."""
+    paused = [one for one in store.list_subtasks(task=task.name) if one.desired not in (None, Stage.RUNNING)]
+    if not paused:
+        return output.document(_document(task, f"task {task.name} is running already", run.holder.host))
+    troubles = {one.source: one.trouble for one in resume(store, paused)}
+    document = _document(task, "", run.holder.host)
+    for one in document["sources"]:
+        one["msg"] = troubles.get(one["source"], "")
+        one["result"] = not one["msg"]
+    return output.document({**document, "result": not any(troubles.values())})
+
+
+def _document(task: TaskConfig, trouble: str, host: str) -> dict[str, Any]:
+    sources = [{"result": not trouble, "msg": trouble, "source": one, "worker": host} for one in task.source_ids]
+    return {"op": "Start", "result": not trouble, "msg": trouble, "sources": sources}
+
+
+@dataclass(frozen=True)
+class _Child:
+    """The process that runs the task."""
+
+    process: subprocess.Popen[bytes]
+    log_path: Path
+    answer_path: Path
+
+    @classmethod
+    def start(cls, arguments: argparse.Namespace, directory: TaskDir, url: Secret) -> _Child:
+        """Start it in a session of its own. Its secrets are in its environment and in its files, as ours are."""
+        log_path, answer_path = directory.path / LOG, directory.path / ANSWER
+        with _private(log_path) as log, _private(answer_path) as answer:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "airflow_provider_dm.cli.main", *_words(arguments, directory)],
+                stdin=subprocess.DEVNULL,
+                stdout=answer,
+                stderr=log,
+                env={**os.environ, meta_url.VARIABLE: url.reveal()},
+                start_new_session=True,
+            )
+        return cls(process, log_path, answer_path)
+
+    def first_words(self, store: MetaStore, task: TaskConfig, before: set[str]) -> str:
+        """Wait until an app that is none of `before` works on all sources, and return ""; or return what has ended it.
+
+        From then on the other verbs find the task.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            ended = self.process.poll() is not None
+            known = {one.source for one in store.list_subtasks(task=task.name)}
+            began = any(one.run_id not in before for one in store.list_runs(task=task.name))
+            if began and known >= set(task.source_ids):
+                return ""
+            if ended:
+                return self._last_words()
+            time.sleep(_LOOK_SECONDS)
+        return f"it has not begun after {START_SECONDS:.0f} s; its log is {self.log_path}"
+
+    def _last_words(self) -> str:
+        try:
+            said = str(json.loads(self.answer_path.read_text(encoding="utf-8"))["msg"])
+        except (OSError, ValueError, KeyError):
+            said = ""
+        return said or f"it ended with exit code {self.process.returncode}; its log is {self.log_path}"
+
+
+def _words(arguments: argparse.Namespace, directory: TaskDir) -> list[str]:
+    """Return what `dmctl run` is called with; the metadata DB is in the environment, as its URL may hold a password."""
+    words = ["run", str(arguments.task.absolute()), "--until", "forever", "--no-verify", "--json"]
+    for file in arguments.sources or []:
+        words += ["--source", str(file.absolute())]
+    for pair in arguments.password_env:
+        words += ["--password-env", pair]
+    for pair in arguments.spark_conf:
+        words += ["--spark-conf", pair]
+    if arguments.start_time:
+        words += ["--start-time", arguments.start_time]
+    if arguments.master:
+        words += ["--master", arguments.master]
+    if arguments.driver_memory:
+        words += ["--driver-memory", arguments.driver_memory]
+    return [*words, "--work-dir", str(directory.root)]
+
+
+def _private(path: Path) -> IO[bytes]:
+    """Open a file that only its owner can read, emptied."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")

@@ -1,0 +1,411 @@
+"""A page of a log's events for people, read by mysql-replication's stream reader from a server or from a relay log.
+
+    BinLogStreamReader ── connection ─┬─ a server                    (Listening)
+                                      └─ files of a relay directory  (Files: what a server would send of them)
+
+It is for looking, not for applying: what the library cannot read is shown by its name and place with what is wrong, and
+the page goes on. Values are what the library makes of them, without names where binlog_row_metadata is not FULL.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import random
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+from zlib import crc32
+
+import pymysql
+from pymysql.constants.COMMAND import COM_BINLOG_DUMP
+from pymysql.protocol import MysqlPacket
+from pymysqlreplication import BinLogStreamReader
+from pymysqlreplication.event import (
+    GtidEvent,
+    MariadbAnnotateRowsEvent,
+    MariadbGtidEvent,
+    QueryEvent,
+    RotateEvent,
+    RowsQueryLogEvent,
+    XidEvent,
+)
+from pymysqlreplication.row_event import DeleteRowsEvent, RowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
+
+from airflow_provider_dm.engine.binlog.boundary import read_format
+from airflow_provider_dm.engine.binlog.events import DO, EVENTS, FORMAT_DESCRIPTION, GTIDS, ROTATE, TABLE_MAP, Do
+from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
+from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.window import Window
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
+from airflow_provider_dm.engine.mysql.tls import tls_context
+from airflow_provider_dm.engine.relay.kinds import HEARTBEATS
+
+Json = dict[str, Any]
+
+_DUMP: Final = bytes([COM_BINLOG_DUMP])
+_FLAGS_AT: Final = 9
+_SEND_ANNOTATE: Final = 2
+_EOF: Final = b"\xfe\0\0\2\0"
+_LOGGER: Final = "pymysqlreplication"
+_FOUR_GIB: Final = 1 << 32
+_FIRST_SERVER_ID: Final = 429_496_729
+_CHANGES: Final = {WriteRowsEvent: "insert", UpdateRowsEvent: "update", DeleteRowsEvent: "delete"}
+
+
+@dataclass(eq=False)
+class EventsRefused(DmError):
+    """The server does not send its log from there."""
+
+    at: str
+    reason: str
+
+    code: ClassVar[str] = "DM-4066"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the source does not send its binlog from {at}: {reason}."
+    hint: ClassVar[str] = (
+        "Give --from as FILE or FILE:POSITION, a place where an event begins in a file that it still has."
+    )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of a log is wanted. `table`: its rows, and statements that name it; None: everything."""
+
+    begin: Location
+    until: Location | None = None
+    table: TableName | None = None
+    limit: int = 100
+    rows: bool = False
+    """With the values of rows."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Events in the order of the log, and the place behind them; None: there is nothing more.
+
+    It ends with a transaction, where it holds a whole one: rows cannot be shown without the table map before them.
+    """
+
+    events: tuple[Json, ...]
+    following: str | None
+
+
+@dataclass
+class _Heard:
+    """The headers of what was received since they were taken last: the reader passes some events over in silence."""
+
+    headers: list[EventHeader] = field(default_factory=list)
+
+    def hear(self, packet: MysqlPacket) -> MysqlPacket:
+        data: bytes = packet.get_all_data()  # type: ignore[no-untyped-call]
+        if len(data) > HEADER_SIZE and data[0] == 0:
+            self.headers.append(EventHeader.parse(data, 1))
+        return packet
+
+    def take(self) -> list[EventHeader]:
+        found, self.headers = self.headers, []
+        return found
+
+
+def server_page(endpoint: Endpoint, wanted: Wanted) -> Page:
+    """Return a page of a server's log. Raises EventsRefused, and what TLS raises."""
+    heard = _Heard()
+
+    def connect(db: str | None = None, **settings: Any) -> GuardedConnection:
+        settings |= {"database": db}  # PyMySQL's old name for it
+        connection = _Listening(asked_for_tls=endpoint.tls is not None, ssl=tls_context(endpoint), **settings)
+        connection.heard = heard
+        return connection
+
+    settings = {
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "user": endpoint.user,
+        "password": endpoint.password.reveal().encode(),
+        "charset": "utf8mb4",
+        "local_infile": False,
+        "connect_timeout": 10,
+    }
+    try:
+        return _page(wanted, heard, settings, connect)
+    except pymysql.err.MySQLError as error:
+        raise EventsRefused(str(wanted.begin), str(error.args[-1]) if error.args else str(error)) from error
+
+
+def relay_page(files: Sequence[LogFile], wanted: Wanted) -> Page:
+    """Return a page of a relay log. `files`: from the one of `begin` on. Raises what reading files raises."""
+    heard = _Heard()
+    return _page(wanted, heard, {}, lambda **_settings: _Files(files, wanted.begin.position, heard))
+
+
+class _Listening(GuardedConnection):
+    """A connection to a server, whose events are overheard from the request for them on."""
+
+    heard: _Heard | None = None
+    listening = False
+
+    def _write_bytes(self, data: bytes) -> None:
+        if data[4:5] == _DUMP:
+            self.listening = True
+            if "MariaDB" in str(self.server_version):  # else it leaves the statements' texts out
+                data = data[:_FLAGS_AT] + bytes([data[_FLAGS_AT] | _SEND_ANNOTATE]) + data[_FLAGS_AT + 1 :]
+        super()._write_bytes(data)  # type: ignore[misc]
+
+    def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
+        packet = super()._read_packet(packet_type)  # type: ignore[no-untyped-call]
+        return self.heard.hear(packet) if self.listening and self.heard is not None else packet
+
+
+# Reading
+
+
+def _page(wanted: Wanted, heard: _Heard, settings: Json, connect: Callable[..., Any]) -> Page:
+    logging.getLogger(_LOGGER).setLevel(logging.ERROR)  # it warns of logs without names of columns
+    stream = BinLogStreamReader(
+        connection_settings=settings,
+        server_id=_FIRST_SERVER_ID + random.randrange(100_000),
+        log_file=wanted.begin.file,
+        log_pos=wanted.begin.position,
+        resume_stream=True,
+        filter_non_implemented_events=False,
+        pymysql_wrapper=connect,
+        enable_logging=False,
+    )
+    found: list[Json] = []
+    begun = (0, wanted.begin)
+    """How many events lie before the transaction that is being read, and where that begins."""
+    try:
+        for place, code, shown in _shown(stream, heard, wanted):
+            if _is_behind(place, wanted.until):
+                return Page(tuple(found), str(place))
+            if code in GTIDS:
+                begun = (len(found), place)
+            if shown is not None and len(found) == wanted.limit:
+                before, at = begun if begun[0] else (len(found), place)
+                return Page(tuple(found[:before]), str(at))
+            if shown is not None:
+                found.append(shown)
+    finally:
+        stream.close()
+    return Page(tuple(found), None)
+
+
+def _is_behind(place: Location, until: Location | None) -> bool:
+    return until is not None and place.sort_key >= until.sort_key
+
+
+def _shown(stream: Any, heard: _Heard, wanted: Wanted) -> Iterator[tuple[Location, int, Json | None]]:
+    """Iterate over the events with their places and codes; None for those that are not wanted."""
+    here = wanted.begin
+    while True:
+        why = ""
+        try:
+            event = stream.fetchone()
+        except (pymysql.err.MySQLError, OSError, DmError):
+            raise
+        except Exception as error:  # noqa: BLE001 (an event that the library cannot read; it is shown so)
+            event, why = None, f"{type(error).__name__}: {error}"
+        headers = heard.take()
+        for number, header in enumerate(headers, 1):
+            of_header = event if number == len(headers) else None
+            if header.code == ROTATE and header.flags & ARTIFICIAL_FLAG:
+                if of_header is not None and of_header.next_binlog != here.file:
+                    here = Location(of_header.next_binlog, BINLOG_HEADER_SIZE, suffix=here.suffix)
+                continue
+            if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS or _is_repeated(header, here):
+                continue
+            here = here.at(_begin(header, here.position))
+            yield here, header.code, _json(of_header, header, here, wanted, why if number == len(headers) else "")
+            here = here.at(here.position + header.size)
+        if event is None and not why:
+            return
+
+
+def _begin(header: EventHeader, at_least: int) -> int:
+    """Return where an event begins: 32 bits of its end are in it."""
+    if not header.log_position:
+        return at_least
+    low = (header.log_position - header.size) % _FOUR_GIB
+    begin = at_least - at_least % _FOUR_GIB + low
+    return begin if begin >= at_least else begin + _FOUR_GIB
+
+
+def _is_repeated(header: EventHeader, here: Location) -> bool:
+    """Tell whether it is the format that a server sends in front of a place inside of a file."""
+    return header.code == FORMAT_DESCRIPTION and here.position > BINLOG_HEADER_SIZE
+
+
+def _json(event: Any, header: EventHeader, here: Location, wanted: Wanted, why: str) -> Json | None:
+    said: Json = {
+        "at": str(here),
+        "time": dt.datetime.fromtimestamp(header.timestamp, dt.UTC).isoformat(),
+        "type": EVENTS[header.code].name,
+        "bytes": header.size,
+    }
+    if event is None and DO[header.code] == Do.ROWS:
+        why = why or "its table map lies before the page"
+    if why:
+        return {**said, "unread": why}
+    match event:
+        case GtidEvent() | MariadbGtidEvent():
+            said["gtid"] = event.gtid
+        case QueryEvent():
+            said |= {"schema": _text(event.schema), "sql": _text(event.query)}
+        case RowsQueryLogEvent():
+            said["sql"] = event.query
+        case MariadbAnnotateRowsEvent():
+            said["sql"] = _text(event.sql_statement)
+        case XidEvent():
+            said["xid"] = event.xid
+        case RotateEvent():
+            said["next"] = f"{event.next_binlog}:{event.position}"
+        case TableMapEvent():
+            said["table"] = f"{event.schema}.{event.table}"
+        case RowsEvent():
+            said |= {"table": f"{event.schema}.{event.table}", **_rows(event, with_values=wanted.rows)}
+    return said if wanted.table is None or _names(said, wanted.table) else None
+
+
+def _names(said: Json, table: TableName) -> bool:
+    if "table" in said:
+        return bool(said["table"] == f"{table.schema}.{table.table}" and said["type"] != EVENTS[TABLE_MAP].name)
+    return re.search(rf"\b{re.escape(table.table)}\b", str(said.get("sql", "")), re.IGNORECASE) is not None
+
+
+def _rows(event: Any, *, with_values: bool) -> Json:
+    kind = next((name for known, name in _CHANGES.items() if isinstance(event, known)), "")
+    try:
+        rows = list(event.rows)
+    except Exception as error:  # noqa: BLE001 (it is shown)
+        return {"change": kind, "unread": f"{type(error).__name__}: {error}"}
+    return {"change": kind, "rows": len(rows), **({"values": [_values(row) for row in rows]} if with_values else {})}
+
+
+def _values(row: Json) -> Json:
+    """Return a row's values, before and after, as text and numbers."""
+    return {
+        {"values": "values", "before_values": "before", "after_values": "after"}[key]: {
+            str(name): _plain(value) for name, value in cells.items()
+        }
+        for key, cells in row.items()
+        if key in ("values", "before_values", "after_values")
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return _text(value)
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _text(value: bytes | str) -> str:
+    """Return text, or bytes that are none as hexadecimal digits.
+
+    >>> _text(b"abc"), _text(bytes([0xFF, 0]))
+    ('abc', '0xff00')
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"0x{value.hex()}"
+
+
+# A relay log as if a server sent it
+
+
+class _Answers:
+    """What the reader asks a server before it reads."""
+
+    def __init__(self, checksum: bool) -> None:
+        self.checksum = checksum
+        self.asked = ""
+
+    def execute(self, sql: str, _arguments: object = None) -> None:
+        self.asked = sql.upper()
+
+    def fetchone(self) -> Any:
+        """Return the format's checksum; that table maps have all metadata, which the reader uses where it is there."""
+        if "BINLOG_CHECKSUM" in self.asked:
+            return ("binlog_checksum", "CRC32" if self.checksum else "NONE")
+        return {"Value": "FULL"} if "ROW_METADATA" in self.asked else None
+
+    def fetchall(self) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@dataclass
+class _Files:
+    """Files of a relay log, event by event, from `position` of the first one on."""
+
+    files: Sequence[LogFile]
+    position: int
+    heard: _Heard
+    charset: str = "utf8mb4"
+    events: Iterator[bytes] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.checksum, self.flavour = False, Flavour.MYSQL
+        if self.files:
+            with Window(self.files[0].path, self.files[0].size) as window:
+                found = read_format(window, self.files[0].name)
+            if found is not None:
+                self.checksum, self.flavour = found.checksum, found.flavour
+
+    def get_server_info(self) -> str:
+        return "10.0-MariaDB" if self.flavour is Flavour.MARIADB else "8.0"
+
+    def cursor(self, _kind: object = None) -> _Answers:
+        return _Answers(self.checksum)
+
+    def close(self) -> None:
+        """Do nothing: a file is open only while it is read."""
+
+    def _write_bytes(self, _request: bytes) -> None:
+        self.events = self._all()
+
+    def _read_packet(self) -> MysqlPacket:
+        event = next(self.events or iter(()), None)
+        if event is None:
+            return MysqlPacket(_EOF, self.charset)
+        return self.heard.hear(MysqlPacket(b"\0" + event, self.charset))
+
+    def _all(self) -> Iterator[bytes]:
+        begin = self.position
+        for one in self.files:
+            yield self._named(one)
+            with open(one.path, "rb") as file:
+                for at, event in _events_of(file, one.size):
+                    if at >= begin or event[4] == FORMAT_DESCRIPTION:
+                        yield event
+            begin = BINLOG_HEADER_SIZE
+
+    def _named(self, file: LogFile) -> bytes:
+        """Return the event by which a server says which file it sends."""
+        body = struct.pack("<Q", BINLOG_HEADER_SIZE) + file.name.encode()
+        size = HEADER_SIZE + len(body) + 4 * self.checksum
+        event = struct.pack("<IBIIIH", 0, ROTATE, 0, size, 0, ARTIFICIAL_FLAG) + body
+        return event + struct.pack("<I", crc32(event)) if self.checksum else event
+
+
+def _events_of(file: Any, size: int) -> Iterator[tuple[int, bytes]]:
+    at = BINLOG_HEADER_SIZE
+    while at + HEADER_SIZE <= size:
+        file.seek(at)
+        head = file.read(HEADER_SIZE)
+        length = EventHeader.parse(head).size
+        if length < HEADER_SIZE or at + length > size:
+            return
+        yield at, head + file.read(length - HEADER_SIZE)
+        at += length

@@ -1,0 +1,267 @@
+"""A place in a source's log by what is known of it: which transactions lie before it, or when the one behind it began.
+
+The source itself is asked, as a replica would ask: nobody has pulled that log yet. The file is found by halving, from
+what each says at its head; in it the place is found by walking over it, and is always one between two transactions.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final, NamedTuple
+from uuid import UUID
+
+from airflow_provider_dm.engine.binlog import events
+from airflow_provider_dm.engine.binlog.gtid_events import MARIADB_GTID, MYSQL_GTID, tagged_gtid
+from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, list_binlogs
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.gtid import GtidSet, Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
+from airflow_provider_dm.engine.relay.decide import header_of
+from airflow_provider_dm.engine.relay.kinds import HEARTBEATS, carried_set
+from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump
+
+_FIRST_SERVER_ID: Final = 429_496_729  # as DM's
+_FOUR_GIB: Final = 1 << 32
+
+
+@dataclass(eq=False)
+class PlaceNotFound(DmError):
+    """The source's log has no such place."""
+
+    wanted: str
+    reason: str
+
+    code: ClassVar[str] = "DM-4065"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the source's binlog has no place to begin at {wanted}: {reason}."
+    hint: ClassVar[str] = (
+        "Nothing was begun. Correct it, or give the place itself: `meta: {binlog-name: FILE, binlog-pos: POSITION}`."
+    )
+
+
+class Head(NamedTuple):
+    """The head of a file: when it was begun, and what was committed before it (None where it does not say)."""
+
+    timestamp: int
+    before: GtidSet | None
+
+
+class Begin(NamedTuple):
+    """The beginning of a transaction. `gtid` is a set of one; None for one without an id."""
+
+    position: int
+    timestamp: int
+    gtid: GtidSet | None
+
+
+@dataclass(frozen=True)
+class Log:
+    """A source's log, file by file. `begins`: of the transactions of a file, in their order."""
+
+    files: Sequence[BinlogSize]
+    head: Callable[[BinlogSize], Head]
+    begins: Callable[[BinlogSize], Iterator[Begin]]
+
+
+# What is decided
+
+
+def place_behind(log: Log, wanted: GtidSet) -> Location:
+    """Return the place before which all of `wanted` lies, and nothing else. Raises PlaceNotFound."""
+    said = f"GTID set {str(wanted)!r}"
+
+    def is_before(file: BinlogSize) -> bool:
+        before = log.head(file).before
+        return before is not None and wanted.contains(before)
+
+    file = _last(log.files, is_before)
+    if file is None:
+        oldest = log.files[0].name if log.files else "no file"
+        raise PlaceNotFound(said, f"what was committed before {oldest}, the oldest that it has, is not all in that set")
+    missing = _Missing(wanted, log.head(file).before or wanted.minus(wanted))
+    for begin in log.begins(file):
+        if not missing:
+            return Location(file.name, begin.position, str(wanted))
+        if begin.gtid is None:
+            raise PlaceNotFound(said, f"the transaction at {file.name}:{begin.position} has no GTID")
+        if not missing.take(begin.gtid):
+            at = f"{file.name}:{begin.position}"
+            raise PlaceNotFound(said, f"{begin.gtid} at {at} is not in it, and lies before others that are")
+    if missing:
+        raise PlaceNotFound(said, f"the log ends at {file.name}:{file.size} without {missing}")
+    return Location(file.name, file.size, str(wanted))
+
+
+def place_at_time(log: Log, moment: int, said: str) -> Location:
+    """Return where the first transaction begins that began at `moment` (seconds since 1970) or later.
+
+    Raises PlaceNotFound.
+    """
+    file = _last(log.files, lambda one: log.head(one).timestamp < moment)
+    if file is None:
+        first = log.files[0] if log.files else None
+        if first is None or BinlogFile.parse(first.name).number > 1:
+            oldest = first.name if first is not None else "no file"
+            raise PlaceNotFound(
+                said, f"the oldest file that it has is {oldest}, begun later: what was before is purged"
+            )
+        return Location(first.name, BINLOG_HEADER_SIZE)
+    for one in log.files[log.files.index(file) :]:
+        for begin in log.begins(one):
+            if begin.timestamp >= moment:
+                return Location(one.name, begin.position)
+    raise PlaceNotFound(
+        said, f"all of its transactions, up to {log.files[-1].name}:{log.files[-1].size}, began earlier"
+    )
+
+
+def _last(files: Sequence[BinlogSize], is_before: Callable[[BinlogSize], bool]) -> BinlogSize | None:
+    """Return the last file that is before something; all that are come first.
+
+    >>> files = [BinlogSize(f"b.{n}", n) for n in range(7)]
+    >>> [(_last(files, lambda one: one.size < 4)), _last(files, lambda one: False), _last([], lambda one: True)]
+    [BinlogSize(name='b.3', size=3), None, None]
+    """
+    low, high = 0, len(files)
+    while low < high:
+        middle = (low + high) // 2
+        if is_before(files[middle]):
+            low = middle + 1
+        else:
+            high = middle
+    return files[low - 1] if low else None
+
+
+class _Missing:
+    """The transactions of a set that a log has yet to show."""
+
+    def __init__(self, wanted: GtidSet, before: GtidSet) -> None:
+        self.wanted, missing = wanted, wanted.minus(before)
+        self.count = 0
+        self.ends: set[MariadbGtid] = set()
+        match missing:
+            case MysqlGtidSet():
+                self.count = sum(interval.last - interval.first + 1 for _, interval in missing.flat())
+            case MariadbGtidSet():
+                self.ends = set(missing.last.values())
+
+    def take(self, gtid: GtidSet) -> bool:
+        """Take the next transaction; tell whether it is one of the set."""
+        if not self.wanted.contains(gtid):
+            return False
+        if isinstance(gtid, MariadbGtidSet):
+            self.ends.difference_update(gtid.last.values())
+        else:
+            self.count -= 1
+        return True
+
+    def __bool__(self) -> bool:
+        return bool(self.count or self.ends)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, sorted(self.ends))) if self.ends else f"{self.count} of its transactions"
+
+
+# What is asked
+
+
+def find_place(endpoint: Endpoint, *, behind: str = "", at_time: str = "") -> Location:
+    """Return the place behind a GTID set, or at a time (`checked_time`) of the source's own time zone.
+
+    Raises PlaceNotFound, InvalidGtidSet, what connecting raises, and what the source says instead of its log.
+    """
+    with connected(endpoint) as connection:
+        info, files = server_info(connection), list_binlogs(connection)
+        moment = _moment(connection, at_time) if at_time else 0
+    dumps = _Dumps(endpoint, info.flavour)
+    log = Log(files, dumps.head, dumps.begins)
+    place = place_at_time(log, moment, at_time) if at_time else place_behind(log, GtidSet.parse(behind, info.flavour))
+    return replace(place, server_uuid=info.server_uuid)
+
+
+def _moment(connection: Connection, said: str) -> int:
+    """Return a time as seconds since 1970. The server computes it: it knows its zone's past. Raises PlaceNotFound."""
+    query(connection, "SET time_zone = @@GLOBAL.time_zone")
+    ((value,),) = query(connection, "SELECT UNIX_TIMESTAMP(%s)", (said,))
+    if not value:
+        raise PlaceNotFound(said, "the source's time zone has no such time that it could count")
+    return int(value)
+
+
+@dataclass
+class _Dumps:
+    """The log of a source, each file by a dump of its own."""
+
+    endpoint: Endpoint
+    flavour: Flavour
+    heads: dict[str, Head] = field(default_factory=dict)
+
+    def head(self, file: BinlogSize) -> Head:
+        """Return what a file says before its first transaction."""
+        if file.name not in self.heads:
+            self.heads[file.name] = self._head(file)
+        return self.heads[file.name]
+
+    def _head(self, file: BinlogSize) -> Head:
+        timestamp, before = 0, None
+        for _, stamp, code, body in self._events(file):
+            timestamp = timestamp or stamp
+            if (read := carried_set(code)) is not None:
+                before = read(body, f"the head of {file.name}")
+            if code in events.GTIDS or before is not None:
+                break
+        return Head(timestamp, before)
+
+    def begins(self, file: BinlogSize) -> Iterator[Begin]:
+        """Iterate over the beginnings of a file's transactions."""
+        for position, timestamp, code, body in self._events(file):
+            if code in events.GTIDS:
+                yield Begin(position, timestamp, self._gtid(code, body, file, position))
+
+    def _gtid(self, code: int, body: bytes, file: BinlogSize, position: int) -> GtidSet | None:
+        if code == events.ANONYMOUS_GTID:
+            return None
+        if code == events.GTID:
+            _, source, number = MYSQL_GTID.unpack_from(body)
+            return MysqlGtidSet.of([(Sid(str(UUID(bytes=source))), Interval(number, number))])
+        if code == events.GTID_TAGGED:
+            gtid = tagged_gtid(body, f"{file.name}:{position}")
+            one = Interval(gtid.number, gtid.number)
+            return MysqlGtidSet.of([(Sid(str(UUID(bytes=gtid.uuid)), gtid.tag), one)])
+        server_id = int.from_bytes(body[-4:], "little")
+        sequence, domain, _ = MARIADB_GTID.unpack_from(body)
+        return MariadbGtidSet.of([MariadbGtid(domain, server_id, sequence)])
+
+    def _events(self, file: BinlogSize) -> Iterator[tuple[int, int, int, bytes]]:
+        """Iterate over position, timestamp, code and body of a file's events; of a MariaDB GTID the server behind it.
+
+        Of events that are not looked at the body is left out.
+        """
+        request = DumpRequest(
+            file.name, BINLOG_HEADER_SIZE, _FIRST_SERVER_ID + random.randrange(100_000), str(uuid.uuid4())
+        )
+        with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
+            stream = open_dump(connection, self.flavour, request)
+            try:
+                position = BINLOG_HEADER_SIZE
+                while position < file.size:
+                    if (event := stream.event()) is None:
+                        stream.receive()
+                        continue
+                    header = header_of(event)
+                    if header.flags & ARTIFICIAL_FLAG or header.code in HEARTBEATS:
+                        continue
+                    if header.log_position and file.size < _FOUR_GIB:
+                        position = header.log_position - header.size  # what the dump leaves out counts
+                    looked_at = header.code in events.GTIDS or carried_set(header.code) is not None
+                    body = bytes(event[HEADER_SIZE:]) + header.server_id.to_bytes(4, "little") if looked_at else b""
+                    yield position, header.timestamp, header.code, body
+                    position += header.size
+            finally:
+                stream.close()

@@ -1,0 +1,61 @@
+"""A sync that a person may pause and resume, inside the same app: DM's pause-task and resume-task.
+
+    work ── gate closed, wish Paused ──▶ Paused (no error), nothing held but the lease ── wish Running ──▶ work again
+         ── gate closed, otherwise ────▶ the end, behind an epoch
+
+It pauses where it stops: between two epochs, so what is applied are whole transactions of the log. What may have passed
+meanwhile is asked as after an error (resuming.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.gate import Gate
+from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.target.session import close_target
+
+log = logging.getLogger(__name__)
+
+
+def run_sync_pausing(
+    source: SyncSource, store: MetaStore, gate: Gate, progress: SyncProgress, run: Callable[[], SyncResult]
+) -> SyncResult:
+    """Run `run` until it has finished or `gate` wants the end; while it is to pause, wait. Raises what `run` raises.
+
+    `run` ends soon after `gate.closed` is set. An error that may pass is none of a sync that is to pause anyway.
+    """
+    seconds = 0.0
+    while True:
+        result: SyncResult | None = None
+        try:
+            result = run()
+        except DmError as error:
+            if not gate.is_paused or error.reacts() is not Reaction.RETRY:
+                raise
+            log.warning("the sync of %s pauses, after: %s", source.fence.ref.source, error)
+        else:
+            seconds += result.seconds
+            if result.finished or not gate.is_paused:
+                return replace(result, seconds=round(seconds, 3))
+        progress.paused()
+        _say_paused(source, store)
+        close_target(source.target)  # a server closes what is silent for hours
+        if gate.wait():
+            log.info("the sync of %s goes on", source.fence.ref.source)
+        elif result is not None:
+            return replace(result, seconds=round(seconds, 3))
+
+
+def _say_paused(source: SyncSource, store: MetaStore) -> None:
+    log.info("the sync of %s is paused on request", source.fence.ref.source)
+    try:
+        store.put_subtask_paused(*source.fence.ref.key)
+    except DmError as lost:
+        log.warning("the metadata DB does not know that the sync is paused: %s", lost)

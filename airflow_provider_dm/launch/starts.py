@@ -1,0 +1,124 @@
+"""What is found out about a task's places before anything of it runs.
+
+An incremental task may say by a GTID set or a time where it begins. The source is asked once, for those sources of
+which nothing has begun in the target; from then on the task is one with a file and a position, for relays and apps
+alike. And where the metadata DB knows nothing of a task, as it was lost, it is told what the target says is needed, so
+that no relay begins too late and no purge takes what comes next.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pymysql
+
+from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
+from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.places import find_place
+from airflow_provider_dm.engine.sync.locations import location_at
+from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.prepared_xa import read_prepared
+from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks
+from airflow_provider_dm.launch.inputs import Inputs
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class StartTimeRefused(DmError):
+    """A time to begin at, for a task that has no place to choose."""
+
+    task: str
+    reason: str
+
+    code: ClassVar[str] = "DM-9044"
+    what: ClassVar[str] = "task {task} cannot begin at a time: {reason}."
+    hint: ClassVar[str] = "Leave --start-time out; or give another task (another name) that begins there."
+
+
+def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
+    """Return the inputs with the places at which sources begin. `start_time`: as the command line says it now.
+
+    Raises StartTimeRefused, PlaceNotFound, InvalidGtidSet, ConfigError, and what connecting raises.
+    """
+    task = inputs.task
+    if start_time:
+        if task.task_mode is not TaskMode.INCREMENTAL:
+            raise StartTimeRefused(task.name, f"its task-mode is {task.task_mode.value}, which copies first")
+        task = task.model_copy(update={"start_time": start_time})
+    if task.task_mode is not TaskMode.INCREMENTAL or not _asked(task):
+        return inputs
+    begun = _begun(inputs.target, task)
+    if start_time and begun:
+        place = next(iter(begun.values())).location
+        raise StartTimeRefused(task.name, f"the target has its checkpoint, {place}, which counts")
+    places = {
+        source: _place(task, source, endpoint)
+        for source, endpoint in _endpoints(inputs).items()
+        if source in _asked(task) and source not in begun
+    }
+    for source, place in places.items():
+        log.info("source %s begins at %s", source, place)
+    return replace(inputs, task=task.beginning_at(places))
+
+
+def tell_needs(inputs: Inputs, store: MetaStore) -> None:
+    """Tell the metadata DB what the target says is needed of the logs of sources of which it knows nothing.
+
+    Raises what connecting and the store raise.
+    """
+    task = inputs.task
+    known = {one.source for one in store.list_subtasks(task=task.name)}
+    unknown = [one.source_id for one in inputs.sources if one.source_id not in known]
+    if not unknown:
+        return
+    with connected(inputs.target) as connection:
+        for source, subtask in begun_subtasks(connection, task.meta_schema, task.name, unknown).items():
+            ref = SubtaskRef(task.meta_schema, task.name, source)
+            stands = read_all_stands(connection, ref)
+            if subtask.location is None or not stands:
+                continue
+            applied = location_at(extent(stands)[0], subtask.location)
+            needed = oldest_place(applied, _prepared(connection, ref))
+            unit = Unit.SYNC if subtask.unit == UNIT_SYNC else Unit.LOAD
+            store.put_subtask(task.name, source, unit=unit, stage=Stage.STOPPED, needed=needed, applied=applied)
+            log.info("the metadata DB knew nothing of task %s on %s: it needs %s", task.name, source, needed)
+
+
+def _prepared(connection: Connection, ref: SubtaskRef) -> Sequence[Prepared]:
+    try:
+        return read_prepared(connection, ref)
+    except pymysql.err.ProgrammingError:  # the tables of an older release, which prepared nothing
+        return ()
+
+
+def _asked(task: TaskConfig) -> set[str]:
+    """Return the sources whose place is yet to be found."""
+    metas = {one.source_id: one.meta for one in task.mysql_instances}
+    return {source for source, meta in metas.items() if task.start_time or (meta is not None and meta.only_gtid)}
+
+
+def _place(task: TaskConfig, source: str, endpoint: Endpoint) -> Location:
+    if task.start_time:
+        return find_place(endpoint, at_time=task.start_time)
+    meta = task.instance(source).meta
+    return find_place(endpoint, behind=meta.binlog_gtid if meta is not None else "")
+
+
+def _begun(target: Endpoint, task: TaskConfig) -> Mapping[str, Subtask]:
+    with connected(target) as connection:
+        return begun_subtasks(connection, task.meta_schema, task.name, task.source_ids)
+
+
+def _endpoints(inputs: Inputs) -> dict[str, Endpoint]:
+    return {one.source_id: endpoint for one, endpoint in zip(inputs.sources, inputs.source_endpoints, strict=True)}

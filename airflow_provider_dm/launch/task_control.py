@@ -1,0 +1,125 @@
+"""What people want of tasks: written into the metadata DB, where every running app looks, and waited for.
+
+A wish is kept until another one takes its place or the subtask is forgotten, so an app that is started again after a
+death obeys it as well. Whoever starts a task anew takes it back (`want_running`).
+
+An app looks every two seconds, and obeys behind the epoch or page in hand, which is meant to take a second and may take
+ten (engine/sync/epoch.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_dm.engine.meta.model import Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.health import said
+from airflow_provider_dm.launch.status import SILENT_SECONDS
+
+OBEY_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.25
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a wish for one source of a task; `trouble` is empty where it has come true."""
+
+    task: str
+    source: str
+    host: str
+    trouble: str = ""
+
+
+def want_running(store: MetaStore, task: str, sources: Iterable[str]) -> None:
+    """Take back what was wanted of a task that is started now: else it would pause or end at once."""
+    wanted = {one.source: one.desired for one in store.list_subtasks(task=task)}
+    for source in sources:
+        if wanted.get(source) not in (None, Stage.RUNNING):
+            store.set_subtask_desired(task, source, Stage.RUNNING)
+
+
+def pause(store: MetaStore, subtasks: Sequence[SubtaskStatus]) -> list[Answer]:
+    """Let these subtasks wait; return when they do."""
+    return _operate(store, subtasks, Stage.PAUSED)
+
+
+def resume(store: MetaStore, subtasks: Sequence[SubtaskStatus]) -> list[Answer]:
+    """Let these subtasks go on; return when they do."""
+    return _operate(store, subtasks, Stage.RUNNING)
+
+
+def stop(store: MetaStore, subtasks: Sequence[SubtaskStatus]) -> list[Answer]:
+    """Let what works on these subtasks end, and forget them: nothing is kept for them any more."""
+    answers = _operate(store, subtasks, Stage.STOPPED)
+    for answer in answers:
+        if not answer.trouble:
+            store.forget_subtask(answer.task, answer.source)
+    return answers
+
+
+def refusal(subtasks: Sequence[SubtaskStatus], known: Sequence[SubtaskStatus]) -> str:
+    """Return why nothing is asked of these; empty where nothing is against it. `known`: all of their tasks'."""
+    asked = {(one.task, one.source) for one in subtasks}
+    tasks = {one.task for one in subtasks}
+    loading = {one.task for one in subtasks if one.unit is Unit.LOAD and one.stage is Stage.RUNNING}
+    left = [one for one in known if one.task in tasks & loading and (one.task, one.source) not in asked]
+    if left:
+        return f"task {left[0].task} is loading, which all of its sources do together: leave -s out"
+    return ""
+
+
+def live_run(store: MetaStore, task: str) -> Run | None:
+    """Return the newest run of a task behind which an app stands; None: there is none."""
+    runs = (run for run in store.list_runs(task=task) if run.stage is Stage.RUNNING)
+    return next((run for run in runs if run.heartbeat_age_seconds <= SILENT_SECONDS), None)
+
+
+def _operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], wish: Stage) -> list[Answer]:
+    """Write the wish for all first, then wait for each."""
+    for one in subtasks:
+        store.set_subtask_desired(one.task, one.source, wish)
+    deadline = time.monotonic() + OBEY_SECONDS
+    return [_answer(store, one, wish, deadline) for one in subtasks]
+
+
+def _answer(store: MetaStore, asked: SubtaskStatus, wish: Stage, deadline: float) -> Answer:
+    while True:
+        now = next(iter(store.list_subtasks(task=asked.task, source=asked.source)), None)
+        run = live_run(store, asked.task)
+        trouble = _trouble(now, run, wish, others=_others(store, asked))
+        last = run or next(iter(store.list_runs(task=asked.task)), None)
+        host = last.holder.host if last is not None else ""
+        if trouble is None:
+            return Answer(asked.task, asked.source, host)
+        if run is None or time.monotonic() > deadline:
+            return Answer(asked.task, asked.source, host, trouble)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _others(store: MetaStore, asked: SubtaskStatus) -> bool:
+    """Tell whether the task has sources that are not to stop: then its app does not end."""
+    return any(one.desired is not Stage.STOPPED for one in store.list_subtasks(task=asked.task))
+
+
+def _trouble(now: SubtaskStatus | None, run: Run | None, wish: Stage, *, others: bool) -> str | None:
+    """Return what is not as it was wished, None: nothing."""
+    if now is None:
+        return None if wish is Stage.STOPPED else "it was forgotten meanwhile"
+    stage = now.stage.value
+    match wish:
+        case Stage.STOPPED:
+            ended = run is None or (others and now.stage is Stage.STOPPED)
+            return None if ended else f"it has not ended after {OBEY_SECONDS:.0f} s and is {stage}"
+        case Stage.PAUSED:
+            if now.stage is Stage.PAUSED:
+                return None
+            return "no run of it is there" if run is None else f"it is still {stage} after {OBEY_SECONDS:.0f} s"
+        case _:
+            if run is None:
+                return "no run of it is there to go on: start it again, as it was started"
+            if now.stage is not Stage.PAUSED:
+                return None
+            return f"it is still Paused after {OBEY_SECONDS:.0f} s" + (f": {said(now.error)}" if now.error else "")

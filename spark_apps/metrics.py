@@ -1,0 +1,159 @@
+"""What an app shows to Prometheus: DM's names where they exist, in the text format, from what the last beat has seen.
+
+    task file   metrics-addr: 127.0.0.1:8262        GET /metrics
+
+No client library: what is shown are some dozen numbers that somebody else counts. An address that cannot be had costs
+a warning, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation, Location
+
+log = logging.getLogger(__name__)
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+STATES: Final = {Stage.NEW: 1, Stage.RUNNING: 2, Stage.PAUSED: 3, Stage.STOPPED: 4, Stage.FINISHED: 5}
+"""DM's numbers of stages."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: DM's name where DM has it, and what it says."""
+
+    name: str
+    kind: str
+    help: str
+
+
+TASK_STATE: Final = Metric("dm_worker_task_state", "gauge", "Stage: 1 New, 2 Running, 3 Paused, 4 Stopped, 5 Finished.")
+LAG: Final = Metric(
+    "dm_syncer_replication_lag_gauge", "gauge", "Seconds that the oldest commit may be old that is not applied."
+)
+REMAINING: Final = Metric(
+    "dm_syncer_remaining_time", "gauge", "Seconds to the goal, or to the source's end, at this pace."
+)
+FILE: Final = Metric("dm_syncer_binlog_file", "gauge", "Number of the binlog file, of the source and of the sync.")
+POSITION: Final = Metric("dm_syncer_binlog_pos", "gauge", "Position in that file.")
+TRANSACTIONS: Final = Metric("dm_syncer_finished_transaction_total", "counter", "Transactions of the log applied.")
+JOBS: Final = Metric("dm_syncer_finished_jobs_total", "counter", "Row changes and DDL statements applied.")
+WRITTEN: Final = Metric(
+    "dm_syncer_written_rows_total", "counter", "Rows written or deleted: changes of one are folded."
+)
+BYTES: Final = Metric("dm_syncer_log_bytes_total", "counter", "Bytes of the log applied.")
+FAILURES: Final = Metric("dm_syncer_exit_with_error_count", "counter", "Errors after which a sync went on by itself.")
+CONTESTED: Final = Metric("dm_syncer_contested_rows", "gauge", "Rows that wait for their places in merged tables.")
+LOAD: Final = Metric("dm_loader_progress", "gauge", "Chunks that are copied, of one.")
+LOADED: Final = Metric("dm_loader_rows_total", "counter", "Rows copied.")
+
+Value = tuple[Metric, Mapping[str, str], float | None]
+Json = Mapping[str, Any]
+
+
+def exposition(task: str, host: str, stages: Mapping[str, Stage], progress: Json) -> str:
+    """Return the page. `progress`: what each source's work says of itself; numbers that nobody knows are left out."""
+    found: dict[Metric, list[str]] = {}
+    for source, stage in stages.items():
+        own = {"task": task, "source_id": source}
+        values: list[Value] = [(TASK_STATE, {**own, "worker": host}, STATES[stage])]
+        shown = progress.get(source)
+        if isinstance(shown, Mapping):
+            values += _load(own, shown) if shown.get("unit") == "load" else _sync(own, host, shown)
+        for metric, labels, value in values:
+            if value is not None:
+                found.setdefault(metric, []).append(f"{metric.name}{{{_labels(labels)}}} {_number(value)}")
+    pages = [[f"# HELP {one.name} {one.help}", f"# TYPE {one.name} {one.kind}", *lines] for one, lines in found.items()]
+    return "".join(f"{line}\n" for page in pages for line in page)
+
+
+def _sync(own: Mapping[str, str], host: str, shown: Json) -> Iterator[Value]:
+    yield LAG, {**own, "worker": host}, shown.get("lag_seconds")
+    yield REMAINING, own, shown.get("seconds_left")
+    for node, key in (("master", "master"), ("syncer", "location")):
+        place = _place(shown.get(key))
+        if place is not None:
+            yield FILE, {"node": node, **own}, BinlogFile.parse(place.file).number
+            yield POSITION, {"node": node, **own}, place.position
+    yield TRANSACTIONS, own, shown.get("transactions")
+    yield JOBS, {"type": "dml", **own}, shown.get("changes_applied")
+    yield JOBS, {"type": "ddl", **own}, shown.get("ddl_applied")
+    yield WRITTEN, own, shown.get("rows_written")
+    yield BYTES, own, shown.get("bytes")
+    yield FAILURES, {**own, "resumable_err": "true"}, shown.get("failures")
+    yield CONTESTED, own, shown.get("contested_rows")
+
+
+def _load(own: Mapping[str, str], shown: Json) -> Iterator[Value]:
+    if shown.get("chunks"):
+        yield LOAD, own, shown["chunks_done"] / shown["chunks"]
+    yield LOADED, own, shown.get("rows")
+
+
+def _place(said: object) -> Location | None:
+    try:
+        return Location.parse(said) if isinstance(said, str) and said else None
+    except InvalidLocation:
+        return None
+
+
+def _number(value: float) -> str:
+    """Return a number with all of its digits.
+
+    >>> _number(9_000_000_000), _number(3.0), _number(0.25)
+    ('9000000000', '3', '0.25')
+    """
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+
+
+def _escaped(value: str) -> str:
+    r"""Return a label's value.
+
+    >>> print(_escaped('a"b\\c'))
+    a\"b\\c
+    """
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def serve(address: str, page: Callable[[], str]) -> ThreadingHTTPServer | None:
+    """Serve `page()` at HOST:PORT, from threads that end with the process. None: the address cannot be had."""
+    host, _, port = address.rpartition(":")
+
+    class Handler(BaseHTTPRequestHandler):
+        """The answer to a scrape."""
+
+        def do_GET(self) -> None:
+            """Answer with the page at /metrics, and with nothing elsewhere."""
+            if self.path.split("?")[0] != "/metrics":
+                self.send_error(404)
+                return
+            body = page().encode()
+            self.send_response(200)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_said: object) -> None:
+            """Say nothing of each scrape."""
+
+    try:
+        server = ThreadingHTTPServer((host, int(port)), Handler)
+    except (OSError, OverflowError) as error:
+        log.warning("no metrics are shown at %s: %s", address, error)
+        return None
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    log.info("metrics are shown at http://%s/metrics", address)
+    return server

@@ -1,0 +1,120 @@
+"""A task that is started, paused, resumed and stopped by commands that are over at once, as DM's users know it."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.sync.conftest import rows_of
+
+from .dmctl import Dmctl, Ended, write_files
+from .test_dmctl_incremental import incremental
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
+SOURCE = "mysql-01"
+
+
+def until(true: Callable[[], bool], dmctl: Dmctl, task: str) -> None:
+    deadline = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < deadline, (dmctl.work / "tasks" / task / "start-task.log").read_text()[-4000:]
+        time.sleep(0.2)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_task_from_its_start_to_its_stop(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path
+) -> None:
+    schema = fresh_schema(mysql_source, mariadb_target)
+    for server in (mysql_source, mariadb_target):
+        server.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", database=schema)
+    ((gtids,),) = mysql_source.sql("SELECT @@gtid_executed")
+    mysql_source.sql("INSERT INTO t VALUES (1, 1)", database=schema)
+    dmctl, metrics = Dmctl(tmp_path / "work"), f"127.0.0.1:{free_port()}"
+    files = write_files(
+        tmp_path,
+        target=mariadb_target,
+        sources={SOURCE: mysql_source},
+        schemas=[schema],
+        name=schema,
+        extra=f"metrics-addr: {metrics}",
+    )
+    incremental(files, f"{{binlog-gtid: '{gtids}'}}")
+
+    def ask(*words: object, code: int = 0) -> dict[str, Any]:
+        ended: Ended = dmctl(*words, "--json")
+        assert ended.code == code, (ended.out, ended.err)
+        return ended.answer
+
+    def stage() -> str:
+        (source,) = ask("query-status", schema)["sources"]
+        return " ".join(str(source["subTaskStatus"][0][key]) for key in ("unit", "stage"))
+
+    def state() -> str:
+        """What Prometheus is told."""
+        with urllib.request.urlopen(f"http://{metrics}/metrics") as answer:
+            found = re.search(r"^dm_worker_task_state\{.*\} (\d)$", answer.read().decode(), re.MULTILINE)
+        return found[1] if found else ""
+
+    def equal() -> bool:
+        return rows_of(mariadb_target, schema, "t") == rows_of(mysql_source, schema, "t")
+
+    assert ask("start-task", *files.arguments)["result"] is True
+    try:
+        until(lambda: stage() == "Sync Running", dmctl, schema)
+        assert "is running already" in ask("start-task", *files.arguments, code=1)["msg"]
+
+        (paused,) = ask("pause-task", schema)["sources"]
+        assert (paused["source"], paused["msg"]) == (SOURCE, "")
+        assert stage() == "Sync Paused"
+        until(lambda: state() == "3", dmctl, schema)
+        before = rows_of(mariadb_target, schema, "t")
+        mysql_source.sql("INSERT INTO t VALUES (2, 2)", database=schema)
+        assert rows_of(mariadb_target, schema, "t") == before
+
+        assert ask("resume-task", files.task)["op"] == "Resume"
+        until(lambda: equal() and state() == "2", dmctl, schema)
+        ask("pause-task", "-s", SOURCE)
+        mysql_source.sql("INSERT INTO t VALUES (3, 3)", database=schema)
+        assert ask("start-task", *files.arguments)["result"] is True
+        until(equal, dmctl, schema)
+    finally:
+        stopped = dmctl("stop-task", schema, "--json")
+
+    assert stopped.code == 0, (stopped.out, stopped.err)
+    assert ask("query-status")["tasks"] == []
+    ended = tmp_path / "work" / "tasks" / schema / "start-task.json"
+    until(lambda: "DM-9050" in ended.read_text(), dmctl, schema)
+
+
+def test_what_refuses_it_is_the_answer(
+    mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, tmp_path: Path
+) -> None:
+    """The precheck of the process that was started."""
+    files = write_files(
+        tmp_path,
+        target=mariadb_target,
+        sources={SOURCE: mysql_source},
+        schemas=[fresh_schema(mysql_source, mariadb_target)],
+        name="refused",
+        port=1,
+    )
+
+    ended = Dmctl(tmp_path / "work")("start-task", *files.arguments, "--json")
+
+    assert ended.code == 1, ended.err
+    assert "connect" in ended.answer["msg"]

@@ -1,0 +1,47 @@
+"""Places by GTID and by time, asked of real servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.binlog_status import current_location
+from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.places import PlaceNotFound, find_place
+from testbed import Server
+from tests.conftest import FreshSchema
+
+
+def test_a_place_by_what_lies_before_it_and_by_its_time(source: Server, fresh_schema: FreshSchema) -> None:
+    schema = fresh_schema(source)
+    endpoint = Endpoint("source", source.host, source.port, source.user, Secret(source.password))
+
+    def here() -> Location:
+        with connected(endpoint) as connection:
+            return current_location(connection)
+
+    def at(moment: int) -> str:
+        ((said,),) = source.sql(f"SET time_zone = @@GLOBAL.time_zone; SELECT FROM_UNIXTIME({moment})")
+        return str(said)
+
+    source.sql(f"CREATE TABLE `{schema}`.t (id INT)")
+    before = here()
+    source.sql(f"INSERT INTO `{schema}`.t VALUES (1); FLUSH BINARY LOGS; INSERT INTO `{schema}`.t VALUES (2)")
+    middle = here()
+    source.sql(f"SET timestamp = 1900000000; INSERT INTO `{schema}`.t VALUES (3)")
+    later = here()
+    source.sql(f"SET timestamp = 1900003600; INSERT INTO `{schema}`.t VALUES (4)")
+    end = here()
+
+    assert [find_place(endpoint, behind=place.gtid_set) for place in (before, middle, later, end)] == [
+        before,
+        middle,
+        later,
+        end,
+    ]
+    assert str(find_place(endpoint, at_time=at(1_900_000_000))) == str(middle)
+    assert str(find_place(endpoint, at_time=at(1_900_000_001))) == str(later)
+    for moment, why in ((at(2_000_000_000), "began earlier"), ("1969-01-01 00:00:00", "no such time")):
+        with pytest.raises(PlaceNotFound, match=why):
+            find_place(endpoint, at_time=moment)

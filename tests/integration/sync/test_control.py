@@ -1,0 +1,127 @@
+"""Two tasks on one relay, a relay that waits while its source goes on, and a sync that a person lets wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.gate import Gate
+from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync.pausing import run_sync_pausing
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.target.identity import Fence
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.sync.conftest import SOURCE_ID
+from tests.integration.sync.tail_kit import TailKit, tail_kits, wait_for
+
+
+@pytest.fixture
+def kit(
+    mysql_source: Server,
+    mariadb_target: Server,
+    fresh_schema: FreshSchema,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[TailKit]:
+    for made in tail_kits(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch):
+        made.shared = True
+        yield made
+
+
+def test_two_tasks_read_one_relay_and_see_it_wait(kit: TailKit, fresh_schema: FreshSchema) -> None:
+    other = replace(
+        kit, task="other", schema=fresh_schema(kit.source, kit.target, suffix="_2"), progress=SyncProgress()
+    )
+    kits = (kit, other)
+
+    def write(number: int) -> None:
+        for one in kits:
+            one.write(f"INSERT INTO plain VALUES ({number}, 'a')")
+
+    def current() -> bool:
+        return all(one.applied() and one.progress.lag_seconds() == 0 for one in kits)
+
+    for one in kits:
+        one.create("plain")
+        one.begin()
+    with ExitStack() as running:
+        for one in kits:
+            running.enter_context(one.syncing())
+        write(1)
+        wait_for(current)
+
+        kit.store.set_relay_desired(SOURCE_ID, Stage.PAUSED)
+        wait_for(lambda: kit.relay_status().stage is Stage.PAUSED)
+        write(2)
+        wait_for(lambda: all((one.progress.lag_seconds() or 0) > 0 for one in kits))
+        in_a_while = time.time() + 100
+        assert all((one.progress.lag_seconds(in_a_while) or 0) >= 90 for one in kits)
+        assert not any(one.applied() for one in kits)
+
+        kit.store.set_relay_desired(SOURCE_ID, Stage.RUNNING)
+        wait_for(current)
+
+    (stopped,) = kit.store.list_subtasks(task=kit.task)
+    with other.syncing():
+        other.write("INSERT INTO plain VALUES (3, 'a')")
+        wait_for(other.applied)
+    assert kit.store.oldest_needed(SOURCE_ID) == stopped.needed  # what one needs, the other does not give up
+    kit.store.forget_subtask(kit.task, SOURCE_ID)
+    needed = kit.store.oldest_needed(SOURCE_ID)
+    assert needed is not None
+    assert stopped.needed is not None
+    assert needed.sort_key > stopped.needed.sort_key
+
+
+def test_a_sync_that_waits_goes_on_where_it_was(kit: TailKit) -> None:
+    kit.create("plain")
+    kit.begin()
+    gate = Gate(threading.Event())
+    ended: list[SyncResult] = []
+
+    def work() -> None:
+        source = SyncSource.of(spec, Fence(kit.ref, 0))
+        ended.append(
+            run_sync_pausing(
+                source,
+                kit.store,
+                gate,
+                kit.progress,
+                lambda: kit.run(spec, stop=gate.closed, progress=kit.progress),
+            )
+        )
+
+    def stage() -> Stage:
+        (status,) = kit.store.list_subtasks(task=kit.task)
+        return status.stage
+
+    spec = kit.spec("forever")
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        kit.write("INSERT INTO plain VALUES (1, 'a')")
+        wait_for(kit.applied)
+        gate.want(Stage.PAUSED)
+        wait_for(lambda: stage() is Stage.PAUSED)
+        kit.write("INSERT INTO plain VALUES (2, 'b')")
+        wait_for(kit.caught_up)
+        assert not kit.applied()
+
+        gate.want(Stage.RUNNING)
+        wait_for(kit.applied)
+        assert stage() is Stage.RUNNING
+    finally:
+        gate.want(Stage.STOPPED)
+        thread.join(30)
+
+    (result,) = ended
+    assert (result.finished, result.changes) == (False, 2)

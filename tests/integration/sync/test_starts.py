@@ -1,0 +1,75 @@
+"""What is found out about a task's places before anything of it runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.config.start import StartMeta
+from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.places import PlaceNotFound
+from airflow_provider_dm.launch.inputs import Inputs
+from airflow_provider_dm.launch.starts import StartTimeRefused, tell_needs, with_starts
+from tests.integration.sync.conftest import SOURCE_ID, SyncKit
+
+ZERO = "00000000-0000-0000-0000-000000000001:1"
+
+
+def inputs_of(kit: SyncKit, *, binlog_gtid: str) -> Inputs:
+    """A task that begins behind that set."""
+    task = kit.spec().task
+    instance = task.mysql_instances[0].model_copy(update={"meta": StartMeta(binlog_gtid=binlog_gtid)})
+    spec = kit.source_spec()
+    return Inputs(
+        task.model_copy(update={"mysql_instances": (instance,)}),
+        (spec.config,),
+        (spec.endpoint.resolve(),),
+        kit.endpoint(kit.target, "target").resolve(),
+    )
+
+
+def start_of(task: TaskConfig) -> str:
+    return str(task.subtask(SOURCE_ID).start)
+
+
+def test_from_a_set_of_transactions_to_a_checkpoint_that_a_new_metadata_db_hears_of(
+    one_kit: SyncKit, tmp_path: Path
+) -> None:
+    one_kit.create("plain")
+    begin = one_kit.upstream()
+    one_kit.write("INSERT INTO plain VALUES (1, 'a')")
+
+    found = with_starts(inputs_of(one_kit, binlog_gtid=begin.gtid_set))
+
+    assert start_of(found.task) == str(begin)
+    with pytest.raises(PlaceNotFound, match="is not in it"):
+        with_starts(inputs_of(one_kit, binlog_gtid=f"{begin.gtid_set},{ZERO}"))
+    early = replace(found, task=found.task.model_copy(update={"task_mode": TaskMode.ALL}))
+    with pytest.raises(StartTimeRefused, match="copies first"):
+        with_starts(early, "2026-01-01 00:00:00")
+
+    one_kit.sync(start=found.task.subtask(SOURCE_ID).start)
+    assert one_kit.differences() == []
+
+    again = inputs_of(one_kit, binlog_gtid=f"{begin.gtid_set},{ZERO}")
+    assert with_starts(again) == again  # the checkpoint counts
+    with pytest.raises(StartTimeRefused, match="has its checkpoint"):
+        with_starts(again, "2026-01-01 00:00:00")
+
+    url = f"sqlite:///{tmp_path}/new.db"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        tell_needs(again, store)
+        (told,) = store.list_subtasks()
+        (known,) = one_kit.store.list_subtasks()
+        assert (told.task, told.source, told.unit, told.stage) == ("test", SOURCE_ID, Unit.SYNC, Stage.STOPPED)
+        assert (str(told.needed), str(told.applied)) == (str(known.needed), str(known.applied))
+
+        store.put_subtask("test", SOURCE_ID, unit=Unit.SYNC, stage=Stage.RUNNING, needed=begin)
+        tell_needs(again, store)
+        assert store.list_subtasks()[0].needed == begin  # whoever works knows it better

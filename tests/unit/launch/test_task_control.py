@@ -1,0 +1,162 @@
+"""pause-task, resume-task and stop-task: wishes in the metadata DB, and what is answered to whoever has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.launch import task_control
+
+ONE, TWO = "mysql-01", "mysql-02"
+
+
+@dataclass
+class Desk:
+    """A metadata DB, and the commands."""
+
+    work: Path
+    store: MetaStore
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        assert main([*arguments, "--work-dir", str(self.work)]) == code
+        found: dict[str, Any] = json.loads(self.capsys.readouterr().out)
+        return found
+
+    def put(self, source: str, stage: Stage = Stage.RUNNING, unit: Unit = Unit.SYNC, task: str = "shop") -> None:
+        self.store.put_subtask(task, source, unit=unit, stage=stage)
+
+    def run(self, task: str = "shop") -> None:
+        self.store.start_run(f"r-{task}", task=task, app="incremental_sync", holder=Holder("dmctl", "1", "worker9"))
+
+    def desired(self, task: str = "shop") -> dict[str, Stage | None]:
+        return {one.source: one.desired for one in self.store.list_subtasks(task=task)}
+
+
+@pytest.fixture
+def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.setattr(task_control, "OBEY_SECONDS", 0.0)
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        yield Desk(tmp_path, store, capsys)
+
+
+def test_dms_document_when_a_wish_has_come_true(desk: Desk) -> None:
+    desk.put(ONE, Stage.PAUSED)
+    desk.run()
+
+    said = desk("pause-task", "shop")
+
+    answer = {"result": True, "msg": "", "source": ONE, "worker": "worker9"}
+    assert said == {"op": "Pause", "result": True, "msg": "", "sources": [answer]}
+    assert list(said) == ["op", "result", "msg", "sources"]
+    assert desk.desired() == {ONE: Stage.PAUSED}
+
+
+def test_one_that_does_not_obey_is_named_and_the_wish_stays(desk: Desk) -> None:
+    desk.put(ONE)
+    desk.put(TWO, Stage.PAUSED)
+    desk.run()
+
+    said = desk("pause-task", "shop", code=1)
+
+    assert [(one["source"], one["msg"]) for one in said["sources"]] == [
+        (ONE, "it is still Running after 0 s"),
+        (TWO, ""),
+    ]
+    assert desk.desired() == {ONE: Stage.PAUSED, TWO: Stage.PAUSED}
+
+
+@pytest.mark.parametrize("verb", ["pause-task", "resume-task"])
+def test_nobody_is_there_to_hear(desk: Desk, verb: str) -> None:
+    desk.put(ONE, Stage.STOPPED)
+
+    (answer,) = desk(verb, "shop", code=1)["sources"]
+
+    assert answer["msg"].startswith("no run of it is there")
+
+
+def test_what_has_paused_it_is_told_to_whoever_wants_it_to_go_on(desk: Desk) -> None:
+    desk.put(ONE)
+    desk.store.put_subtask_error("shop", ONE, {"ErrCode": "DM-6005", "Message": "a duplicate."})
+    desk.run()
+
+    (answer,) = desk("resume-task", "shop", code=1)["sources"]
+
+    assert "[DM-6005] a duplicate." in answer["msg"]
+
+
+def test_a_source_alone_means_all_of_its_tasks(desk: Desk) -> None:
+    for task in ("shop", "stock"):
+        desk.put(ONE, Stage.PAUSED, task=task)
+        desk.put(TWO, task=task)
+
+    said = desk("pause-task", "-s", ONE)
+
+    assert [(one["task"], one["source"]) for one in said["sources"]] == [("shop", ONE), ("stock", ONE)]
+    assert desk.desired() == desk.desired("stock") == {ONE: Stage.PAUSED, TWO: None}
+
+
+def test_sources_that_load_together_pause_together(desk: Desk) -> None:
+    desk.put(ONE, unit=Unit.LOAD)
+    desk.put(TWO, unit=Unit.LOAD)
+
+    assert "is loading" in desk("pause-task", "shop", "-s", ONE, code=1)["msg"]
+    assert desk.desired() == {ONE: None, TWO: None}
+
+
+def test_a_task_that_runs_is_asked_to_end_and_not_forgotten_before_it_has(desk: Desk) -> None:
+    desk.put(ONE)
+    desk.run()
+
+    (answer,) = desk("stop-task", "shop", code=1)["sources"]
+
+    assert (answer["msg"], answer["worker"]) == ("it has not ended after 0 s and is Running", "worker9")
+    assert desk.desired() == {ONE: Stage.STOPPED}
+
+    desk.store.finish_run("r-shop", stage=Stage.STOPPED)
+    assert desk("stop-task", "shop")["op"] == "Stop"
+    assert desk.store.list_subtasks() == []
+
+
+def test_one_source_of_a_run_that_goes_on_is_forgotten_when_it_has_ended(desk: Desk) -> None:
+    desk.put(ONE, Stage.STOPPED)
+    desk.put(TWO)
+    desk.run()
+
+    assert desk("stop-task", "shop", "-s", ONE)["result"] is True
+    assert desk.desired() == {TWO: None}
+
+
+def test_an_app_that_stands_still_is_not_one_that_has_ended(desk: Desk) -> None:
+    """All of its sources are Stopped, and it may still write."""
+    desk.put(ONE, Stage.STOPPED)
+    desk.run()
+
+    assert desk("stop-task", "shop", code=1)["result"] is False
+
+
+def test_who_starts_a_task_takes_back_what_was_wanted_of_it(desk: Desk) -> None:
+    desk.put(ONE)
+    desk.put(TWO)
+    desk.store.set_subtask_desired("shop", ONE, Stage.PAUSED)
+
+    task_control.want_running(desk.store, "shop", [ONE, TWO, "mysql-03"])
+
+    assert desk.desired() == {ONE: Stage.RUNNING, TWO: None}
+
+
+def test_a_task_that_nobody_knows(desk: Desk) -> None:
+    assert desk("stop-task", "ship", "-s", ONE, code=1)["msg"] == f"no task ship is known on {ONE}"
+    assert main(["pause-task", "--work-dir", str(desk.work)]) == 1
+    assert "DM-9043" in desk.capsys.readouterr().err

@@ -1,0 +1,84 @@
+"""How an app takes what people want of its sources."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_STOPPED
+from airflow_provider_dm.engine.target.errors import TargetUnreachable
+from spark_apps.app import App, Outcome, _finish
+
+NOWHERE = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
+LOST = TargetUnreachable("target", "gone")
+
+
+@pytest.fixture
+def app() -> App:
+    """An app of two sources, whose metadata DB takes everything."""
+    names = ("a", "b")
+    task = TaskConfig.model_validate({"name": "t", "mysql_instances": [{"source_id": name} for name in names]})
+    sources = [
+        SourceSpec(config=SourceConfig(source_id=name), endpoint=NOWHERE, relay_dir="/nowhere") for name in names
+    ]
+    spec = JobSpec.model_validate(
+        {
+            "run_id": "r",
+            "app": "incremental_sync",
+            "task": task,
+            "sources": sources,
+            "target": NOWHERE,
+            "meta_url": SecretRef(env="NONE"),
+            "holder": HolderSpec(identity="i", attempt="1", host="h"),
+        }
+    )
+    store = SimpleNamespace(heartbeat_run=lambda *_: None, finish_run=lambda *_, **__: None)
+    return App(spec, cast(Any, store), threading.Event(), threading.Event(), NOWHERE.resolve())
+
+
+def closed(app: App) -> list[bool]:
+    return [gate.closed.is_set() for gate in app.gates.values()]
+
+
+def test_a_wish_for_one_source_is_none_for_the_others(app: App) -> None:
+    app.obey({"a": Stage.PAUSED})
+    assert (closed(app), app.is_halted(), app.stop.is_set()) == ([True, False], True, False)
+    app.obey({"a": Stage.RUNNING})
+    assert (closed(app), app.is_halted()) == ([False, False], False)
+    app.obey({"a": Stage.STOPPED})
+    assert (closed(app), app.wait_while_paused(), app.stop.is_set()) == ([True, False], False, False)
+
+
+def test_when_all_are_to_stop_the_app_does_whatever_is_wanted_then(app: App) -> None:
+    app.obey({"a": Stage.STOPPED, "b": Stage.STOPPED})
+    app.obey({})
+
+    assert app.asked.is_set()
+    assert closed(app) == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("asked", "outcome", "failure", "code"),
+    [
+        (False, Outcome({}), None, EXIT_FINISHED),
+        (True, Outcome({}), None, EXIT_FINISHED),
+        (True, Outcome({}, finished=False), None, EXIT_STOPPED),
+        (False, Outcome({}, finished=False), None, EXIT_STOPPED),  # one of its sources was stopped
+        (True, Outcome({}, finished=False), LOST, EXIT_STOPPED),
+        (False, Outcome({}, finished=False), LOST, EXIT_ERROR),
+    ],
+)
+def test_how_it_ends(
+    app: App, *, asked: bool, outcome: Outcome, failure: Exception | None, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if asked:
+        app.ask_to_stop()
+
+    assert _finish(app, outcome, failure) == code

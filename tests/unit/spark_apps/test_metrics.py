@@ -1,0 +1,70 @@
+"""What an app shows to Prometheus."""
+
+from __future__ import annotations
+
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from spark_apps.metrics import exposition, serve
+
+
+def test_a_sync_in_dms_names() -> None:
+    progress = SyncProgress(
+        location=Location("mysql-bin.000007", 400),
+        master=Location("mysql-bin.000012", 9_000_000_000),
+        transactions=7,
+        changes=1_234_567,
+        ddl_applied=2,
+        bytes=5000,
+        caught_up=True,
+        at_end=True,
+    )
+
+    page = exposition('sh"op', "host-a", {"mysql-01": Stage.PAUSED}, {"mysql-01": progress.to_json()})
+
+    lines = [line for line in page.splitlines() if not line.startswith("#")]
+    own = 'task="sh\\"op",source_id="mysql-01"'
+    assert f'dm_worker_task_state{{{own},worker="host-a"}} 3' in lines
+    assert f'dm_syncer_replication_lag_gauge{{{own},worker="host-a"}} 0' in lines
+    assert f'dm_syncer_binlog_file{{node="master",{own}}} 12' in lines
+    assert f'dm_syncer_binlog_pos{{node="master",{own}}} 9000000000' in lines
+    assert f'dm_syncer_binlog_pos{{node="syncer",{own}}} 400' in lines
+    assert f'dm_syncer_finished_jobs_total{{type="dml",{own}}} 1234567' in lines
+    assert not any(line.startswith("dm_syncer_remaining_time") for line in lines)  # nobody knows
+    assert page.count("# TYPE dm_syncer_binlog_file gauge\n") == 1
+    assert page.endswith("\n")
+
+
+def test_a_load_and_a_source_that_has_said_nothing() -> None:
+    loading = {"unit": "load", "rows": 10, "chunks": 4, "chunks_done": 1, "contested_rows": 0}
+
+    page = exposition("t", "h", {"a": Stage.RUNNING, "b": Stage.NEW}, {"a": loading})
+
+    assert 'dm_loader_progress{task="t",source_id="a"} 0.25\n' in page
+    assert 'dm_worker_task_state{task="t",source_id="b",worker="h"} 1\n' in page
+
+
+def test_it_is_served_and_an_address_that_is_taken_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert serve(f"127.0.0.1:{taken.getsockname()[1]}", lambda: "") is None
+    assert "no metrics are shown" in caplog.text
+
+    server = serve("127.0.0.1:0", lambda: "dm_x 1\n")
+    assert server is not None
+    try:
+        root = f"http://127.0.0.1:{server.server_port}"
+        with urllib.request.urlopen(f"{root}/metrics") as answer:
+            assert answer.read() == b"dm_x 1\n"
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(f"{root}/")
+    finally:
+        server.shutdown()
