@@ -237,6 +237,16 @@ def table_map(sample: Sample, number: int, *, detail: str = "minimal") -> Event:
     return Event(codes.TABLE_MAP, body + _optional(sample, detail))
 
 
+TEXT_TYPES: Final = frozenset(
+    {"char", "varchar", "binary", "varbinary"}
+    | {f"{size}{kind}" for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")}
+)
+COLLATION_IDS: Final = {
+    **{None: 63, "latin1": 8, "swe7": 10, "ascii": 11, "sjis": 13, "gbk": 28},
+    **{"utf8mb3": 33, "utf8mb4": 45, "utf16": 54},
+}
+
+
 def _optional(sample: Sample, detail: str) -> bytes:
     columns = sample.table.columns
     if detail == "none":
@@ -247,8 +257,10 @@ def _optional(sample: Sample, detail: str) -> bytes:
         if code in NUMERIC_CODES
     ]
     fields = [(1, _bits(unsigned))] if unsigned else []
-    if any(column.charset for column in columns):
-        fields.append((2, length(45)))
+    collations = [COLLATION_IDS[column.charset] for column in columns if column.data_type in TEXT_TYPES]
+    if collations:
+        alike = len(set(collations)) == 1
+        fields.append((2, length(collations[0])) if alike else (3, b"".join(map(length, collations))))
     if detail == "full":
         fields.append((4, b"".join(length(len(c.name.encode())) + c.name.encode() for c in columns)))
         for kind, data_type in ((5, "set"), (6, "enum")):

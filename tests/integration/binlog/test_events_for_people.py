@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,8 @@ def test_a_page_of_both_logs(
     changes = [(one["change"], one["rows"]) for one in page["events"] if "change" in one]
     assert changes == [("insert", 2), ("update", 1), ("delete", 2)]
     ids = [one for one in page["events"] if one["type"] in ("GTID", "MARIADB_GTID")]
-    assert [one["gtid"] for one in ids] == sorted(one["gtid"] for one in ids)
-    assert len(ids) == 4
+    numbers = [int(re.split("[:-]", one["gtid"])[-1]) for one in ids]
+    assert numbers == list(range(numbers[0], numbers[0] + 4))
 
     named = ask("--from", file, "--table", f"{schema}.t", "--rows")["events"]
     assert all("change" in one or " t" in one["sql"] for one in named)
