@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -33,23 +34,54 @@ def work(app: App) -> Outcome:
     sources = [SyncSource.of(app.spec, fence) for fence in fences]
     begin_incremental(sources, store=app.store, stop=app.stop)
     runner = app.runner()
+    shown = {source.config.source_id: SyncProgress() for source in sources}
+    results: dict[str, SyncResult] = {}
+    while sources:
+        before = results
+        results = {**results, **_round(app, runner, sources, shown)}
+        sources = _waiting(sources, before, results) if not app.stop.is_set() else []
+    return Outcome(_result(results, time.monotonic() - began), all(one.finished for one in results.values()))
+
+
+def _round(
+    app: App, runner: SparkRunner, sources: Sequence[SyncSource], shown: Mapping[str, SyncProgress]
+) -> dict[str, SyncResult]:
+    """Sync each of the sources until its goal. Raises the first error."""
     with ThreadPoolExecutor(len(sources), thread_name_prefix="sync") as pool:
-        syncs = {source.config.source_id: pool.submit(_sync, app, runner, source) for source in sources}
+        syncs = {
+            source.config.source_id: pool.submit(_sync, app, runner, source, shown[source.config.source_id])
+            for source in sources
+        }
         wait(syncs.values(), return_when=FIRST_EXCEPTION)
         failed = [error for sync in syncs.values() if sync.done() and (error := sync.exception())]
         if failed:
             app.end()
     if failed:
         raise failed[0]
-    results = {source: sync.result() for source, sync in syncs.items()}
-    return Outcome(_result(results, time.monotonic() - began), all(one.finished for one in results.values()))
+    return {source: sync.result() for source, sync in syncs.items()}
 
 
-def _sync(app: App, runner: SparkRunner, source: SyncSource) -> SyncResult:
+def _waiting(
+    sources: Sequence[SyncSource], before: Mapping[str, SyncResult], now: Mapping[str, SyncResult]
+) -> list[SyncSource]:
+    """Return the sources that wait for DDL of others, as long as that changes anything: one that has come to its goal
+    first may have to run what the last one has brought.
+    """
+
+    def waits(results: Mapping[str, SyncResult]) -> dict[str, object]:
+        return {source: one.unresolved_groups for source, one in results.items() if one.unresolved_groups}
+
+    if waits(before) == waits(now):
+        return []
+    ended = ((source, now[source.config.source_id]) for source in sources)
+    return [source for source, result in ended if result.finished and result.unresolved_groups]
+
+
+def _sync(app: App, runner: SparkRunner, source: SyncSource, progress: SyncProgress) -> SyncResult:
     source_id = source.config.source_id
     if len(app.spec.sources) > 1:
         runner.lane(source_id)
-    progress, gate = SyncProgress(), app.gates[source_id]
+    gate = app.gates[source_id]
     app.report(source_id, progress.to_json)
 
     def run() -> SyncResult:
@@ -65,6 +97,10 @@ def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]
         "transactions": sum(one.transactions for one in results.values()),
         "ddl_applied": sum(one.ddl_applied for one in results.values()),
         "seconds": round(seconds, 3),
+        # What waits for a shard's DDL: rows of these tables are held back, and the next run goes on.
+        "unresolved_groups": {
+            source: one.unresolved_groups for source, one in results.items() if one.unresolved_groups
+        },
         "sources": {
             source: {
                 "location": str(one.location),

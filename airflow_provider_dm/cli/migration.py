@@ -144,6 +144,8 @@ class Summary:
     changes_applied: int = 0
     verified: bool | None = None
     """None: not compared."""
+    unresolved_groups: dict[str, Any] = field(default_factory=dict)
+    """By source: merged tables whose shards wait for each other's DDL (DM's unresolvedGroups)."""
     seconds: dict[str, float] = field(default_factory=dict)
     locations: dict[str, Location] = field(default_factory=dict)
 
@@ -154,6 +156,7 @@ class Summary:
             "rows": self.rows,
             "changes_applied": self.changes_applied,
             "seconds": {phase: round(spent, 2) for phase, spent in self.seconds.items()},
+            "unresolved_groups": self.unresolved_groups,
             "sources": {source: {"location": str(location)} for source, location in self.locations.items()},
         }
 
@@ -171,6 +174,11 @@ def migrate(context: RunContext, summary: Summary, *, until: str, verify: bool) 
                 summary.rows = int(_run(context, summary, phase, UNTIL_CAUGHT_UP).get("rows", 0))
             case Phase.INCREMENTAL_SYNC:
                 _sync(context, summary, until)
+            case Phase.VERIFY if summary.unresolved_groups:
+                names = {one["target"] for groups in summary.unresolved_groups.values() for one in groups}
+                context.output.say(
+                    f"waiting for lock: rows of {', '.join(sorted(names))} are held back, nothing is compared"
+                )
             case Phase.VERIFY:
                 _verify(context, summary, until)
             case Phase.PRECHECK:
@@ -229,6 +237,7 @@ def _sync(context: RunContext, summary: Summary, until: str) -> None:
 
 def _add_sync(summary: Summary, result: Mapping[str, Any]) -> None:
     summary.changes_applied += int(result.get("changes_applied", 0))
+    summary.unresolved_groups = dict(result.get("unresolved_groups", {}))
     for source, stand in result.get("sources", {}).items():
         if location := _location(stand.get("location")):
             summary.locations[source] = location

@@ -12,9 +12,6 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "operate-source": "Give the source files to each command.",
-    "shard-ddl-lock": "Shard DDL is not coordinated yet: a DDL stops the task.",
-    "show-ddl-locks": "Shard DDL is not coordinated yet: a DDL stops the task.",
-    "unlock-ddl-lock": "Shard DDL is not coordinated yet: a DDL stops the task.",
     "validation": "`dmctl run` compares all rows when it ends caught up.",
     "config": "Configuration is in your files.",
     "transfer-source": "Sources are not bound to workers here.",

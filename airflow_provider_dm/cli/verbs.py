@@ -38,6 +38,11 @@ VERBS: Final[Mapping[str, Verb]] = {
     "handle-error": Verb("binlog", "DM's old name of `binlog`, with the action behind the task"),
     "binlog-schema": Verb("binlog_schema", "show and change the tables by which a task reads the source's log"),
     "operate-schema": Verb("binlog_schema", "DM's old name of `binlog-schema`"),
+    "shard-ddl-lock": Verb(
+        "shard_ddl_lock", "show what shards of merged tables wait for, and `unlock` one that is stuck"
+    ),
+    "show-ddl-locks": Verb("shard_ddl_lock", "DM's old name of `shard-ddl-lock`"),
+    "unlock-ddl-lock": Verb("shard_ddl_lock", "DM's old name of `shard-ddl-lock unlock`"),
     "start-relay": Verb("relay", "pull a source's binlog in the foreground (--source-file), or let its relay go on"),
     "stop-relay": Verb("relay", "ask the relay of a source to end, wherever it runs"),
     "pause-relay": Verb("relay", "let the relays of sources wait, and see that they do"),

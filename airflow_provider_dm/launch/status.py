@@ -140,6 +140,7 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
     """
     master = relay.master if relay else None
     applied, shown = subtask.applied, _progress(subtask, run)
+    groups = list(shown.get("unresolved_groups") or ())
     lag = lag_seconds(subtask, run)
     return {
         "totalEvents": _count(shown, "changes_applied"),
@@ -149,8 +150,8 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         "masterBinlogGtid": master.gtid_set if master else "",
         "syncerBinlog": binlog(applied),
         "syncerBinlogGtid": applied.gtid_set if applied else "",
-        "blockingDDLs": [],
-        "unresolvedGroups": [],
+        "blockingDDLs": [ddl for group in groups if not group.get("unsynced") for ddl in group.get("DDLs", ())],
+        "unresolvedGroups": groups,
         "synced": applied is not None
         and master is not None
         and (applied.file, applied.position) == (master.file, master.position),

@@ -118,6 +118,8 @@ class Contests:
     fence: Fence
     around: Surroundings
     most: int
+    own_only: bool = False
+    """See `Settler`."""
     rows: int = 0
     """Of this source, at the last look."""
     _settler: Settler = field(init=False)
@@ -131,6 +133,7 @@ class Contests:
 
     def __post_init__(self) -> None:
         self._settler = Settler(self.fence, self.around.transactions, self.around.access, self.around.mapped)
+        self._settler.own_only = self.own_only
 
     def look(self, *, now: bool = False) -> int:
         """Move what can be moved, then look into what is left of this source, if it is time (`now`: it is).

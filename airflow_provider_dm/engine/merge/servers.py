@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.target.contested_row import ContestedRow
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection, target_dialect
+from airflow_provider_dm.engine.target.shard_groups import applied_form
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders, load_table_schemas
 
@@ -71,7 +72,8 @@ class Servers:
                 if schema.table.name == table:
                     router = self.routers.get(source)
                     extracted = router.extracted(table) if router else {}
-                    self._mappings[source, table] = map_table(schema.table, into, extracted)
+                    form = applied_form(connection, self.ref.of_source(source), table) or schema.table
+                    self._mappings[source, table] = map_table(form, into, extracted)
         return self._mappings[source, table]
 
     def forget_mappings(self) -> None:

@@ -47,6 +47,8 @@ class Settler:
     access: Callable[[], Access]
     mapped: Mapped
     behind: int = 0
+    own_only: bool = False
+    """Only rows of the driver's own source: others may have another form than this driver knows (engine.shard)."""
 
     def settle(self) -> int:
         """Try up to MOST rows of the task. Return how many have found their places. Raises Fenced or TargetWentBack."""
@@ -68,6 +70,8 @@ class Settler:
         self.fence.check(connection)
         by_owner: defaultdict[tuple[str, TableName, TableName], list[ContestedRow]] = defaultdict(list)
         for row in lock_rows(connection, self.fence.ref, ids):
+            if self.own_only and row.source != self.fence.ref.source:
+                continue
             by_owner[row.source, row.table, row.target].append(row)
         moved = [one for names, rows in by_owner.items() for one in self._move_rows(connection, names, rows)]
         if moved:

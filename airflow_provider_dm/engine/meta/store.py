@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta import lease, operators, relays, runs, subtasks
+from airflow_provider_dm.engine.meta import ddl_locks, lease, operators, relays, runs, subtasks
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.model import (
     Holder,
@@ -204,6 +204,16 @@ class MetaStore:
     def revert_operator(self, task: str, source: str, place: Place) -> Operator:
         """Remove what is wanted at a place, and return it. Raises OperatorMissing."""
         return operators.revert(self._database, task, source, place)
+
+    # DDL locks
+
+    def change_ddl_lock(self, task: str, lock: str, number: int, how: ddl_locks.Change) -> Json | None:
+        """Change the lock of this id and number by a function that may be called again; return what is there now."""
+        return ddl_locks.change(self._database, task, lock, number, how)
+
+    def ddl_locks(self, task: str | None = None) -> list[tuple[Json, float]]:
+        """Return the locks of a task (None: of all) as JSON, each with its age in seconds."""
+        return ddl_locks.list_of(self._database, task)
 
     # Relays
 

@@ -25,7 +25,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
 VERSION_TABLE: Final = "dm_meta_version"
-SCHEMA_VERSION: Final = "0003"
+SCHEMA_VERSION: Final = "0004"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
@@ -114,6 +114,19 @@ binlog_operator = Table(
     Column("statements", document(), nullable=False),
     Column("state", name(16), nullable=False),
     Column("used_at", document()),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+
+ddl_lock = Table(
+    "dm_ddl_lock",
+    metadata,
+    Column("task", name(128), primary_key=True),
+    Column("lock_key", name(64), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("lock_id", name(512), nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("body", document(), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
 )

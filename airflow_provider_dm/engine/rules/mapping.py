@@ -266,7 +266,11 @@ def _json_as_text(source: Column, target: Column) -> bool:
 
 def family(column: Column) -> str:
     """Return a type's family, whose types hold the same values, some more of them; an unlisted type is its own."""
-    data_type = column.data_type.lower()
+    return family_of(column.data_type.lower())
+
+
+def family_of(data_type: str) -> str:
+    """Return the family of a type by its name, in lower case."""
     return _FAMILY_OF.get(data_type, data_type)
 
 

@@ -15,7 +15,7 @@ The tables are read from the target when the first DDL comes, as most runs meet 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
@@ -38,6 +38,7 @@ from airflow_provider_dm.engine.mysql.sql_modes import mode_text
 from airflow_provider_dm.engine.rules import online_ddl
 from airflow_provider_dm.engine.rules.online_ddl import step as online_step
 from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import statements_of
 from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl, read_ddl
@@ -52,8 +53,9 @@ from airflow_provider_dm.engine.sync.schema_change import (
     change_of,
     repeated,
 )
+from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.start import plan_for
-from airflow_provider_dm.engine.target.copied_tables import CopiedTable, put_copied_tables
+from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_again, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, INJECTED, forget_entries, note_intent, read_entries
@@ -70,6 +72,7 @@ from airflow_provider_dm.engine.target.table_definitions import (
 from airflow_provider_dm.engine.target.table_schema import (
     forget_table_schemas,
     load_feeders,
+    load_table_schemas,
     put_table_schemas,
     rename_tables,
 )
@@ -84,6 +87,8 @@ class Following:
     source: SyncSource
     tables: SubtaskTables | None = None
     collation_names: Mapping[int, str] = field(default_factory=dict)
+    shards: Shards | None = None
+    """The groups of merged tables. None: none of them can change."""
     memory: OnlineDdls | None = None
     becomes: OnlineDdls = field(default_factory=OnlineDdls)
     """What is remembered of online DDL where the frontier stands, and behind the statement that is looked at."""
@@ -153,12 +158,17 @@ class Following:
         step: Step,
         plan: SyncPlan,
         operator: Operator | None,
+        *,
+        needs: Location | None = None,
     ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
-        Raises CannotFollow, NeedsAgreement, RefusedByFilter (nothing was done), and what executing and planning raise.
+        `needs`: from where on the log is needed for what lies behind the statement; None: rows in front of it may be in
+        the target already, so a shard's cannot be held back.
+        Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing was done), and what
+        executing and planning raise.
         """
         position = ddl.end.sort_key
         connection = target_connection(self.source.target)
@@ -171,18 +181,47 @@ class Following:
         self._check_newcomers(tables, change)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
-        executed = execute_ddl(self.source.target, step.fence, position, change.statements, self._session(ddl))
+        groups = self._meet(ddl, change, operator, needs)
+        statements = change.statements if change.agreed is None else ()
+        executed = execute_ddl(self.source.target, step.fence, position, statements, self._session(ddl))
         became = plan_for(
             target_connection(self.source.target),
             self.source,
             change.tables.schemas,
             plan.buckets,
             change.tables.copied_again,
+            held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
         )
-        self._commit(ddl, change, became, step)
+        self._commit(ddl, change, became, step, groups)
         self.tables = change.tables
-        log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(change.statements))
+        if self.shards is not None:
+            self.shards.take(groups)
+        log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(statements))
         return became
+
+    def _meet(
+        self, ddl: DdlStatement, change: SchemaChange, operator: Operator | None, needs: Location | None
+    ) -> list[Group]:
+        """Return the groups of merged tables as they are behind the statement. Raises CannotFollow, …"""
+        if self.shards is None:
+            return []
+        if change.agreed is not None and (needs is None or ddl.rows is not None):
+            raise CannotFollow("its table is merged, and the load of the task's sources is not over there")
+        skipped = operator is not None and operator.kind is OperatorKind.SKIP
+        assert self.tables is not None
+        return self.shards.meet(
+            change, self.tables, (ddl.at, ddl.end), needs or ddl.at, self._session(ddl), taken_for_made=skipped
+        )
+
+    def plan_without(self, group: Group, buckets: int) -> SyncPlan:
+        """Return the plan that holds when the group's rows are applied. Raises what planning raises."""
+        assert self.shards is not None
+        connection, rules = target_connection(self.source.target), self.source.rules
+        ref = self.source.fence.ref
+        known = load_table_schemas(connection, ref)
+        schemas = [one for one in known if rules.block_allow.allows(one.table.name)]
+        held = self.shards.held_behind([finished(group)])
+        return plan_for(connection, self.source, schemas, buckets, load_copied_again(connection, ref), held=held)
 
     def inject(self, operator: Operator, here: Location, fence: Fence) -> None:
         """Execute a person's statements in front of the rows that begin here. Raises as `follow` does."""
@@ -212,7 +251,9 @@ class Following:
         before = change_by_hand(None, given, tables, around).statements
         return replace(change, statements=(*before, *change.statements))
 
-    def _commit(self, ddl: DdlStatement, change: SchemaChange, plan: SyncPlan, step: Step) -> None:
+    def _commit(
+        self, ddl: DdlStatement, change: SchemaChange, plan: SyncPlan, step: Step, groups: Sequence[Group]
+    ) -> None:
         fence, before = step.fence, self.tables
         assert before is not None
 
@@ -232,6 +273,8 @@ class Following:
             save_schema_collations(connection, ref, change.tables.tracker.collations())
             put_copied_tables(connection, ref, _gone(before, change.tables))
             save_online_ddls(connection, ref, self.becomes)
+            if self.shards is not None:
+                self.shards.save(connection, groups)
             note_plan(connection, fence, plan.fingerprint())
 
         self._write(ddl, step, plan.buckets, write)
@@ -262,7 +305,15 @@ class Following:
         feeders = load_feeders(target_connection(self.source.target), self.source.fence.ref)
         elsewhere = frozenset(one.target for one in feeders if one.source != mine)
         defaults = self._defaults(ddl, statement)
-        return Surroundings(self.source.rules, target, defaults, ddl.end.sort_key, elsewhere, ddl.sql)
+        return Surroundings(
+            self.source.rules,
+            target,
+            defaults,
+            ddl.end.sort_key,
+            elsewhere,
+            sql=ddl.sql,
+            agreeing=self.shards is not None and self.shards.agreeing,
+        )
 
     def _defaults(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> SessionDefaults:
         said = ddl.session

@@ -15,7 +15,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.meta.model import Operator, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
-from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, coordinate
+from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
@@ -46,8 +46,10 @@ from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
+from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement, RefusedByFilter
+from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened, open_sync
 from airflow_provider_dm.engine.sync.tail import Tail
@@ -81,6 +83,8 @@ class SyncResult:
     """Rows that wait for others to give their places in merged tables free."""
     ddl_applied: int
     seconds: float
+    unresolved_groups: tuple[dict[str, Any], ...] = ()
+    """Merged tables whose shards have made DDL that the target waits to make, as DM shows them."""
 
 
 def run_sync(
@@ -100,6 +104,7 @@ def run_sync(
     shown = progress or SyncProgress()
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
         opened = open_sync(source, store=store, stop=stop)
+        shards = Shards.load(source, store, opened.plan)
         writes = Target.at(source.target)
         loop = Loop(
             source=source,
@@ -107,7 +112,8 @@ def run_sync(
             writes=writes,
             prepared=PreparedHere(writes.transactions, source.fence, opened.prepared),
             sharing=Sharing.of(source, opened.plan),
-            following=Following(source),
+            following=Following(source, shards=shards),
+            shards=shards,
             by_hand=ByHand(store, *source.fence.ref.key),
             runner=runner,
             store=store,
@@ -132,6 +138,7 @@ def run_sync(
         loop.sharing.rows,
         shown.ddl_applied,
         seconds,
+        tuple(shown.unresolved_groups),
     )
 
 
@@ -148,6 +155,7 @@ class Loop:
     """The XA transactions that are prepared at `applied`, and `here`."""
     sharing: Sharing
     following: Following
+    shards: Shards
     by_hand: ByHand
     runner: Runner
     store: MetaStore
@@ -176,12 +184,15 @@ class Loop:
     def _run(self) -> bool:
         self.progress.goal, self.progress.ddl_at = self.opened.goal, None
         self.progress.location = self.applied
+        self._show_shards()
         self.note(Stage.RUNNING, now=True)
         wait, idle_since = SHORTEST_WAIT, time.monotonic()
         ahead: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
             while not self._at_goal() and not self.stop.is_set():
                 self.by_hand.refresh()
+                if self.edge is None and self._shards():
+                    continue
                 planned = self._planned(ahead)
                 ahead = None
                 match planned:
@@ -201,6 +212,8 @@ class Loop:
                         assert_never(planned)
                 wait, idle_since = SHORTEST_WAIT, time.monotonic()
                 self.note(Stage.RUNNING)
+        while self._at_goal() and not self.stop.is_set() and self._shards(now=True):
+            pass
         if self._at_goal() and self.sharing.rows:
             self.note(Stage.RUNNING, now=True)  # whoever waits for this log sees where it ends
             self._finish_shared()
@@ -249,8 +262,11 @@ class Loop:
         return self.edge is None and goal is not None and has_passed(self.here, goal)
 
     def _catching_up(self) -> bool:
+        return self._catches_up_at(self.applied)
+
+    def _catches_up_at(self, place: Location) -> bool:
         until = self.opened.catch_up_until
-        return until is not None and not has_passed(self.applied, until)
+        return until is not None and not has_passed(place, until)
 
     # Doing it
 
@@ -273,15 +289,22 @@ class Loop:
         if applied.contested or self.sharing.rows:
             self._look_at_shared(now=False)
         self.size = self.size.after(epoch.bytes, seconds)
-        shown = self.progress
-        shown.epochs, shown.transactions = shown.epochs + 1, shown.transactions + epoch.transactions
-        shown.changes, shown.rows = shown.changes + applied.changes, shown.rows + applied.rows
-        shown.bytes += epoch.bytes
-        shown.newest_timestamp = epoch.newest_timestamp
+        self.progress.transactions += epoch.transactions
+        self.progress.bytes += epoch.bytes
+        self.progress.newest_timestamp = epoch.newest_timestamp
+        self._count(epoch, applied)
         log.log(
             logging.INFO if seconds > LONG_SECONDS else logging.DEBUG,
             "epoch applied: %s..%s, %d bytes, %d transactions, %d changes, %d rows, %.3f s",
             *(epoch.lo, epoch.hi, epoch.bytes, epoch.transactions, applied.changes, applied.rows, seconds),
+        )
+
+    def _count(self, _epoch: Epoch, applied: Applied) -> None:
+        shown = self.progress
+        shown.epochs, shown.changes, shown.rows = (
+            shown.epochs + 1,
+            shown.changes + applied.changes,
+            shown.rows + applied.rows,
         )
 
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
@@ -372,12 +395,11 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            plan = self.following.follow(ddl, statement, self._step(ddl.end), self.sharing.plan, operator)
+            needs = None if self._catching_up() or self.sharing.recording else self.prepared.needed(ddl.at)
+            plan = self.following.follow(ddl, statement, self._step(ddl.end), self.sharing.plan, operator, needs=needs)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
-                key = self.source.fence.ref.key
-                agreed = None if isinstance(statement, Repeat) else statement
-                coordinate(ShardDdl(*key, ddl.at, agreed, first_words(ddl.sql), why))
+                raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None
             raise stop_error(ddl, str(error)) from None
         except RefusedByFilter as error:
             raise DdlRefusedByFilter(first_words(ddl.sql), str(ddl.at), str(error)) from None
@@ -385,6 +407,8 @@ class Loop:
             raise stop_error(ddl, f"{why}: {error}") from None
         self.progress.ddl_at = None
         self.sharing.adopt(plan)
+        self.shards.adopt(plan)
+        self._show_shards()
         self._follow_plan()
         self.progress.ddl_applied += 1
         if ddl.rows is None:
@@ -435,6 +459,42 @@ class Loop:
             missing = str(missing_at(here, goal)) if known else "what lay before it, as far as anybody can tell"
             raise GoalLost(self.source.fence.ref.source, str(goal), missing)
 
+    # Shards of merged tables
+
+    def _shards(self, *, now: bool = False) -> bool:
+        """Look after DDL that shards make together, and apply what was held back. Tell whether anything has changed."""
+        if not self.shards.unresolved:
+            return False
+        group = self.shards.look(self.applied, self.sharing.plan.buckets, now=now)
+        self._show_shards()
+        if group is None:
+            return False
+        self.sharing.servers.forget_mappings()  # the target's table is another one now
+        self._look_at_shared(now=True, between=False)
+        resyncing = Resyncing(
+            source=self.source,
+            runner=self.runner,
+            store=self.store,
+            stop=self.stop,
+            buckets=self.sharing.plan.buckets,
+            size=self.size,
+            catching_up=self._catches_up_at,
+            told=self._count,
+        )
+        if not resyncing.run(group):
+            return False
+        plan = self.following.plan_without(group, self.sharing.plan.buckets)
+        self.shards.finish(group, plan)
+        self.sharing.adopt(plan)
+        self.shards.adopt(plan)
+        self._follow_plan()
+        self._show_shards()
+        self._look_at_shared(now=False)  # rows that were held back may have met others'
+        return True
+
+    def _show_shards(self) -> None:
+        self.progress.unresolved_groups = self.shards.to_json()
+
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
         if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
@@ -446,7 +506,7 @@ class Loop:
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)
             self.tail.look(self.here, self.opened.goal)
-        needed = self.prepared.needed(applied)
+        needed = self.shards.needed(self.prepared.needed(applied))
         try:
             self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
         except DmError as error:

@@ -138,6 +138,10 @@ class SyncPlan:
     adopts: bool = False
     """The target was filled by somebody else (task-mode incremental): see `merge.writer.OwnerWriter`, and
     merge/joining.py."""
+    held: tuple[Table, ...] = ()
+    """Tables of the task whose rows are passed over for now (sync/shards.py), as they are at this place of the log."""
+    alone: bool = False
+    """Rows of other tables are passed over, whatever the rules say: these are applied afterwards."""
     gone: tuple[tuple[TableName, str], ...] = ()
     """Tables that the source had, and had no more where others were copied again: rows up to that place are passed
     over."""
@@ -197,7 +201,8 @@ class SyncPlan:
         return max(0, self.owners[source]) if self.owners else 0
 
     def tables(self) -> tuple[Table, ...]:
-        return tuple(part.table for part in self.sources)
+        """Return the tables of the task that the source has, also those that are held."""
+        return (*(part.table for part in self.sources), *self.held)
 
     def copied_behind(self, position: str) -> frozenset[TableName]:
         """Return the tables whose copy shows them as they are at this place (`Location.sort_key`) or later, and those
@@ -225,7 +230,7 @@ class SyncPlan:
         return WantedTables(tables, self._check_excluded)
 
     def _check_excluded(self, name: TableName) -> None:
-        if self.rules.allows(name):
+        if not self.alone and self.rules.allows(name) and not any(table.name == name for table in self.held):
             raise UnknownTable(str(name))
 
 
@@ -238,15 +243,20 @@ def make_plan(
     merged: Collection[TableName] | None = frozenset(),
     adopts: bool = False,
     copied_again: Mapping[TableName, str] | None = None,
+    held: Collection[TableName] = frozenset(),
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
     have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes.
-    `copied_again`: as `target.copied_tables` has it.
+    `copied_again`: as `target.copied_tables` has it. `held`: those of the source tables whose rows are passed over, and
+    whose targets need not be as they are.
 
     Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
     NotSupportedYet (shards whose columns differ in type, filters that a merged table does not allow).
     """
-    schemas = list(schemas)
+    everything = list(schemas)
+    schemas = [one for one in everything if one.table.name not in held]
+    if merged is not None:  # what feeds a target does so while it is held
+        merged = {*merged, *(one.target for one in everything if one.table.name in held)}
     sources: list[SourcePart] = []
     parts: list[TargetPart] = []
     index_of: dict[TableName, int] = {}
@@ -270,7 +280,8 @@ def make_plan(
         merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
         owners=tuple(schema.owner for schema in schemas),
         adopts=adopts,
-        gone=_gone(schemas, copied_again or {}),
+        held=tuple(one.table for one in everything if one.table.name in held),
+        gone=_gone(everything, copied_again or {}),
     )
     for index, one in plan.filters.items():
         if plan.is_merged(index):

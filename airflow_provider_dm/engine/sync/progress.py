@@ -47,6 +47,8 @@ class SyncProgress:
     """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
     contested_rows: int = 0
     """Rows that wait until rows of other source tables give their places in merged tables free."""
+    unresolved_groups: list[dict[str, Any]] = field(default_factory=list)
+    """Merged tables whose shards have made DDL that the target waits to make (DM's unresolvedGroups)."""
     resuming: str = ""
     """What has failed, while the sync waits to go on by itself."""
     binlog_type: str = "local"
@@ -96,6 +98,7 @@ class SyncProgress:
             "caught_up": self.caught_up and self.at_end,
             "catch_up_mode": self.catching_up,
             "contested_rows": self.contested_rows,
+            "unresolved_groups": self.unresolved_groups,
             "failures": self.failures,
             "resuming": self.resuming,
             "binlog_type": self.binlog_type,

@@ -20,8 +20,10 @@ again, or to one that is gone:
 The binlog event filter says which parts of a statement the target gets. The source's tables are followed all the same,
 as its rows are read by them; a target that lacks a column then stops the task when the new plan is made, and not later.
 
-Target tables that take the rows of several source tables are for all of those to agree on (`engine.shard`). What one of
-them may do alone: begin (CREATE), get another name that goes to the same target, and end (DROP), which leaves its rows.
+Target tables that take the rows of several source tables are for all of those to agree on. What one of them may do
+alone: begin (CREATE), get another name that goes to the same target, and end (DROP), which leaves its rows. Where they
+do agree (`shard-mode: pessimistic`, engine.shard), a statement on one of them means for the target what it would if the
+table were alone, and `agreed` says that it is for all of them to make first.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
+    AddColumn,
     AlterDatabase,
     AlterSequence,
     AlterTable,
@@ -55,12 +58,14 @@ from airflow_provider_dm.engine.ddl.statements import (
     RenameColumn,
     RenameTables,
     RenameTo,
+    Spec,
     Statement,
     SwapTablespace,
     TableDefinition,
     TableToPartition,
     TruncateTable,
 )
+from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_statement import statement_sql
@@ -68,6 +73,7 @@ from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, Verdict
+from airflow_provider_dm.engine.rules.mapping import family_of
 from airflow_provider_dm.engine.rules.online_ddl import RealChange
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
@@ -120,7 +126,8 @@ class SubtaskTables:
 class SchemaChange:
     """The meaning of one statement. `renamed`: of the subtask's tables, (old, new) in the order of the statement.
 
-    `ended`: tables that are no part of the task any more. `notes`: what a person may want to know.
+    `ended`: tables that are no part of the task any more. `notes`: what a person may want to know. `agreed`: the table
+    that has changed and whose target takes the rows of others as well; None: the target may follow at once.
     """
 
     tables: SubtaskTables
@@ -128,6 +135,7 @@ class SchemaChange:
     renamed: tuple[tuple[TableName, TableName], ...] = ()
     ended: tuple[TableName, ...] = ()
     notes: tuple[str, ...] = ()
+    agreed: TableName | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +143,7 @@ class Surroundings:
     """What decides besides the tables themselves. `position`: where the statement ends, as `Location.sort_key`.
 
     `fed_elsewhere`: target tables that take the rows of other sources of the task. `sql`: the statement's text.
+    `agreeing`: the shards of a merged table agree on its DDL.
     """
 
     rules: SubtaskRules
@@ -143,6 +152,7 @@ class Surroundings:
     position: str
     fed_elsewhere: frozenset[TableName] = frozenset()
     sql: str = ""
+    agreeing: bool = False
 
     def unfiltered(self) -> Surroundings:
         """Return the same without the binlog event filter, for what a person has decided."""
@@ -173,13 +183,15 @@ def repeated(changes: Sequence[RealChange], tables: SubtaskTables, around: Surro
     """
     statements: list[TargetDdl] = []
     notes: list[str] = []
+    agreed: TableName | None = None
     for one in changes:
         session = replace(around.session, sql_mode=one.text.sql_mode)
         change = change_of(one.statement, tables, replace(around, session=session, sql=one.text.sql))
         tables = change.tables
         statements += change.statements
         notes += change.notes
-    return SchemaChange(tables, tuple(statements), notes=tuple(notes))
+        agreed = change.agreed or agreed
+    return SchemaChange(tables, tuple(statements), notes=tuple(notes), agreed=agreed)
 
 
 def change_by_hand(
@@ -193,16 +205,20 @@ def change_by_hand(
     """
     around = around.unfiltered()
     statements: list[TargetDdl] = []
+    agreed: TableName | None = None
     for one in instead:
-        statements += change_of(one, tables, replace(around, session=replace(around.session, sql_mode=0))).statements
+        given = change_of(one, tables, replace(around, session=replace(around.session, sql_mode=0)))
+        statements += given.statements
+        agreed = given.agreed or agreed
     if original is None:
-        return SchemaChange(tables, tuple(statements))
+        return SchemaChange(tables, tuple(statements), agreed=agreed)
+    elsewhere = around.fed_elsewhere if around.agreeing else frozenset[TableName]()
     try:
-        change = change_of(original, tables, replace(around, fed_elsewhere=frozenset()))
+        change = change_of(original, tables, replace(around, fed_elsewhere=elsewhere))
     except CannotFollow as error:
         lost = replace(tables, tracker=tables.tracker.without(original.tables))
-        return SchemaChange(lost, tuple(statements), notes=(f"it is not followed: {error}",))
-    return replace(change, statements=tuple(statements))
+        return SchemaChange(lost, tuple(statements), notes=(f"it is not followed: {error}",), agreed=agreed)
+    return replace(change, statements=tuple(statements), agreed=change.agreed or agreed)
 
 
 @dataclass
@@ -215,6 +231,7 @@ class _Change:
     renamed: list[tuple[TableName, TableName]] = field(default_factory=list)
     ended: list[TableName] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    agreed: TableName | None = None
 
     def of(self, statement: Statement) -> SchemaChange:
         match statement:
@@ -244,7 +261,12 @@ class _Change:
             case _:
                 assert_never(statement)
         return SchemaChange(
-            self.tables, tuple(self.statements), tuple(self.renamed), tuple(self.ended), tuple(self.notes)
+            self.tables,
+            tuple(self.statements),
+            tuple(self.renamed),
+            tuple(self.ended),
+            tuple(self.notes),
+            self.agreed,
         )
 
     # One kind of statement each
@@ -288,8 +310,7 @@ class _Change:
         if self._target_of(name, if_exists=isinstance(statement, AlterTable) and statement.if_exists) is None:
             return
         before, wanted = self.tables.tracker, self._wanted(statement)
-        if wanted is not None:
-            self._check_alone(name)
+        shared = wanted is not None and self._is_for_all(name)
         if isinstance(statement, AlterTable):
             for spec in statement.specs:
                 if isinstance(spec, ExchangePartition | PartitionToTable | TableToPartition):
@@ -298,6 +319,8 @@ class _Change:
                     raise CannotFollow("rows come or go with a tablespace, without a trace in the log")
         if not self.around.allows(new):
             raise CannotFollow(f"{name} is renamed to {new}, which is none of the task's tables")
+        if shared and new != name:
+            raise NeedsAgreement(f"{name} is altered and renamed to {new} by one statement")
         self._track(statement)
         self._retype(name, new)
         if name == new and _renames_columns(statement):
@@ -307,12 +330,17 @@ class _Change:
             wanted = replace(wanted, specs=specs)
         if wanted is not None:
             self._emit(wanted, before)
+        if shared:
+            self._check_same_everywhere(name, before)
+            self.agreed = name
 
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:
         if self._is_copied(name) or self._target_of(name) is None or self._wanted(statement) is None:
             return
-        self._check_alone(name)
-        self._emit(statement, self.tables.tracker)
+        if self._is_for_all(name):
+            self.notes.append(f"{name} is emptied at its source; its rows in {self.around.route(name)} stay")
+        else:
+            self._emit(statement, self.tables.tracker)
 
     def _drop(self, name: TableName, *, wanted: bool) -> None:
         schema = self.tables.schema(name)
@@ -374,10 +402,30 @@ class _Change:
             raise CannotFollow(f"the definition of {name} at this place is not known")
         return None if schema is None else schema.target
 
-    def _check_alone(self, name: TableName) -> None:
+    def _is_for_all(self, name: TableName) -> bool:
+        """Tell whether all shards of a merged table have to make the statement. Raises NeedsAgreement where they do not
+        agree on anything."""
         schema = self.tables.schema(name)
-        if schema is not None and self._is_shared(schema.target, name):
+        if schema is None or not self._is_shared(schema.target, name):
+            return False
+        if not self.around.agreeing:
             raise NeedsAgreement(f"{schema.target} takes the rows of other tables as well")
+        return True
+
+    def _check_same_everywhere(self, name: TableName, before: Tracker) -> None:
+        """Refuse what gives the rows that are there other values in each shard, as the target makes it once for all.
+
+        That is: a column that is filled with the moment of the statement, or with numbers. Raises CannotFollow.
+        """
+        mode = self.around.session.sql_mode
+        old = {one.name.lower(): one for one in before.definition(name).columns}
+        for column in self.tables.tracker.definition(name).columns:
+            was = old.get(column.name.lower())
+            if column.auto_increment and (was is None or not was.auto_increment):
+                raise CannotFollow(f"each shard numbers the rows in {column.name} anew")
+            filled = was is None or (was.nullable is not False and column.nullable is False)
+            if filled and column.default is not None and is_moment(column.default, mode):
+                raise CannotFollow(f"each shard fills {column.name} with another moment")
 
     def _check_shows(self, name: TableName, before: Tracker) -> None:
         """Refuse columns that swap names as well as places: by its looks nobody can tell whether that was done.
@@ -490,7 +538,8 @@ class _Change:
         for one in emitted.statements:
             flavour = around.target.flavour
             parts = tuple(statement_sql(part, mode, flavour) for part in _parts(one))
-            self.statements.append(TargetDdl(statement_sql(one, mode, flavour), one.tables, parts, keyless))
+            alike = statement_sql(_alike(one), mode, flavour)
+            self.statements.append(TargetDdl(statement_sql(one, mode, flavour), one.tables, parts, keyless, alike))
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
         """Return a column as the source has it behind the statement; the table by its name in front of it."""
@@ -548,6 +597,22 @@ def _new_name(statement: AlterTable | CreateIndex | DropIndex) -> TableName:
     """Return how the table is called behind the statement."""
     specs = statement.specs if isinstance(statement, AlterTable) else ()
     return next((spec.table for spec in reversed(specs) if isinstance(spec, RenameTo)), statement.table)
+
+
+def _alike(statement: Statement) -> Statement:
+    """Return the statement without the display widths of numbers, which some servers add and others drop."""
+    if not isinstance(statement, AlterTable):
+        return statement
+
+    def bare(spec: Spec) -> Spec:
+        if not isinstance(spec, AddColumn | ChangeColumn):
+            return spec
+        kind = spec.column.type
+        if kind.zerofill or family_of(kind.name) != "integer":
+            return spec
+        return replace(spec, column=replace(spec.column, type=replace(kind, arguments=())))
+
+    return replace(statement, specs=tuple(bare(one) for one in statement.specs))
 
 
 def _renames_columns(statement: AlterTable | CreateIndex | DropIndex) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
@@ -41,7 +42,7 @@ class Sharing:
         servers = Servers(source.target, fence.ref, sources, routers)
         return cls(
             plan,
-            Contests(fence, servers, MOST_WHILE_SYNCING),
+            Contests(fence, servers, MOST_WHILE_SYNCING, source.config.shard_mode is ShardMode.PESSIMISTIC),
             Records(fence, servers, plan.adopts),
             servers,
             several=len(source.job.task.source_ids) > 1,

@@ -34,6 +34,7 @@ from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_s
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.shard_groups import held_tables
 from airflow_provider_dm.engine.target.subtask import (
     HASH_VERSION,
     UNIT_SYNC,
@@ -109,6 +110,24 @@ class TableLeftOut(DmError):
     )
     hint: ClassVar[str] = (
         "Leave it out still, and migrate it with another task (another name), its target table emptied before."
+    )
+
+
+@dataclass(eq=False)
+class ShardLeftOut(DmError):
+    """The rules leave out a shard of a merged table while the shards agree on its DDL."""
+
+    table: str
+    target: str
+
+    code: ClassVar[str] = "DM-6053"
+    what: ClassVar[str] = (
+        "{table} is left out by the block-allow-list now, and the shards of {target} have not come to the end of a DDL "
+        "that they make together: rows of theirs are held back until then."
+    )
+    hint: ClassVar[str] = (
+        "Change the rules back, let the sync go on until `dmctl shard-ddl-lock TASK` shows no lock, and change them "
+        "then."
     )
 
 
@@ -250,8 +269,25 @@ def _plan(connection: Connection, source: SyncSource, buckets: int, lo: str) -> 
     for schema in schemas:
         schema.check_route(rules.router.route(schema.table.name))
     under_way = tables_under_way(connection, ref, lo)
+    held = held_tables(connection, ref)
+    check_none_waits(left_out, held, {one.target for one in known if one.table.name in held}, known)
     copied_again = load_copied_again(connection, ref)
-    return plan_for(connection, source, schemas, buckets, copied_again, under_way=under_way), left_out
+    return plan_for(connection, source, schemas, buckets, copied_again, under_way=under_way, held=held), left_out
+
+
+def check_none_waits(
+    left_out: Collection[TableName],
+    held: Collection[TableName],
+    unresolved: Collection[TableName],
+    known: Sequence[TableSchema],
+) -> None:
+    """Refuse that the rules leave out a shard of a merged table whose DDL is not resolved. Raises ShardLeftOut.
+
+    `held`: the shards that wait; `unresolved`: where their rows go.
+    """
+    for one in known:
+        if one.table.name in left_out and (one.table.name in held or one.target in unresolved):
+            raise ShardLeftOut(str(one.table.name), str(one.target))
 
 
 def plan_for(
@@ -262,23 +298,30 @@ def plan_for(
     copied_again: Mapping[TableName, str],
     *,
     under_way: Collection[TableName] = (),
+    held: Collection[TableName] = frozenset(),
+    also_merged: Collection[TableName] = frozenset(),
 ) -> SyncPlan:
     """Return the plan for these tables, as the target's tables are now. Raises what `make_plan` does.
+
+    `held`: those whose rows are passed over for now. `also_merged`: target tables that others of the task's tables feed
+    which are none of these.
 
     `under_way`: target tables that look as they will behind a DDL statement whose rest comes first, before any row. A
     run has died in it, and until it is done they count for what the source has.
     """
     ref = source.fence.ref
-    targets = read_tables(connection, {schema.target for schema in schemas}.difference(under_way))
+    wanted = {schema.target for schema in schemas if schema.table.name not in held}
+    targets = read_tables(connection, wanted.difference(under_way))
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
     recorded = {schema.target for schema in schemas if schema.owner > 0}
-    shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref)
+    shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref) | frozenset(also_merged)
     return make_plan(
         schemas,
         targets,
         rules=source.rules,
         buckets=buckets,
         merged=None if source.config.overwrites else shared,
+        held=held,
         adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
         copied_again=copied_again,
     )

@@ -95,13 +95,15 @@ class TargetDdl:
     """One statement for the target. `tables`: those that it changes there.
 
     `parts`: the same as several statements, each of which does one thing; it alone where it cannot be divided.
-    `keyless`: it makes a table without a primary key.
+    `keyless`: it makes a table without a primary key. `alike`: the text without what only some servers write, the same
+    for the same change; empty: nobody compares it.
     """
 
     sql: str
     tables: tuple[TableName, ...]
     parts: tuple[str, ...] = ()
     keyless: bool = False
+    alike: str = ""
 
 
 def execute_ddl(
@@ -249,7 +251,7 @@ def _locked(endpoint: Endpoint, connection: Connection, fence: Fence) -> Iterato
     Raises DdlLocked, Fenced, TargetWentBack.
     """
     ref = fence.ref
-    name = "dm_ddl:" + hashlib.sha256(repr((ref.meta_schema, *ref.key)).encode()).hexdigest()[:32]
+    name = "dm_ddl:" + hashlib.sha256(repr((ref.meta_schema, *ref.lane_key)).encode()).hexdigest()[:32]
     deadline = time.monotonic() + LOCK_SECONDS
     while query(connection, "SELECT GET_LOCK(%s, %s)", (name, _LOOK_SECONDS)) != [(1,)]:
         ((holder,),) = query(connection, "SELECT IS_USED_LOCK(%s)", (name,))

@@ -49,7 +49,7 @@ def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict
         connection,
         "number, statement, looks, done",
         f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position = %s",
-        (*ref.key, position),
+        (*ref.lane_key, position),
         tail="ORDER BY number",
     )
     return {
@@ -67,7 +67,7 @@ def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> fro
         connection,
         "position, number, looks",
         f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s AND number < %s",
-        (*ref.key, place, INJECTED),
+        (*ref.lane_key, place, INJECTED),
     )
     committed = {text(position) for position, number, _ in rows if int(number) == COMMITTED}
     return frozenset(
@@ -83,7 +83,7 @@ def note_intent(connection: Connection, fence: Fence, position: str, number: int
         connection,
         f"REPLACE INTO {fence.ref.table('dm_ddl')} (task, source, position, number, statement, looks, done, updated_at)"
         " VALUES (%s, %s, %s, %s, %s, %s, 0, UTC_TIMESTAMP(6))",
-        (*fence.ref.key, position, number, sql, looks),
+        (*fence.ref.lane_key, position, number, sql, looks),
     )
 
 
@@ -94,7 +94,7 @@ def note_done(connection: Connection, fence: Fence, position: str, number: int) 
         connection,
         f"UPDATE {fence.ref.table('dm_ddl')} SET done = 1, updated_at = UTC_TIMESTAMP(6) "
         "WHERE task = %s AND source = %s AND position = %s AND number = %s",
-        (*fence.ref.key, position, number),
+        (*fence.ref.lane_key, position, number),
     )
 
 
@@ -103,7 +103,7 @@ def forget_entries(connection: Connection, ref: SubtaskRef, position: str) -> No
     query(
         connection,
         f"DELETE FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position <= %s",
-        (*ref.key, position),
+        (*ref.lane_key, position),
     )
 
 

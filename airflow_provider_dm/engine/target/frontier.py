@@ -195,7 +195,7 @@ def move(connection: Connection, step: Step, act: Act, buckets: Sequence[int]) -
                 f"UPDATE {ref.table('dm_frontier')} SET {change} = %s "
                 f"WHERE task = %s AND source = %s AND bucket IN ({marks}) "
                 f"AND generation = %s AND position = %s AND {guard}",
-                (step.hi, *ref.key, *buckets, step.fence.generation, step.lo, step.lo, step.hi),
+                (step.hi, *ref.lane_key, *buckets, step.fence.generation, step.lo, step.lo, step.hi),
             )
         )
 
@@ -215,7 +215,7 @@ def read_frontier(connection: Connection, step: Step, buckets: Sequence[int]) ->
             connection,
             _COLUMNS,
             f"FROM {step.fence.ref.table('dm_frontier')} WHERE task = %s AND source = %s AND {rows}",
-            (*step.fence.ref.key, *buckets),
+            (*step.fence.ref.lane_key, *buckets),
             tail="ORDER BY bucket",
         )
     )
@@ -231,7 +231,7 @@ def read_all_stands(connection: Connection, ref: SubtaskRef) -> list[Stand]:
             connection,
             _COLUMNS,
             f"FROM {ref.table('dm_frontier')} WHERE task = %s AND source = %s",
-            ref.key,
+            ref.lane_key,
             tail="ORDER BY bucket",
         )
     )

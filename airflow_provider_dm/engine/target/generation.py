@@ -34,11 +34,15 @@ def claim_generation(endpoint: Endpoint, fence: Fence) -> None:
 
     def body(connection: Connection) -> None:
         _claim_subtask(connection, fence, claim)
-        for name in ("dm_frontier", "dm_copy_chunk"):
+        for name, key in (
+            ("dm_frontier", fence.ref.key),
+            ("dm_frontier", fence.ref.resync().lane_key),
+            ("dm_copy_chunk", fence.ref.key),
+        ):
             query(
                 connection,
                 f"UPDATE {fence.ref.table(name)} SET generation = %s WHERE task = %s AND source = %s",
-                (fence.generation, *fence.ref.key),
+                (fence.generation, *key),
             )
 
     run_transaction(endpoint, body)

@@ -56,17 +56,32 @@ class TargetWentBack(DmError):
 class SubtaskRef:
     """The name of a subtask, and of the schema in the target that says where it stands.
 
-    The re-sync of shard DDL will have a frontier of its own: the name of that *lane* belongs here, too.
+    `lane`: a name under which rows of dm_frontier and dm_ddl are kept apart from those of the subtask itself, behind
+    the same fence: the re-sync of a merged table's rows, or the DDL of a merged table, which all sources share.
     """
 
     meta_schema: str
     task: str
     source: str
+    lane: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
         """The values of the columns (task, source)."""
         return self.task, self.source
+
+    @property
+    def lane_key(self) -> tuple[str, str]:
+        """The values of the columns (task, source) in dm_frontier and dm_ddl."""
+        return self.task, self.lane or self.source
+
+    def in_lane(self, lane: str) -> SubtaskRef:
+        """Return the same subtask, with frontier and journal in a lane of their own."""
+        return replace(self, lane=lane)
+
+    def resync(self) -> SubtaskRef:
+        """Return the lane in which rows are applied that were held back (engine.shard)."""
+        return self.in_lane(resync_lane(self.source))
 
     def of_source(self, source: str) -> SubtaskRef:
         """Return the subtask of another source of this task."""
@@ -77,12 +92,21 @@ class SubtaskRef:
         return meta_table(self.meta_schema, name)
 
 
+def resync_lane(source: str) -> str:
+    """Return the name of a source's re-sync lane, which no source-id has."""
+    return f"{source}\nre-sync"
+
+
 @dataclass(frozen=True)
 class Fence:
     """The subtask that somebody holds, and by which generation."""
 
     ref: SubtaskRef
     generation: int
+
+    def in_lane(self, lane: str) -> Fence:
+        """Return the same fence for what stands in a lane of its own."""
+        return replace(self, ref=self.ref.in_lane(lane))
 
     def check(self, connection: Connection) -> None:
         """Lock the subtask and check its generation, first in a transaction that touches neither frontier nor chunks.

@@ -213,6 +213,40 @@ def copied_tables(connection: Connection, meta_schema: str) -> None:
     )
 
 
+def shard_groups(connection: Connection, meta_schema: str) -> None:
+    """Create the tables of merged tables whose shards are to agree on DDL, and of the rows that are held back."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_shard_group",
+        """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        target_schema varchar(64) NOT NULL,
+        target_name varchar(64) NOT NULL,
+        resolved bigint NOT NULL COMMENT 'DDL of the merged table that this source has behind it',
+        resync longtext NOT NULL COMMENT 'JSON of shard.group.Resync: rows that are being applied; empty: none',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source, target_schema, target_name)""",
+    )
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_shard_member",
+        """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        table_schema varchar(64) NOT NULL,
+        table_name varchar(64) NOT NULL,
+        target_schema varchar(64) NOT NULL,
+        target_name varchar(64) NOT NULL,
+        base mediumtext NOT NULL COMMENT 'JSON of schema.model.Table: as its applied rows are',
+        items longtext NOT NULL COMMENT 'JSON: DDL that it has made and that is not resolved (shard/group.py)',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source, table_schema, table_name)""",
+    )
+
+
 STEPS: Final[Sequence[Step]] = (
     first_tables,
     versions_and_owners,
@@ -220,6 +254,7 @@ STEPS: Final[Sequence[Step]] = (
     online_ddl_memory,
     prepared_xa,
     copied_tables,
+    shard_groups,
 )
 """Step number n, counted from 1, makes version n of version n - 1."""
 

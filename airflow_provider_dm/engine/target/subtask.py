@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import forget_prepared
+from airflow_provider_dm.engine.target.shard_groups import forget_groups
 
 BUCKETS: Final = 64
 """Hash classes of a subtask's rows. Kept in dm_subtask: it may change only while all buckets stand at one place."""
@@ -136,6 +137,7 @@ def begin_subtask(
         (unit, BUCKETS, HASH_VERSION, _json(start), _json(catch_up_until), _json(start), *ref.key),
     )
     forget_prepared(connection, ref)
+    forget_groups(connection, ref)
     frontier = ref.table("dm_frontier")
     query(connection, f"DELETE FROM {frontier} WHERE task = %s AND source = %s", ref.key)
     with connection.cursor() as cursor:

@@ -40,6 +40,7 @@ from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan, target_pa
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
+from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened
 from airflow_provider_dm.engine.sync.tail import Tail
@@ -133,6 +134,8 @@ class Follows(Following):
         step: Step,
         plan: SyncPlan,
         operator: Operator | None,
+        *,
+        needs: Location | None = None,
     ) -> SyncPlan:
         assert self.world is not None
         if self.refusal is not None:
@@ -298,6 +301,7 @@ class World:
             prepared=PreparedHere(self.around.transactions, FENCE, state.prepared),
             sharing=self.sharing,
             following=self.follows,
+            shards=Shards(ours, self.notes),
             by_hand=ByHand(self.notes, *FENCE.ref.key),
             runner=self.tasks,
             store=self.notes,

@@ -1,0 +1,79 @@
+"""`shard-ddl-lock`: what the shards of merged tables wait for, and what a person decides about it.
+
+shard-ddl-lock [TASK]              the locks, as the metadata DB has them
+shard-ddl-lock unlock ID           let its owner run the DDL (or `--action skip`: take it for run), others go on
+show-ddl-locks, unlock-ddl-lock    the same, as older releases of DM have it
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from airflow_provider_dm.cli import meta_url
+from airflow_provider_dm.cli.output import Exit, Output
+from airflow_provider_dm.cli.parsing import Verbs
+from airflow_provider_dm.engine.shard.lock import Action, LockRefuses
+from airflow_provider_dm.launch.ddl_locks import locks_document, unlock
+
+UNLOCK: Final = "unlock"
+
+
+def add_verbs(verbs: Verbs) -> None:
+    both = verbs.add("shard-ddl-lock", shard_ddl_lock)
+    both.add_argument("words", metavar="[TASK] | unlock ID", nargs="*")
+    _add_source(both)
+    _add_decision(both)
+    meta_url.add_arguments(both)
+    show = verbs.add("show-ddl-locks", show_locks)
+    show.add_argument("task", metavar="TASK", nargs="?")
+    _add_source(show)
+    meta_url.add_arguments(show)
+    old = verbs.add("unlock-ddl-lock", unlock_lock)
+    old.add_argument("id", metavar="ID")
+    _add_decision(old)
+    meta_url.add_arguments(old)
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", "-s", metavar="SOURCE-ID", action="append", default=[], dest="sources")
+
+
+def _add_decision(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--owner", "-o", metavar="SOURCE-ID", help="whose DDL is run; default: who came first")
+    parser.add_argument("--force-remove", "-f", action="store_true", help="also while a source has not come to it")
+    parser.add_argument(
+        "--action",
+        choices=[one.value for one in Action],
+        default=Action.EXEC.value,
+        help="skip: you have made the change in the target yourself",
+    )
+
+
+def shard_ddl_lock(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Show locks, or decide about one, as the words say. Raises LockRefuses."""
+    words: list[str] = arguments.words
+    if words[:1] == [UNLOCK] and len(words) == 2:
+        arguments.id = words[1]
+        return unlock_lock(arguments, output)
+    if words[:1] == [UNLOCK] or len(words) > 1:
+        raise LockRefuses(" ".join(words[1:]), "one lock is named by its ID, in quotes")
+    arguments.task = words[0] if words else None
+    return show_locks(arguments, output)
+
+
+def show_locks(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Print DM's document of locks."""
+    store, _ = meta_url.open_store(arguments)
+    with store:
+        return output.document(locks_document(store, arguments.task, arguments.sources))
+
+
+def unlock_lock(arguments: argparse.Namespace, output: Output) -> Exit:
+    """Decide about a lock; print DM's answer. Raises LockRefuses."""
+    store, _ = meta_url.open_store(arguments)
+    with store:
+        action = Action(arguments.action)
+        lock = unlock(store, arguments.id, owner=arguments.owner, action=action, force=arguments.force_remove)
+    said = f"{lock.owner} does it at its next look; a task that has stopped: when it is run again"
+    return output.document({"result": True, "msg": said})

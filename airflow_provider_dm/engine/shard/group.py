@@ -1,0 +1,276 @@
+"""The sharding group of one source: its tables that go to one merged table, and the DDL that they have made so far.
+
+All shards of a merged table have to make the same DDL, each at its own place of the log. The target makes it once, when
+the last shard has come to it. Until then a shard that has made it is *held*: its rows have a shape that the target has
+not got yet, so the sync passes over them, and applies them afterwards (`Resync`). For example two shards and one DDL:
+
+    log       t1: ALTER        t1: rows (2)     t2: rows (1)     t2: ALTER        t1, t2: rows (2)
+    place     10               15               20               30               40
+    t1        ready ─────────▶ held ───────────────────────────▶ resolved: the rows from 10 to 30 are applied now
+    t2        ready            ready            applied          resolved: there is nothing to apply
+
+    state of a shard    its rows             it becomes
+    ready (no items)    are applied          held by a DDL statement of its own (`made`), or by beginning where others
+                                             have made some already (`joined`)
+    held (items)        are passed over      one item less, when the group is resolved (`resolve`)
+    behind it           are in `Resync`      ready, when these rows are applied (`finished`); held, with items left
+
+What a shard has made is its *items*, in order. The longest list of all shards is the group's sequence; each other one
+has to be a beginning of it. Only the first item of each can be resolved; the next is, when it is the first. So any
+number of statements may be on the way, and t1 may make ten of them before t2 begins.
+
+Values only. Who holds rows back, and who asks the other sources, is in engine.sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.model import Table
+
+Json = dict[str, Any]
+
+
+@dataclass(eq=False)
+class ShardDdlOutOfSequence(DmError):
+    """A shard's DDL is not the one that the other shards of its source have made in its place."""
+
+    source: str
+    table: str
+    mine: tuple[str, ...]
+    other: str
+    others: tuple[str, ...]
+    target: str
+
+    code: ClassVar[str] = "DM-6051"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "{source}: detect inconsistent DDL sequence in the shards of {target}. {table} has made: {mine}. {other} has "
+        "made, as the DDL of the same turn: {others}."
+    )
+    hint: ClassVar[str] = (
+        "All shards have to make the same DDL in the same order. Where the difference does not matter, let the other's "
+        'statement stand for this one: `dmctl binlog replace TASK -s SOURCE "…"`; or take it for made on this shard '
+        "alone: `dmctl binlog skip TASK -s SOURCE`."
+    )
+
+
+@dataclass(frozen=True)
+class Item:
+    """One DDL that a shard has made. `at`: where its transaction begins in the log, `end`: where it ends.
+
+    `ddls`: what the target has to run for it, the same texts for all shards. `table`: the shard behind it. `needs`:
+    from where on the log is needed to read the shard's rows behind it. `how`: what its execution needs besides.
+    """
+
+    at: Location
+    end: Location
+    ddls: tuple[str, ...]
+    table: Table
+    needs: Location
+    how: Json
+
+    def to_json(self) -> Json:
+        places = {name: getattr(self, name).to_json() for name in ("at", "end", "needs")}
+        return {**places, "ddls": list(self.ddls), "table": self.table.to_json(), "how": self.how}
+
+    @classmethod
+    def from_json(cls, said: Json) -> Item:
+        places = {name: Location.from_json(said[name]) for name in ("at", "end", "needs")}
+        return cls(**places, ddls=tuple(said["ddls"]), table=Table.from_json(said["table"]), how=said["how"])
+
+
+@dataclass(frozen=True)
+class Member:
+    """A shard whose rows are held back. `base`: the shard as those of its rows are that are applied."""
+
+    table: TableName
+    base: Table
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one shard that were held back and can be applied: those of transactions that end behind `after` and not
+    behind `until`. `table`: the shard as they are."""
+
+    table: Table
+    after: Location
+    until: Location
+
+
+@dataclass(frozen=True)
+class Resync:
+    """All that can be applied because one DDL was resolved."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def lo(self) -> Location:
+        return min((one.after for one in self.pieces), key=lambda place: place.sort_key)
+
+    @property
+    def stops(self) -> list[Location]:
+        """The places behind the first where the rows of a shard begin or end, in order; the last one ends all.
+
+        Between two of them each shard has one form, or is not read: rows in front of its own DDL have another one.
+        """
+        found = {place.sort_key: place for one in self.pieces for place in (one.after, one.until)}
+        return [found[key] for key in sorted(found)[1:]]
+
+    def before(self, stop: Location) -> list[Piece]:
+        """Return the pieces that have rows between the stop before this one and this one."""
+        return [one for one in self.pieces if one.after.sort_key < stop.sort_key <= one.until.sort_key]
+
+    def to_json(self) -> list[Json]:
+        return [
+            {"table": one.table.to_json(), "after": one.after.to_json(), "until": one.until.to_json()}
+            for one in self.pieces
+        ]
+
+    @classmethod
+    def from_json(cls, said: list[Json]) -> Resync:
+        return cls(
+            tuple(
+                Piece(Table.from_json(one["table"]), Location.from_json(one["after"]), Location.from_json(one["until"]))
+                for one in said
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Group:
+    """The group of one merged table in one source. `resolved`: how many DDL statements of the merged table this source
+    has behind it. `members`: shards that are held; all others are ready.
+
+    `resync`: what has to be applied before anything else of these shards; None: nothing.
+    """
+
+    target: TableName
+    resolved: int = 0
+    members: tuple[Member, ...] = ()
+    resync: Resync | None = None
+
+    def member(self, table: TableName) -> Member | None:
+        return next((one for one in self.members if one.table == table), None)
+
+    def longest(self) -> Member | None:
+        """Return the shard that has made most."""
+        return max(self.members, key=lambda one: len(one.items), default=None)
+
+    @property
+    def needs(self) -> Location | None:
+        """The place from where on the log is needed for what is held back; None: nothing is."""
+        places = [one.items[0].needs for one in self.members if one.items]
+        places += [one.after for one in self.resync.pieces] if self.resync is not None else []
+        return min(places, key=lambda place: place.sort_key, default=None)
+
+
+def made(group: Group, source: str, table: TableName, base: Table, item: Item) -> Group:
+    """Return the group after a shard has made a DDL. `base`: the shard in front of it.
+
+    Raises ShardDdlOutOfSequence.
+    """
+    mine = group.member(table) or Member(table, base, ())
+    turn, longest = len(mine.items), group.longest()
+    if longest is not None and turn < len(longest.items) and longest.items[turn].ddls != item.ddls:
+        others = longest.items[turn].ddls
+        raise ShardDdlOutOfSequence(source, str(table), item.ddls, str(longest.table), others, str(group.target))
+    return _with(group, replace(mine, items=(*mine.items, item)))
+
+
+def joined(group: Group, table: Table, base: Table | None, at: Location) -> Group | None:
+    """Return the group after a new shard has begun at `at`; None: its form is neither the one that shards have which
+    have made none of the DDL under way (`base`; None: there is none of these), nor the newest.
+    """
+    longest = group.longest()
+    if longest is None or not longest.items:
+        return group
+    if base is not None and same_rows(table, base):
+        return group
+    if not same_rows(table, longest.items[-1].table):
+        return None
+    # It has made them all, as it were, where it began; there are no rows in between.
+    items = tuple(
+        replace(item, at=at, end=at, needs=at, table=replace(item.table, name=table.name)) for item in longest.items
+    )
+    newest = replace(items[-1], table=table)
+    return _with(group, Member(table.name, replace(longest.base, name=table.name), (*items[:-1], newest)))
+
+
+def left(group: Group, table: TableName) -> Group:
+    """Return the group after a shard that was not held has ended."""
+    return replace(group, members=tuple(one for one in group.members if one.table != table))
+
+
+def due(group: Group, tables: Collection[TableName]) -> Item | None:
+    """Return the DDL that all shards of the source have made; None: one is missing, or rows of the last are left.
+
+    `tables`: all of the group's shards. The item is that of the shard which came to it first in the log.
+    """
+    if group.resync is not None or not tables:
+        return None
+    firsts = {one.table: one.items[0] for one in group.members if one.items}
+    if not firsts.keys() >= set(tables):
+        return None
+    return min(firsts.values(), key=lambda item: item.at.sort_key)
+
+
+def missing(group: Group, tables: Collection[TableName]) -> list[TableName]:
+    """Return the shards that have not made the DDL whose turn it is, which at least one has."""
+    there = {one.table for one in group.members if one.items}
+    return sorted(set(tables) - there) if there else []
+
+
+def resolve(group: Group, here: Location) -> Group:
+    """Return the group after the DDL whose turn it is has been made in the target.
+
+    `here`: up to where the sync has passed over rows that are held.
+    """
+    pieces, members = [], []
+    for one in group.members:
+        if not one.items:
+            members.append(one)
+            continue
+        item, rest = one.items[0], one.items[1:]
+        until = rest[0].at if rest else here
+        if item.end.sort_key < until.sort_key:
+            pieces.append(Piece(item.table, item.end, until))
+        members.append(Member(one.table, item.table, rest))
+    return replace(group, resolved=group.resolved + 1, members=tuple(members), resync=Resync(tuple(pieces)))
+
+
+def finished(group: Group) -> Group:
+    """Return the group after the rows of its re-sync are applied: who has no more items is ready."""
+    return replace(group, members=tuple(one for one in group.members if one.items), resync=None)
+
+
+def same_rows(one: Table, other: Table) -> bool:
+    """Tell whether two tables have the same columns in the same order, and the same unique keys, whatever their names.
+
+    A charset of its own makes another column; what only the server's catalogue says besides does not.
+    """
+    return _form(one) == _form(other)
+
+
+def _form(table: Table) -> tuple[object, ...]:
+    columns = tuple(
+        (one.name.lower(), one.column_type.lower(), one.nullable, one.charset, one.collation, one.generated)
+        for one in table.columns
+    )
+    keys: Mapping[str, tuple[object, ...]] = {
+        one.name.lower(): (tuple(name.lower() for name in one.columns), one.prefixes, one.expression)
+        for one in table.unique_keys
+    }
+    return columns, tuple(sorted(keys.items(), key=lambda pair: pair[0]))
+
+
+def _with(group: Group, member: Member) -> Group:
+    there = group.member(member.table) is not None
+    kept = tuple(member if one.table == member.table else one for one in group.members)
+    return replace(group, members=kept if there else (*kept, member))

@@ -1,0 +1,239 @@
+"""The DDL lock of a merged table: what the sources of a task agree on, in the metadata DB, before one of them acts.
+
+A lock is about one DDL of one merged table, by its number in that table's life. Each source reports it when all its own
+shards have made it (shard/group.py); the first to report is the owner.
+
+    phase       when                                      the owner         the others
+    waiting     a source has not reported                 wait              wait
+    conflict    two have reported different DDL           stop, both sides are shown, a person decides (`wish`)
+    exec        all have reported the same, or a          runs the DDL      wait
+                person wants it so
+    skip        the DDL has been run                      goes on           go on without running it
+    (removed)   every source has gone on
+
+    event                   waiting      conflict     exec         skip
+    reported by a source    waiting/     conflict     exec (told   skip (it comes late
+                            exec/confl.               again)       and goes on)
+    a person's wish         exec         exec         exec         refused: it has been run
+    executed by the owner   refused      refused      skip         skip (told again)
+    gone on, a source       refused      refused      refused      skip, or removed by the last one
+
+Values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock is for coming to an agreement
+and for people. That a DDL has been run is known in the target: a metadata DB that is lost, or restored, can delay a DDL
+and never have it run twice (target/shard_groups.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+
+Json = dict[str, Any]
+
+
+class Phase(StrEnum):
+    """Where a lock stands."""
+
+    WAITING = "waiting"
+    CONFLICT = "conflict"
+    EXEC = "exec"
+    SKIP = "skip"
+
+
+class Action(StrEnum):
+    """What a person wants the owner to do (DM's words)."""
+
+    EXEC = "exec"
+    SKIP = "skip"
+
+
+@dataclass(eq=False)
+class ShardDdlConflict(DmError):
+    """Sources of one merged table have made different DDL in the same turn."""
+
+    lock: str
+    number: int
+    source: str
+    mine: tuple[str, ...]
+    other: str
+    others: tuple[str, ...]
+
+    code: ClassVar[str] = "DM-6052"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "sharding ddls in ddl lock {lock} (number {number}) is different: {source} has made {mine}; {other} has made "
+        "{others}."
+    )
+    hint: ClassVar[str] = (
+        "Nothing of it was run in the target. See `dmctl shard-ddl-lock TASK`, then choose whose DDL is run: `dmctl "
+        "shard-ddl-lock unlock ID --owner SOURCE`, or make it in the target yourself and add `--action skip`."
+    )
+
+
+@dataclass(eq=False)
+class LockRefuses(DmError):
+    """A lock does not take what somebody wants of it."""
+
+    lock: str
+    why: str
+
+    code: ClassVar[str] = "DM-8020"
+    what: ClassVar[str] = "the DDL lock {lock} stays as it is: {why}."
+    hint: ClassVar[str] = "See `dmctl shard-ddl-lock`."
+
+
+@dataclass(frozen=True)
+class Info:
+    """What one source has reported. `tables`: its shards. `at`: where its log has the DDL: the same in one life of the
+    task, so another place is what a task of this name has left behind that is no more."""
+
+    source: str
+    ddls: tuple[str, ...]
+    tables: tuple[str, ...] = ()
+    at: str = ""
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Lock:
+    """One lock. `infos` in the order in which they came. `expected`: the sources that feed the merged table."""
+
+    task: str
+    target: TableName
+    number: int
+    owner: str
+    infos: tuple[Info, ...]
+    expected: tuple[str, ...]
+    wish: Action | None = None
+    executed: bool = False
+
+    @property
+    def id(self) -> str:
+        return lock_id(self.task, self.target)
+
+    @property
+    def synced(self) -> list[str]:
+        return [one.source for one in self.infos]
+
+    @property
+    def unsynced(self) -> list[str]:
+        return sorted(set(self.expected) - set(self.synced))
+
+    def info(self, source: str) -> Info | None:
+        return next((one for one in self.infos if one.source == source), None)
+
+    @property
+    def ddls(self) -> tuple[str, ...]:
+        """The owner's."""
+        mine = self.info(self.owner)
+        return mine.ddls if mine is not None else ()
+
+    @property
+    def phase(self) -> Phase:
+        if self.executed:
+            return Phase.SKIP
+        if self.wish is not None:
+            return Phase.EXEC
+        if len({one.ddls for one in self.infos}) > 1:
+            return Phase.CONFLICT
+        return Phase.WAITING if self.unsynced else Phase.EXEC
+
+    def conflict_of(self, source: str) -> ShardDdlConflict | None:
+        """Return what a source is told that has made other DDL than the owner, or than whom the owner differs from."""
+        mine = self.info(source)
+        others = [one for one in self.infos if mine is not None and one.ddls != mine.ddls]
+        if mine is None or not others:
+            return None
+        return ShardDdlConflict(self.id, self.number, source, mine.ddls, others[0].source, others[0].ddls)
+
+    def to_json(self) -> Json:
+        return {
+            "task": self.task,
+            "target": list(self.target),
+            "number": self.number,
+            "owner": self.owner,
+            "infos": [
+                {
+                    "source": one.source,
+                    "ddls": list(one.ddls),
+                    "tables": list(one.tables),
+                    "at": one.at,
+                    "done": one.done,
+                }
+                for one in self.infos
+            ],
+            "expected": list(self.expected),
+            "wish": self.wish.value if self.wish else None,
+            "executed": self.executed,
+        }
+
+    @classmethod
+    def from_json(cls, said: Json) -> Lock:
+        infos = (
+            Info(one["source"], tuple(one["ddls"]), tuple(one["tables"]), one["at"], one["done"])
+            for one in said["infos"]
+        )
+        wish = Action(said["wish"]) if said["wish"] else None
+        names = tuple(said["expected"])
+        target = TableName(*said["target"])
+        return cls(said["task"], target, said["number"], said["owner"], tuple(infos), names, wish, said["executed"])
+
+
+def lock_id(task: str, target: TableName) -> str:
+    """Return DM's id of the lock.
+
+    >>> lock_id("test", TableName("shop", "orders"))
+    'test-`shop`.`orders`'
+    """
+    return f"{task}-{target.quoted()}"
+
+
+def reported(
+    lock: Lock | None, task: str, target: TableName, number: int, info: Info, expected: Collection[str]
+) -> Lock:
+    """Return the lock after a source has reported. To report again is to be heard again. A lock in which the source
+    stands with another place is of another life of the task, and begins anew: whoever else is in it reports again."""
+    names = tuple(sorted({*expected, info.source}))
+    if lock is None:
+        return Lock(task, target, number, info.source, (info,), names)
+    before = lock.info(info.source)
+    if before is not None and before.at != info.at:
+        return reported(None, task, target, number, info, expected)
+    if before is not None and before.ddls == info.ddls:
+        return replace(lock, expected=names)
+    kept = tuple(one for one in lock.infos if one.source != info.source)
+    return replace(lock, infos=(*kept, info), expected=names)
+
+
+def wished(lock: Lock, action: Action, owner: str | None, *, force: bool) -> Lock:
+    """Return the lock after a person has decided. `force`: also while a source has not reported. Raises LockRefuses."""
+    if lock.executed:
+        raise LockRefuses(lock.id, "its DDL has been run")
+    chosen = owner or lock.owner
+    if chosen not in lock.synced:
+        raise LockRefuses(lock.id, f"{chosen} has not reported, and cannot be its owner")
+    if lock.unsynced and not force:
+        raise LockRefuses(lock.id, f"{', '.join(lock.unsynced)} have not reported; --force-remove goes on without them")
+    return replace(lock, owner=chosen, wish=action)
+
+
+def executed(lock: Lock, source: str) -> Lock:
+    """Return the lock after its DDL has been run. Raises LockRefuses for whom it does not expect that of."""
+    if lock.executed:
+        return lock
+    if lock.phase is not Phase.EXEC or lock.owner != source:
+        raise LockRefuses(lock.id, f"{source} has run its DDL, and {lock.owner} is its owner ({lock.phase.value})")
+    return replace(lock, executed=True)
+
+
+def gone_on(lock: Lock, source: str) -> Lock | None:
+    """Return the lock after a source has gone on behind the DDL, which the target has; None: it was the last one."""
+    known = lock.infos if lock.info(source) is not None else (*lock.infos, Info(source, lock.ddls))
+    infos = tuple(replace(one, done=one.done or one.source == source) for one in known)
+    kept = replace(lock, infos=infos, executed=True)
+    return None if all(one.done for one in infos) and not kept.unsynced else kept

@@ -1,0 +1,191 @@
+"""Re-sync: the rows of shards that were held back, applied in a lane of the frontier of their own.
+
+What was passed over is a stretch of the log that the sync has left behind, and of it the rows of some tables. They are
+read once more, from a log of their own choice of place, folded and written as any rows are, behind the same fence; but
+the buckets that move are those of the lane. So a crash in the middle is followed by the same epoch as in any sync, and
+no row is applied twice, by frontier rule 1.
+
+Each shard has its own beginning (where its DDL ended) and end (where its next DDL begins, or where the sync stands).
+An epoch ends where a shard's rows begin or end, so that the tables of an epoch are the same for all of it. Other
+tables' rows and all DDL of the stretch have been dealt with: they are passed over, whatever they say.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import assert_never
+
+from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, reached
+from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.shard.group import Group, Piece
+from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
+from airflow_provider_dm.engine.sync.locations import location_at
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.prepared import after
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.start import plan_for
+from airflow_provider_dm.engine.sync.tail import Tail
+from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
+from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.session import target_connection
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 0.2
+"""Between two looks at a log that a relay is pulling again."""
+
+
+@dataclass
+class Resyncing:
+    """The re-sync of one group; for the thread of its sync. `told`: what was applied, after each epoch.
+
+    `catching_up`: whether a place lies in the part of the log that overlaps the full load.
+    """
+
+    source: SyncSource
+    runner: Runner
+    store: MetaStore
+    stop: threading.Event
+    buckets: int
+    size: EpochSize
+    catching_up: Callable[[Location], bool]
+    told: Callable[[Epoch, Applied], None]
+
+    def run(self, group: Group) -> bool:
+        """Apply all that is to be applied. Return False where somebody has asked to stop before the end.
+
+        Raises what reading and applying raise.
+        """
+        resync = group.resync
+        assert resync is not None
+        if not resync.pieces:
+            return True
+        lo, edge = self._stands(resync.lo)
+        log.info("rows of %s are applied that were held back, from %s to %s", group.target, lo, resync.stops[-1])
+        with closing(self._tail()) as tail:
+            for stop in resync.stops:
+                if reached(lo, stop):
+                    continue
+                pieces = resync.before(stop)
+                lane = _Lane(self, tail, self._plan(pieces, group), stop, lo, edge)
+                if not pieces:
+                    lane.advance(stop)
+                elif not lane.run():
+                    return False
+                lo, edge = lane.here, None
+        return True
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.source.fence.ref.resync(), self.source.fence.generation)
+
+    def _stands(self, known: Location) -> tuple[Location, Location | None]:
+        stands = read_all_stands(target_connection(self.source.target), self.fence.ref)
+        if len(stands) != self.buckets:
+            raise InvariantBroken("a re-sync has one row of the frontier for each bucket", f"{len(stands)} rows")
+        reader = RelayReader(Path(self.source.spec.relay_dir))
+        lo, edge = (location_at(key, known, reader.base_of) for key in extent(stands))
+        return lo, None if compare(lo, edge) is Order.SAME else edge
+
+    def _tail(self) -> Tail:
+        """Return the log for this re-sync alone: it reads what the sync has left behind, and waits for nobody."""
+        of_sync = Tail.of(self.source.job, self.source.config.source_id, self.store, SyncProgress())
+        return replace(of_sync, upstream=None)
+
+    def _plan(self, pieces: Sequence[Piece], group: Group) -> SyncPlan:
+        connection: Connection = target_connection(self.source.target)
+        known = {one.table.name: one for one in load_table_schemas(connection, self.source.fence.ref)}
+        schemas = []
+        for piece in pieces:
+            was = known.get(piece.table.name) or TableSchema(piece.table, group.target)
+            skip = max(was.skip_until, piece.after.sort_key)
+            schemas.append(replace(was, table=piece.table, skip_until=skip))
+        plan = plan_for(connection, self.source, schemas, self.buckets, {}, also_merged={group.target})
+        return replace(plan, alone=True)
+
+
+@dataclass
+class _Lane:
+    """The log up to one stop, by one plan."""
+
+    of: Resyncing
+    tail: Tail
+    plan: SyncPlan
+    stop: Location
+    here: Location
+    edge: Location | None
+    prepared: tuple[Prepared, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.shared = self.of.runner.share(self.plan)
+        self.applied = self.here
+
+    def run(self) -> bool:
+        """Apply all up to the stop; return False where somebody has asked to stop before."""
+        while not has_passed(self.here, self.stop):
+            if self.of.stop.is_set():
+                return False
+            goal = self.edge or self.stop
+            limit = None if self.edge is not None else self.of.size.limit
+            slots = self.of.runner.slots
+            planned = self.tail.plan(
+                self.here, goal=goal, limit=limit, range_bytes=self.of.size.range_bytes(slots), prepared=self.prepared
+            )
+            match planned:
+                case Epoch(hi=hi) if self.edge is None or compare(hi, self.edge) is Order.SAME:
+                    self._epoch(planned)
+                case Epoch():
+                    self.of.stop.wait(WAIT_SECONDS)  # half of a longer one is applied
+                case DdlStatement():
+                    rows = planned.rows_epoch()
+                    if rows is not None:
+                        self._epoch(rows)
+                    elif compare(self.applied, planned.end) is not Order.SAME:
+                        self.advance(planned.end)
+                case UpToDate(at) if has_passed(at, self.stop):
+                    self.advance(self.stop)
+                case UpToDate():
+                    self.of.stop.wait(WAIT_SECONDS)  # a relay that has begun anew pulls it again
+                case _:
+                    assert_never(planned)
+        return True
+
+    def _epoch(self, epoch: Epoch) -> None:
+        tasks = 1 if epoch.bytes <= self.of.size.one_task else self.of.runner.slots
+        job = EpochJob(
+            self.shared,
+            self.of.source.target,
+            self._step(epoch.hi),
+            self.of.catching_up(self.applied),
+            connections_of_task(self.of.source.config.syncer.worker_count, tasks),
+        )
+        applied = apply_epoch(self.of.runner, job, epoch, in_one_task=tasks == 1, ship=self.of.source.job.ship_ranges)
+        self.prepared = after(self.prepared, epoch)
+        self.here = self.applied = epoch.hi
+        self.edge = None
+        self.of.told(epoch, applied)
+
+    def advance(self, hi: Location) -> None:
+        """Move all buckets to `hi`, as there is nothing for them in between."""
+        writer = WaveWriter(self.plan, Target.at(self.of.source.target), self._step(hi), catch_up=False)
+        writer.advance({}, range(self.plan.buckets))
+        self.here = self.applied = hi
+        self.edge = None
+
+    def _step(self, hi: Location) -> Step:
+        return Step(self.of.fence, self.applied.sort_key, hi.sort_key)

@@ -1,0 +1,489 @@
+"""The shards of one source in merged tables: which rows are held back, what is agreed on, and when they are applied.
+
+The pure parts are the group (shard/group.py) and the lock (shard/lock.py). Here they meet the log, the target and the
+metadata DB. What is done where, and what a crash leaves behind each step:
+
+    step                                                    where                     a crash behind it leaves
+    1 meet     a shard's DDL is in its items, and its       target: the transaction   a group as it is told there; the
+               rows are held from here on                   that moves the frontier   log goes on behind the statement
+    2 report   all shards of the source have made it        metadata DB: the lock     the same report is made again
+    3 execute  the owner runs it                            target: DDL, journaled    the journal tells what was run
+                                                            for all sources together
+    4 note     it has been run                              target: dm_ddl, and then  whoever looks next sees it, and
+                                                            the lock                  needs no lock for that
+    5 resolve  what was held has a beginning and an end     target: group, and the    the same re-sync goes on at its
+                                                            frontier of its lane      frontier
+    6 re-sync  those rows are applied, each once            target: its own frontier  as any epoch
+    7 finish   shards without items are ready               target: group and plan    the sync goes on
+    8 go on    the source is behind it                      metadata DB: the lock     it is told when nobody waits
+
+So the target alone decides. Before it runs anything the owner asks it whether all shards of all sources are there, and
+no lock makes it run a DDL that the target says has been run.
+
+While a group waits, the sync goes on with all other tables, and with shards that have not made the DDL yet. During a
+re-sync it does not: what is applied then comes before what the log has behind it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from airflow_provider_dm.engine.config.task import ShardMode
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.mysql.pinned import Setting
+from airflow_provider_dm.engine.shard import lock as locks
+from airflow_provider_dm.engine.shard.group import (
+    Group,
+    Item,
+    Member,
+    Resync,
+    due,
+    finished,
+    joined,
+    made,
+    missing,
+    resolve,
+)
+from airflow_provider_dm.engine.shard.turn import Turn, turn_of
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.schema_change import CannotFollow, SchemaChange, SubtaskTables
+from airflow_provider_dm.engine.target.contested_row import waiting
+from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, execute_ddl
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.shard_groups import (
+    StoredGroup,
+    StoredMember,
+    begin_resync,
+    ddl_lane,
+    ddl_place,
+    end_resync,
+    executed_ddls,
+    load_groups,
+    load_members,
+    note_executed,
+    save_group,
+)
+from airflow_provider_dm.engine.target.subtask import note_plan
+from airflow_provider_dm.engine.target.table_schema import load_feeders
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 0.5
+"""Between two looks at a lock that somebody waits for."""
+
+Json = dict[str, Any]
+
+
+@dataclass(eq=False)
+class ShardDdlRefused(DdlRefused):
+    """The target does not take the DDL that all shards have made."""
+
+    code: ClassVar[str] = "DM-6054"
+    hint: ClassVar[str] = (
+        "All shards have made it, and their rows are held back until the target has. See what differs in the target, "
+        "cure that and run the task again; or make the change there yourself, in a way that it takes, and run `dmctl "
+        "shard-ddl-lock unlock ID --action skip`."
+    )
+
+
+@dataclass
+class Shards:
+    """The groups of one source, for the thread of its sync. `tables`: its shards, and where their rows go."""
+
+    source: SyncSource
+    store: MetaStore
+    tables: dict[TableName, TableName] = field(default_factory=dict)
+    groups: dict[TableName, Group] = field(default_factory=dict)
+    waits: dict[TableName, str] = field(default_factory=dict)
+    """Why a group has to wait, by merged table: for people."""
+    _looked_at: float = field(default=0.0, init=False)
+
+    @classmethod
+    def load(cls, source: SyncSource, store: MetaStore, plan: SyncPlan) -> Shards:
+        """Read what the target knows. Raises AnswerCut."""
+        connection, ref = target_connection(source.target), source.fence.ref
+        shards = cls(source, store)
+        shards.adopt(plan)
+        members = load_members(connection, ref)
+        for one in load_groups(connection, ref):
+            shards.groups[one.target] = _loaded(one, [member for member in members if member.target == one.target])
+        if shards.agreeing:
+            shards._begin()
+        if shards.groups:
+            shards._tell_again()
+        return shards
+
+    def _tell_again(self) -> None:
+        """Tell the locks of DDL that this source has behind it, as a run may have died before it did."""
+        task = self.source.fence.ref.task
+        for body, _ in self.store.ddl_locks(task):
+            lock = locks.Lock.from_json(body)
+            group = self.groups.get(lock.target)
+            if group is not None and lock.number < group.resolved - (group.resync is not None):
+                self._tell_gone_on(group, lock.number)
+
+    def _begin(self) -> None:
+        """Count the DDL of merged tables from here on, before any can come. Raises Fenced, TargetWentBack."""
+        connection, ref, target = target_connection(self.source.target), self.source.fence.ref, self.source.target
+        counted = Counter(one.target for one in load_feeders(connection, ref))
+        fresh = [one for one in dict.fromkeys(self.tables.values()) if counted[one] > 1 and one not in self.groups]
+        if not fresh:
+            return
+
+        def body(tx: Connection) -> None:
+            self.source.fence.check(tx)
+            self.save(tx, [self._group(one) for one in fresh])
+
+        run_transaction(target, body)
+
+    @property
+    def agreeing(self) -> bool:
+        return self.source.config.shard_mode is ShardMode.PESSIMISTIC
+
+    @property
+    def held(self) -> frozenset[TableName]:
+        return frozenset(one.table for group in self.groups.values() for one in group.members)
+
+    @property
+    def unresolved(self) -> list[Group]:
+        return [group for group in self.groups.values() if group.members]
+
+    def adopt(self, plan: SyncPlan) -> None:
+        """Take the tables of the plan that holds now."""
+        route = self.source.rules.router.route
+        self.tables = {table.name: route(table.name) for table in plan.tables()}
+
+    def needed(self, needed: Location) -> Location:
+        """Return from where on the log is needed, for what is held as well."""
+        places = [needed, *(place for group in self.groups.values() if (place := group.needs) is not None)]
+        return min(places, key=lambda place: place.sort_key)
+
+    # 1. Meet
+
+    def meet(
+        self,
+        change: SchemaChange,
+        before: SubtaskTables,
+        at: tuple[Location, Location],
+        needs: Location,
+        session: Sequence[Setting],
+        *,
+        taken_for_made: bool,
+    ) -> list[Group]:
+        """Return the groups that a statement changes, as they are behind it. Nothing is written yet.
+
+        `at`: where its transaction begins and ends. `needs`: from where on the log is needed for what lies behind.
+        `taken_for_made`: a person wants it to stand for what other shards have made in its place.
+        Raises CannotFollow, ShardDdlOutOfSequence.
+        """
+        found = {one.target: one for one in self._joined(change, before, at[0])}
+        if change.agreed is None:
+            return list(found.values())
+        schema, base = change.tables.schema(change.agreed), before.schema(change.agreed)
+        assert schema is not None
+        assert base is not None
+        group = found.get(schema.target) or self._group(schema.target)
+        member = group.member(schema.table.name)
+        newest = member.items[-1].table if member is not None and member.items else base.table
+        ddls = tuple(one.alike or one.sql for one in change.statements)
+        if not ddls and not taken_for_made:
+            if member is not None and newest != schema.table:
+                raise CannotFollow(
+                    f"the target has nothing to do for it, and rows of {schema.table.name} are held back"
+                )
+            return list(found.values())
+        how: Json = {"statements": [_said(one) for one in change.statements], "session": _settings(session)}
+        item = Item(at[0], at[1], ddls, schema.table, needs, how)
+        longest, turn = group.longest(), len(member.items) if member is not None else 0
+        if taken_for_made and longest is not None and turn < len(longest.items):
+            item = replace(item, ddls=longest.items[turn].ddls, how=longest.items[turn].how)
+        ref = self.source.fence.ref
+        found[schema.target] = made(group, ref.source, schema.table.name, base.table, item)
+        log.info("%s has made DDL number %d of %s", schema.table.name, group.resolved + turn, schema.target)
+        return list(found.values())
+
+    def _joined(self, change: SchemaChange, before: SubtaskTables, at: Location) -> Iterable[Group]:
+        """Yield groups that new tables come into. Raises CannotFollow also for held tables that end or move."""
+        for name in (*change.ended, *(old for old, _ in change.renamed)):
+            if name in self.held:
+                raise CannotFollow(f"rows of {name} are held back until its shards have made the same DDL")
+        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+        for one in change.tables.schemas:
+            group = self.groups.get(one.target)
+            if one.table.name in known or group is None or not group.members:
+                continue
+            ready = (old for old in before.schemas if old.target == one.target and old.table.name not in self.held)
+            base = next(ready, None)
+            became = joined(group, one.table, base.table if base is not None else None, at)
+            if became is None:
+                raise CannotFollow(
+                    f"{one.table.name} begins in the middle of a DDL of {one.target}, neither as the shards were in "
+                    "front of it nor as they become"
+                )
+            yield became
+
+    def _group(self, target: TableName) -> Group:
+        if target not in self.groups:
+            connection, ref = target_connection(self.source.target), self.source.fence.ref
+            self.groups[target] = Group(target, executed_ddls(connection, ref, target))
+        return self.groups[target]
+
+    def held_behind(self, groups: Iterable[Group]) -> frozenset[TableName]:
+        """Return the tables that are held when these groups are as they become."""
+        after = {**self.groups, **{one.target: one for one in groups}}
+        return frozenset(one.table for group in after.values() for one in group.members)
+
+    def save(self, connection: Connection, groups: Iterable[Group]) -> None:
+        """Write groups as they become, in a transaction that has checked the generation."""
+        for group in groups:
+            _save(connection, self.source, group)
+
+    def take(self, groups: Iterable[Group]) -> None:
+        """Go on with groups as they have become."""
+        self.groups.update((one.target, one) for one in groups)
+        self._looked_at = 0.0
+
+    # 2 to 5. Agree, and resolve
+
+    def look(self, here: Location, buckets: int, *, now: bool = False) -> Group | None:
+        """Look whether a DDL can be run or has been. Return the group that has rows to be applied now, if one has.
+
+        `here`: where all buckets stand. Raises ShardDdlConflict, and what executing DDL raises.
+        """
+        for group in self.unresolved:
+            if group.resync is not None:
+                return group
+        if not self.unresolved or (not now and time.monotonic() - self._looked_at < LOOK_SECONDS):
+            return None
+        self._looked_at = time.monotonic()
+        for group in self.unresolved:
+            found = self._look_at(group, here, buckets)
+            if found is not None:
+                return found
+        return None
+
+    def _look_at(self, group: Group, here: Location, buckets: int) -> Group | None:
+        names, me = self._shards_of(group.target), self.source.fence.ref.source
+        lock = None
+        turn = turn_of(group, names, self._executed(group), None, me)
+        if turn is Turn.REPORT:
+            lock = self._report(group, names)
+            turn = turn_of(group, names, self._executed(group), lock, me)  # asked behind the lock, which knows it later
+        why = self._why_not(group, turn, names, lock)
+        if why:
+            if self.waits.get(group.target) != why:
+                log.info("DDL number %d of %s waits %s", group.resolved, group.target, why)
+            self.waits[group.target] = why
+            return None
+        if turn is Turn.EXECUTE:
+            self._execute(group, _due(group, names), lock)
+        return self._resolve(group, here, buckets)
+
+    def _executed(self, group: Group) -> int:
+        return executed_ddls(target_connection(self.source.target), self.source.fence.ref, group.target)
+
+    def _report(self, group: Group, names: Collection[TableName]) -> locks.Lock:
+        ref, item = self.source.fence.ref, _due(group, names)
+        feeders = load_feeders(target_connection(self.source.target), ref)
+        expected = {one.source for one in feeders if one.target == group.target}
+        info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
+
+        def how(found: Json | None) -> Json:
+            lock = None if found is None else locks.Lock.from_json(found)
+            if lock is not None and lock.executed and self._executed(group) <= group.resolved:
+                lock = None  # of a task of this name that is no more
+            return locks.reported(lock, ref.task, group.target, group.resolved, info, expected).to_json()
+
+        found = self._change_lock(group, how)
+        assert found is not None
+        return locks.Lock.from_json(found)
+
+    def _change_lock(self, group: Group, how: Callable[[Json | None], Json | None]) -> Json | None:
+        task = self.source.fence.ref.task
+        return self.store.change_ddl_lock(task, locks.lock_id(task, group.target), group.resolved, how)
+
+    def _why_not(self, group: Group, turn: Turn, names: Collection[TableName], lock: locks.Lock | None) -> str:
+        """Return what is waited for; "": nothing. Raises ShardDdlConflict."""
+        match turn:
+            case Turn.SHARDS:
+                return f"for {', '.join(map(str, missing(group, names)))} of this source"
+            case Turn.RESOLVE:
+                return ""
+        assert lock is not None
+        match turn:
+            case Turn.CONFLICT:
+                conflict = lock.conflict_of(self.source.fence.ref.source)
+                if conflict is not None:
+                    raise conflict
+                return "for a person to decide what is run"
+            case Turn.SOURCES:
+                return f"for {', '.join(lock.unsynced)}"
+            case Turn.OWNER:
+                return f"for {lock.owner}, which runs it"
+            case _:
+                return self._not_ready(group, _due(group, names), lock)
+
+    def _not_ready(self, group: Group, item: Item, lock: locks.Lock) -> str:
+        """Return why the target is not ready, whatever the lock says; "": it is."""
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        members = {(one.source, one.table): one for one in load_members(connection, ref, group.target)}
+        counts: dict[str, StoredGroup | None] = {}
+        for feeder in load_feeders(connection, ref):
+            if feeder.target != group.target or (lock.wish is not None and feeder.source in lock.unsynced):
+                continue
+            if feeder.source not in counts:
+                there = load_groups(connection, ref.of_source(feeder.source))
+                counts[feeder.source] = next((one for one in there if one.target == group.target), None)
+            count, member = counts[feeder.source], members.get((feeder.source, feeder.table))
+            behind = count is None or count.resolved != group.resolved or count.resync is not None
+            if behind or member is None or not member.items:
+                return f"for {feeder.table} of {feeder.source}"
+            if lock.wish is None and tuple(member.items[0]["ddls"]) != item.ddls:
+                return f"for {feeder.source}, which has made other DDL on {feeder.table}"
+        rows = [one for one in waiting(connection, ref) if one.target == group.target]
+        if rows:
+            return f"for {sum(one.rows for one in rows)} rows of {group.target} that wait for their places"
+        return ""
+
+    # 3 and 4. Execute
+
+    def _execute(self, group: Group, item: Item, lock: locks.Lock | None) -> None:
+        fence, target = self.source.fence, self.source.target
+        assert lock is not None
+        if lock.wish is not locks.Action.SKIP:
+            statements = [_statement(one) for one in item.how["statements"]]
+            session = [Setting(name, value) for name, value in item.how["session"]]
+            shared = fence.in_lane(ddl_lane(group.target))
+            try:
+                execute_ddl(target, shared, ddl_place(group.resolved), statements, session)
+            except DdlRefused as error:
+                raise ShardDdlRefused(error.sql, error.number, error.reason) from None
+        run_transaction(target, partial(note_executed, fence=fence, target=group.target, number=group.resolved))
+        log.info("DDL number %d of %s has been run", group.resolved, group.target)
+
+        def how(found: Json | None) -> Json | None:
+            return None if found is None else locks.executed(locks.Lock.from_json(found), fence.ref.source).to_json()
+
+        self._tell(group, how)
+
+    def _tell(self, group: Group, how: Callable[[Json | None], Json | None]) -> None:
+        """Change the lock as far as there is one: that the target knows it is enough."""
+        try:
+            self._change_lock(group, how)
+        except DmError as error:
+            log.warning("the DDL lock of %s is not told: %s", group.target, error)
+
+    # 5. Resolve
+
+    def _resolve(self, group: Group, here: Location, buckets: int) -> Group:
+        became = resolve(group, here)
+        assert became.resync is not None
+        lo = became.resync.lo.sort_key if became.resync.pieces else ""
+        fence = self.source.fence
+
+        def body(connection: Connection) -> None:
+            fence.check(connection)
+            _save(connection, self.source, became)
+            if lo:
+                begin_resync(connection, fence, lo, buckets)
+
+        run_transaction(self.source.target, body)
+        self.groups[group.target] = became
+        self.waits.pop(group.target, None)
+        return became
+
+    # 7 and 8. Finish
+
+    def finish(self, group: Group, plan: SyncPlan) -> None:
+        """Let shards whose rows are applied be as all others. `plan`: the one that holds from here on."""
+        became, fence = finished(group), self.source.fence
+
+        def body(connection: Connection) -> None:
+            note_plan(connection, fence, plan.fingerprint())
+            _save(connection, self.source, became)
+            end_resync(connection, fence.ref)
+
+        run_transaction(self.source.target, body)
+        self.groups[group.target] = became
+        self._looked_at = 0.0
+
+        self._tell_gone_on(group, group.resolved - 1)
+
+    def _tell_gone_on(self, group: Group, number: int) -> None:
+        def how(found: Json | None) -> Json | None:
+            if found is None:
+                return None
+            left = locks.gone_on(locks.Lock.from_json(found), self.source.fence.ref.source)
+            return None if left is None else left.to_json()
+
+        self._tell(replace(group, resolved=number), how)
+
+    # For people
+
+    def to_json(self) -> list[Json]:
+        """Return DM's unresolvedGroups, and why each of them waits."""
+        return [
+            {
+                "target": group.target.quoted(),
+                "DDLs": list(first.ddls) if (first := _first(group)) is not None else [],
+                "firstLocation": str(first.at) if first is not None else "",
+                "synced": [one.table.quoted() for one in group.members],
+                "unsynced": [name.quoted() for name in missing(group, self._shards_of(group.target))],
+                "waits": self.waits.get(group.target, ""),
+            }
+            for group in self.unresolved
+        ]
+
+    def _shards_of(self, target: TableName) -> list[TableName]:
+        return [name for name, to in self.tables.items() if to == target]
+
+
+def _due(group: Group, names: Collection[TableName]) -> Item:
+    item = due(group, names)
+    assert item is not None
+    return item
+
+
+def _first(group: Group) -> Item | None:
+    return next((one.items[0] for one in group.members if one.items), None)
+
+
+def _loaded(stored: StoredGroup, members: Sequence[StoredMember]) -> Group:
+    held = (Member(one.table, one.base, tuple(map(Item.from_json, one.items))) for one in members)
+    resync = None if stored.resync is None else Resync.from_json(stored.resync)
+    return Group(stored.target, stored.resolved, tuple(held), resync)
+
+
+def _save(connection: Connection, source: SyncSource, group: Group) -> None:
+    ref, resync = source.fence.ref, group.resync
+    members = [
+        StoredMember(ref.source, one.table, group.target, one.base, [item.to_json() for item in one.items])
+        for one in group.members
+    ]
+    stored = StoredGroup(group.target, group.resolved, None if resync is None else resync.to_json())
+    save_group(connection, ref, stored, members)
+
+
+def _said(statement: TargetDdl) -> Json:
+    names = [list(name) for name in statement.tables]
+    return {"sql": statement.sql, "tables": names, "parts": list(statement.parts), "keyless": statement.keyless}
+
+
+def _statement(said: Json) -> TargetDdl:
+    names = tuple(TableName(*name) for name in said["tables"])
+    return TargetDdl(said["sql"], names, tuple(said["parts"]), said["keyless"])
+
+
+def _settings(session: Sequence[Setting]) -> list[list[str | int | float | None]]:
+    return [[one.name, one.value] for one in session]

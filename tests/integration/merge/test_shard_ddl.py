@@ -1,0 +1,419 @@
+"""DDL that all shards of a merged table make: `shard-mode: pessimistic`, as the seeds tell it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
+from airflow_provider_dm.engine.shard.lock import Action, LockRefuses, ShardDdlConflict
+from airflow_provider_dm.engine.sync import following, resync, shards
+from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync.shards import ShardDdlRefused
+from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
+from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
+
+PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
+PESSIMISTIC = {"task-mode": "all", "shard-mode": "pessimistic"}
+
+
+class Died(Exception):
+    """The process was killed."""
+
+
+def columns(shops: Shops) -> list[str]:
+    found = shops.target.sql(
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = 'o' "
+        "ORDER BY ordinal_position",
+        [shops.schema],
+    )
+    return [name for (name,) in found]
+
+
+def locks(shops: Shops) -> list[tuple[str, int, list[str]]]:
+    return [
+        (one["owner"], one["number"], [info["source"] for info in one["infos"]]) for one, _ in shops.store.ddl_locks()
+    ]
+
+
+def waiting_for(result: SyncResult) -> list[str]:
+    return [str(one["waits"]) for one in result.unresolved_groups]
+
+
+def test_the_seeds_example_of_one_source_with_two_tables(shards: Shops) -> None:
+    """t1 … t5 of seed 002: rows of table_1 behind its DDL come when table_2 has made it, once and with their form."""
+    shards.task = PESSIMISTIC
+    shards.create(PLAIN, "a:o_1", "a:o_2", "a:other")
+    shards.write(
+        "a", "INSERT INTO o_1 VALUES (1, 'a'), (2, 'b'), (3, 'c')", "INSERT INTO o_2 VALUES (11, 'a'), (12, 'b')"
+    )
+    shards.load()
+    shards.write("a", "UPDATE o_1 SET v = 'V1' WHERE id = 1", "UPDATE o_2 SET v = 'V1' WHERE id = 11")
+    shards.write("a", "ALTER TABLE o_1 ADD COLUMN c int NOT NULL DEFAULT 7 AFTER id")  # t1
+    shards.write(  # t2: rows of both forms
+        "a",
+        "INSERT INTO o_1 VALUES (4, 40, 'V2'); INSERT INTO o_2 VALUES (13, 'V1')",
+        "UPDATE o_1 SET c = 10 WHERE id = 1; DELETE FROM o_2 WHERE id = 12; DELETE FROM o_1 WHERE id = 2",
+        "INSERT INTO other VALUES (1, 'goes on')",
+    )
+    (first,) = shards.sync()
+    assert "o_2" in waiting_for(first)[0]
+    assert columns(shards) == ["id", "v"]
+    assert shards.rows() == [(1, "V1"), (2, "b"), (3, "c"), (11, "V1"), (13, "V1")]
+    assert shards.target.sql("SELECT * FROM other", database=shards.schema) == [(1, "goes on")]
+
+    shards.write("a", "UPDATE o_1 SET c = 11 WHERE id = 1; INSERT INTO o_2 VALUES (14, 'V1')")
+    shards.write("a", "ALTER TABLE o_2 ADD COLUMN c int NOT NULL DEFAULT 7 AFTER id")  # t3
+    shards.write("a", "INSERT INTO o_2 VALUES (15, 50, 'V2'); UPDATE o_1 SET v = 'V2' WHERE id = 3")  # t4
+    (second,) = shards.sync(size=EACH_TRANSACTION)
+    assert second.unresolved_groups == ()
+    assert shards.compared().equal, shards.compared()
+    assert columns(shards) == ["id", "c", "v"]
+    assert locks(shards) == []
+    assert shards.meta_rows("dm_shard_member") == 0
+
+
+DDLS = [
+    "ADD COLUMN c int NOT NULL DEFAULT 7",
+    "MODIFY COLUMN v varchar(60), ADD KEY k (c)",
+    "DROP COLUMN c",
+    "ADD COLUMN c varchar(10) DEFAULT 'x' FIRST",
+]
+
+
+def test_one_shard_makes_all_of_a_sequence_before_the_other_begins(shards: Shops) -> None:
+    shards.task = PESSIMISTIC
+    shards.create(PLAIN, "a:o_1", "a:o_2")
+    shards.write("a", "INSERT INTO o_1 VALUES (1, 'a'), (2, 'b')", "INSERT INTO o_2 VALUES (11, 'a'), (12, 'b')")
+    shards.load()
+    for table, base in (("o_1", 100), ("o_2", 200)):
+        for number, alter in enumerate(DDLS):
+            shards.write("a", f"ALTER TABLE {table} {alter}")
+            shards.write("a", f"INSERT INTO {table} (id, v) VALUES ({base + number}, 'after {number}')")
+            shards.write("a", f"UPDATE {table} SET v = 'n{number}' WHERE id IN (1, 12, {base + number - 1})")
+            if number % 2:
+                shards.sync(size=EACH_TRANSACTION)
+    (last,) = shards.sync()
+    assert last.unresolved_groups == ()
+    assert shards.compared().equal, shards.compared()
+
+
+def test_the_seeds_example_of_two_sources_with_one_table_each(shops: Shops, first: str) -> None:
+    second = "b" if first == "a" else "a"
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_2")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a')")
+    shops.write("b", "INSERT INTO o_2 VALUES (11, 'b')")
+    shops.load()
+    table = {"a": "o_1", "b": "o_2"}
+    shops.write(first, f"ALTER TABLE {table[first]} ADD COLUMN c int DEFAULT 7")
+    shops.write(first, f"INSERT INTO {table[first]} VALUES (2, 'V2', 1)")
+    (waits,) = shops.sync(first)
+    assert waiting_for(waits) == [f"for {second}"]
+    assert locks(shops) == [(first, 0, [first])]
+    shops.write(second, f"INSERT INTO {table[second]} VALUES (12, 'V1')")
+    (result,) = shops.sync(second)
+    assert result.unresolved_groups == ()
+    assert columns(shops) == ["id", "v"]
+    shops.write(second, f"ALTER TABLE {table[second]} ADD c INTEGER NULL DEFAULT 7")
+    shops.write(second, f"INSERT INTO {table[second]} VALUES (13, 'V2', 2)")
+    (waits,) = shops.sync(second)
+    assert waiting_for(waits) == [f"for {first}, which runs it"]
+    (result,) = shops.sync(first)
+    assert result.unresolved_groups == ()
+    assert columns(shops) == ["id", "v", "c"]
+    assert locks(shops) == [(first, 0, [first, second])]
+    (result,) = shops.sync(second)
+    assert result.unresolved_groups == ()
+    assert locks(shops) == []
+    assert shops.compared().equal, shops.compared()
+
+
+STEPS = [
+    (following, "fenced_transaction"),
+    (shards.Shards, "_report"),
+    (shards, "execute_ddl"),
+    (shards, "note_executed"),
+    (shards.Shards, "_tell"),
+    (shards.Shards, "_resolve"),
+    (resync, "apply_epoch"),
+    (shards.Shards, "finish"),
+]
+
+
+def test_a_run_dies_at_every_step_and_the_next_goes_on(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In front of each step and behind it: in the end every DDL has been run once, and all rows are there once."""
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(f"{PLAIN}, u int, UNIQUE KEY u (u)", "a:o_1", "a:o_2", "b:o_3", "b:o_4")
+    shops.load()
+    for number, (owner, name) in enumerate(STEPS):
+        for place, table in (("a", "o_1"), ("b", "o_3"), ("a", "o_2"), ("b", "o_4")):
+            row = 1000 * number + 10 * int(table[-1])
+            shops.write(
+                place, f"INSERT INTO {table} (id, v, u) VALUES ({row}, 'V1', {row}), ({row + 1}, 'V1', {row + 1})"
+            )
+            shops.write(place, f"ALTER TABLE {table} ADD COLUMN c{number} int NOT NULL DEFAULT {number}")
+            shops.write(
+                place,
+                f"UPDATE {table} SET u = u + 100, c{number} = 5 WHERE id = {row}; "
+                f"DELETE FROM {table} WHERE id = {row + 1}",
+            )
+            shops.write(place, f"INSERT INTO {table} (id, v, u, c{number}) VALUES ({row + 2}, 'V2', {row + 1}, 6)")
+        dies = partial(_dies, shops, monkeypatch=monkeypatch, owner=owner, name=name)
+        told = [dies(source, before=before) for source, before in zip("abaabb", (True, False) * 3, strict=True)]
+        assert any(told[::2]), name
+        assert any(told[1::2]), name
+        shops.sync("a", "b", "a", "b")
+    assert shops.compared().equal, shops.compared()
+    assert columns(shops) == ["id", "v", "u", *(f"c{number}" for number in range(len(STEPS)))]
+    assert locks(shops) == []
+
+
+def _dies(
+    shops: Shops, source: str, *, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, before: bool
+) -> bool:
+    real: Callable[..., object] = getattr(owner, name)
+
+    def dying(*arguments: object, **named: object) -> object:
+        if before:
+            raise Died
+        real(*arguments, **named)
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, dying)
+        try:
+            shops.sync(source)
+        except Died:
+            return True
+    return False
+
+
+def test_different_ddl_is_refused_with_both_sides_shown(one_pair: Shops) -> None:
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2", "b:o_3")
+    shops.load()
+    shops.write("b", "ALTER TABLE o_3 ADD c int")
+    shops.write("a", "ALTER TABLE o_1 ADD c bigint")
+    shops.sync()
+    shops.write("a", "ALTER TABLE o_2 ADD c bigint DEFAULT 5")
+    with pytest.raises(ShardDdlOutOfSequence, match=r"(?s)o_2 has made: .*DEFAULT 5.*o_1 has made.*bigint"):
+        shops.sync("a")
+    assert columns(shops) == ["id", "v"]
+
+    # A person takes it for the same; the rows of that shard fit as well.
+    shops.write("a", "INSERT INTO o_2 VALUES (2, 'a', 3)")
+    shops.store.put_operators([Operator("test", "a", OperatorKind.SKIP, SqlPattern("DEFAULT 5"))])
+    with pytest.raises(ShardDdlConflict):
+        shops.sync("a")
+    ((lock, _),) = locks_of(shops.store)
+    unlock(shops.store, lock.id, owner="a", action=Action.EXEC, force=False)
+    shops.sync("a", "b")
+    assert shops.rows() == [(2, "a", 3)]
+
+
+def test_what_shards_may_do_in_the_middle_of_a_ddl(one_source: Shops) -> None:
+    """One by gh-ost, one that is emptied, one that is dropped, one that begins with the form from before, and one with
+    the newest; a statement that says the same in other words."""
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2", "a:o_3", "a:o_4")
+    for number in (1, 2, 3, 4):
+        shops.write("a", f"INSERT INTO o_{number} VALUES ({number}0, 'V1'), ({number}1, 'V1'), ({number}2, 'V1')")
+    shops.load()
+    for statement in (
+        "CREATE TABLE _o_1_gho LIKE o_1",
+        "ALTER TABLE _o_1_gho ADD COLUMN c int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
+        "INSERT INTO _o_1_gho (id, v) SELECT id, v FROM o_1",
+        "INSERT INTO o_1 VALUES (13, 'V1')",
+        "INSERT INTO _o_1_gho (id, v) VALUES (13, 'V1')",
+        "RENAME TABLE o_1 TO _o_1_del, _o_1_gho TO o_1",
+        "UPDATE o_1 SET c = 4, v = 'V2' WHERE id = 13",
+        "DELETE FROM o_1 WHERE id = 10",
+        "TRUNCATE TABLE o_3",
+        "DROP TABLE o_4",
+        f"CREATE TABLE o_5 ({PLAIN}) COLLATE utf8mb4_bin",
+        "INSERT INTO o_5 VALUES (50, 'V1'), (51, 'V1')",
+        "CREATE TABLE o_6 (id int NOT NULL PRIMARY KEY, v varchar(40), c int NOT NULL DEFAULT 3) COLLATE utf8mb4_bin",
+        "INSERT INTO o_6 VALUES (60, 'V2', 6)",
+        "INSERT INTO o_2 VALUES (23, 'V1')",
+        "ALTER TABLE o_2 ADD c INTEGER(11) NOT NULL DEFAULT 3, CHANGE v v VARCHAR(40)",
+        "UPDATE o_2 SET c = 5 WHERE id = 23",
+        "ALTER TABLE o_3 ADD c int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
+        "INSERT INTO o_3 VALUES (33, 'V2', 1)",
+    ):
+        shops.write("a", statement)
+    (waits,) = shops.sync()
+    assert waiting_for(waits) == [f"for {shops.schema}.o_5 of this source"]
+    shops.write(
+        "a",
+        "UPDATE o_6 SET c = 7; DELETE FROM o_5 WHERE id = 50",
+        "ALTER TABLE o_5 ADD c int NOT NULL DEFAULT 3, MODIFY v varchar(40)",
+    )
+    (result,) = shops.sync()
+    assert result.unresolved_groups == ()
+    left = [(31, "V1", 3), (30, "V1", 3), (32, "V1", 3), *((number, "V1", 3) for number in (40, 41, 42))]
+    of_sources = [
+        row
+        for number in (1, 2, 3, 5, 6)
+        for row in shops.sources["a"].sql(f"SELECT id, v, c FROM o_{number}", database=shops.schema)
+    ]
+    assert sorted(shops.target.sql("SELECT id, v, c FROM o", database=shops.schema)) == sorted([*of_sources, *left])
+
+
+def test_a_key_of_two_shards_is_a_collision_also_when_one_of_them_was_held(one_source: Shops) -> None:
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2")
+    shops.load()
+    shops.write(
+        "a", "ALTER TABLE o_1 ADD c int", "INSERT INTO o_1 VALUES (1, 'held', 2)", "INSERT INTO o_2 VALUES (1, 'V1')"
+    )
+    shops.write("a", "ALTER TABLE o_2 ADD c int")
+    with pytest.raises(RowsCollide, match=r"o_1.*o_2|o_2.*o_1"):
+        shops.sync()
+    assert shops.rows() == [(1, "V1", None)]
+
+
+def test_a_person_decides_a_conflict(one_pair: Shops) -> None:
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_3")
+    shops.load()
+    shops.write("a", "ALTER TABLE o_1 ADD c int", "INSERT INTO o_1 VALUES (1, 'a', 1)")
+    shops.write("b", "ALTER TABLE o_3 ADD c bigint", "INSERT INTO o_3 VALUES (2, 'b', 2)")
+    shops.sync("a")
+    with pytest.raises(ShardDdlConflict):
+        shops.sync("b")
+    ((lock, _),) = locks_of(shops.store)
+    assert lock_json(lock, 0)["conflict"].keys() == {"a", "b"}
+    unlock(shops.store, lock.id, owner="b", action=Action.EXEC, force=False)
+    shops.sync("a", "b", "a")
+    assert locks(shops) == []
+    assert shops.rows() == [(1, "a", 1), (2, "b", 2)]
+    assert shops.target.sql("SHOW COLUMNS FROM o LIKE 'c'", database=shops.schema)[0][1].startswith("bigint")
+
+
+def test_a_person_has_made_the_change(one_pair: Shops) -> None:
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_3")
+    shops.load()
+    shops.write("a", "ALTER TABLE o_1 ADD c int")
+    shops.sync()
+    lock = f"test-`{shops.schema}`.`o`"
+    with pytest.raises(LockRefuses, match="b have not reported"):
+        unlock(shops.store, lock, owner=None, action=Action.SKIP, force=False)
+    shops.write("b", "ALTER TABLE o_3 ADD c int")
+    unlock(shops.store, lock, owner=None, action=Action.SKIP, force=True)
+    shops.target.sql("ALTER TABLE o ADD c bigint", database=shops.schema)
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a', 1)")
+    shops.sync("a", "a")
+    assert shops.rows() == [(1, "a", 1)]
+
+
+def test_ddl_that_the_target_refuses_waits_for_its_cure(one_source: Shops) -> None:
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2")
+    shops.load()
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'same')", "INSERT INTO o_2 VALUES (2, 'same')")
+    shops.write("a", *(f"ALTER TABLE {name} ADD UNIQUE KEY u (v)" for name in ("o_1", "o_2")))
+    for _ in range(2):
+        with pytest.raises(ShardDdlRefused, match="1062"):
+            shops.sync()
+    shops.target.sql("ALTER TABLE o ADD KEY u (v)", database=shops.schema)
+    ((lock, _),) = locks_of(shops.store)
+    unlock(shops.store, lock.id, owner=None, action=Action.SKIP, force=False)
+    shops.sync()
+    assert shops.compared().equal, shops.compared()
+
+
+@pytest.mark.parametrize(
+    ("ddl", "why"),
+    [
+        ("ADD c timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP", "another moment"),
+        ("DROP PRIMARY KEY, ADD n int NOT NULL AUTO_INCREMENT PRIMARY KEY", "numbers"),
+        ("ADD c int, RENAME TO o_9", "renamed"),
+    ],
+)
+def test_what_no_two_shards_make_alike_stops_in_front_of_it(one_source: Shops, ddl: str, why: str) -> None:
+    one_source.task = PESSIMISTIC
+    one_source.create(PLAIN, "a:o_1", "a:o_2")
+    one_source.load()
+    one_source.write("a", f"ALTER TABLE o_1 {ddl}")
+    with pytest.raises(NotSupportedYet, match=why):
+        one_source.sync()
+    assert one_source.meta_rows("dm_shard_member") == 0
+
+
+def test_ten_ddl_shard_by_shard_on_two_sources(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard makes all ten before the next begins; runs come in any order and die anywhere; rows are of every form."""
+    shops, choose = one_pair, random.Random(13)
+    shops.task = PESSIMISTIC
+    shards_of = {"a": ["o_1", "o_2", "o_3"], "b": ["o_4", "o_5"]}
+    shops.create(
+        f"{PLAIN}, u int, UNIQUE KEY u (u)", *(f"{at}:{name}" for at, names in shards_of.items() for name in names)
+    )
+    shops.load()
+    live: dict[str, list[int]] = {name: [] for names in shards_of.values() for name in names}
+    number = 0
+
+    def write(place: str, table: str) -> None:
+        nonlocal number
+        changes = []
+        for _ in range(choose.randint(1, 4)):
+            mine = live[table]
+            match choose.choice("iiud" if mine else "i"):
+                case "i":
+                    number += 1
+                    mine.append(number)
+                    changes.append(f"INSERT INTO {table} (id, v, u) VALUES ({number}, 'new', {number})")
+                case "u":
+                    changes.append(f"UPDATE {table} SET v = '{number}', u = -u WHERE id = {choose.choice(mine)}")
+                case _:
+                    changes.append(f"DELETE FROM {table} WHERE id = {mine.pop(choose.randrange(len(mine)))}")
+        shops.write(place, "; ".join(changes))
+
+    ddls = [
+        "ADD COLUMN c0 int NOT NULL DEFAULT 1",
+        "ADD COLUMN c1 varchar(5) DEFAULT 'x' FIRST",
+        "MODIFY COLUMN c0 bigint NOT NULL DEFAULT 2",
+        "ADD KEY k (c0)",
+        "DROP COLUMN c1",
+        "ADD COLUMN c1 int",
+        "CHANGE c0 d0 bigint NOT NULL DEFAULT 3",
+        "DROP COLUMN c1",
+        "ADD COLUMN c1 int",
+        "ADD COLUMN c2 int, ADD COLUMN c3 int DEFAULT 9",
+    ]
+    everywhere = [(place, table) for place, names in shards_of.items() for table in names]
+    plan = {place: [(table, ddl) for table in names for ddl in ddls] for place, names in shards_of.items()}
+    while any(plan.values()):
+        for _ in range(choose.randint(4, 14)):
+            write(*choose.choice(everywhere))
+            place = choose.choice("ab")
+            if plan[place]:
+                table, ddl = plan[place].pop(0)
+                shops.write(place, f"ALTER TABLE {table} {ddl}")
+                write(place, table)
+        if choose.random() < 0.5:
+            shops.sync(choose.choice("ab"), size=choose.choice([None, EACH_TRANSACTION]))
+        else:
+            owner, name = choose.choice(STEPS)
+            before = choose.random() < 0.5
+            _dies(shops, choose.choice("ab"), monkeypatch=monkeypatch, owner=owner, name=name, before=before)
+    for _ in range(3 * len(ddls)):
+        if not any(one.unresolved_groups for one in shops.sync("a", "b")):
+            break
+    assert shops.compared().equal, shops.compared()
+    assert locks(shops) == []
+    assert shops.meta_rows("dm_shard_member") == 0

@@ -1,0 +1,70 @@
+"""shard-ddl-lock and its old names print what DM's dmctl prints, and pass a person's decision on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, reported
+
+ID = "test-`shop`.`o`"
+DDL = "ALTER TABLE `shop`.`o` ADD COLUMN `c` int NULL"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path / 'meta.db'}"
+    migrate(url)
+    with MetaStore.open(url) as store:
+        lock = reported(None, "test", TableName("shop", "o"), 3, Info("mysql-1", (DDL,)), {"mysql-1", "mysql-2"})
+        store.change_ddl_lock("test", ID, 3, lambda _found: lock.to_json())
+    return url
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    main(words)
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+@pytest.mark.parametrize("words", [["shard-ddl-lock"], ["shard-ddl-lock", "test"], ["show-ddl-locks", "-s", "mysql-2"]])
+def test_locks_are_shown_with_dms_keys(words: list[str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = said(capsys, *words, "--meta-url", url)
+    assert (answer["result"], answer["msg"]) == (True, "")
+    (lock,) = answer["locks"]
+    dms = {key: lock[key] for key in ("ID", "task", "mode", "owner", "DDLs", "synced", "unsynced")}
+    assert dms == {
+        "ID": ID,
+        "task": "test",
+        "mode": "pessimistic",
+        "owner": "mysql-1",
+        "DDLs": [DDL],
+        "synced": ["mysql-1"],
+        "unsynced": ["mysql-2"],
+    }
+
+
+def test_no_lock_is_said_as_dm_says_it(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = said(capsys, "shard-ddl-lock", "another", "--meta-url", url)
+    assert answer == {"result": True, "msg": "no DDL lock exists", "locks": []}
+
+
+@pytest.mark.parametrize("words", [["shard-ddl-lock", "unlock", ID], ["unlock-ddl-lock", ID]])
+def test_a_decision_is_for_the_owner_to_find(words: list[str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    refused = said(capsys, *words, "--json", "--meta-url", url)
+    assert refused["result"] is False
+    assert "mysql-2 have not reported" in str(refused["msg"])
+    assert said(capsys, *words, "-f", "--action", "skip", "-o", "mysql-1", "--meta-url", url)["result"] is True
+    with MetaStore.open(url) as store:
+        ((body, _),) = store.ddl_locks("test")
+    assert (Lock.from_json(body).wish, Lock.from_json(body).owner) == (Action.SKIP, "mysql-1")
+
+
+@pytest.mark.parametrize("words", [["unlock"], ["unlock", "nobody-`s`"], ["a", "b"]])
+def test_what_names_no_lock_is_refused(words: list[str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "shard-ddl-lock", *words, "--json", "--meta-url", url)["result"] is False

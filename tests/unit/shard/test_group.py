@@ -1,0 +1,116 @@
+"""The group of one source: what its shards have made, and which rows are applied when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.shard.group import (
+    Group,
+    Item,
+    Resync,
+    ShardDdlOutOfSequence,
+    due,
+    finished,
+    joined,
+    made,
+    missing,
+    resolve,
+)
+
+T1, T2, T3 = (TableName("s", f"o_{number}") for number in (1, 2, 3))
+ALL = (T1, T2)
+TARGET = TableName("t", "o")
+
+
+def at(position: int) -> Location:
+    return Location("bin.000001", position)
+
+
+def table(name: TableName, *columns: str) -> Table:
+    made_of = tuple(Column(one, number, "int", "int(11)", True) for number, one in enumerate(columns))
+    return Table(name, made_of, (Index("PRIMARY", columns[:1]),))
+
+
+def item(name: TableName, position: int, ddl: str, *columns: str) -> Item:
+    return Item(at(position), at(position + 2), (ddl,), table(name, "id", *columns), at(position), {"x": 1})
+
+
+def after(*steps: tuple[TableName, Item]) -> Group:
+    group = Group(TARGET)
+    for name, one in steps:
+        group = made(group, "a", name, table(name, "id"), one)
+    return group
+
+
+def test_a_shard_that_has_made_two_is_held_again_at_its_own_second_one() -> None:
+    """t1 makes both before t2 begins: its rows in between have the first form, and no others are applied with them."""
+    group = after((T1, item(T1, 10, "A", "a")), (T1, item(T1, 20, "B", "a", "b")), (T2, item(T2, 30, "A", "a")))
+    assert due(group, ALL) == item(T1, 10, "A", "a")
+    assert group.needs == at(10)
+
+    group = resolve(group, at(32))
+    assert group.resync is not None
+    assert [(one.table.name, one.after, one.until) for one in group.resync.pieces] == [(T1, at(12), at(20))]
+    assert due(group, ALL) is None
+    group = finished(group)
+    assert [(one.table, len(one.items), len(one.base.columns)) for one in group.members] == [(T1, 1, 2)]
+    assert missing(group, ALL) == [T2]
+
+    group = finished(resolve(made(group, "a", T2, table(T2, "id", "a"), item(T2, 40, "B", "a", "b")), at(50)))
+    assert group == Group(TARGET, resolved=2)
+
+
+def test_each_stop_of_a_resync_knows_the_shards_that_have_rows_in_front_of_it() -> None:
+    group = resolve(
+        after((T1, item(T1, 10, "A", "a")), (T1, item(T1, 20, "B", "b")), (T2, item(T2, 14, "A", "a"))), at(30)
+    )
+    assert group.resync is not None
+    assert (group.resync.lo, group.resync.stops) == (at(12), [at(16), at(20), at(30)])
+    between = [[one.table.name for one in group.resync.before(stop)] for stop in group.resync.stops]
+    assert between == [[T1], [T1, T2], [T2]], "rows of t2 in front of 16 have its older form"
+    assert Resync.from_json(group.resync.to_json()) == group.resync
+    assert [Item.from_json(one.to_json()) for one in group.members[0].items] == [item(T1, 20, "B", "b")]
+
+
+@pytest.mark.parametrize("others", [["A", "B"], ["B", "A"], ["A"]])
+def test_a_sequence_that_is_no_beginning_of_the_longest_is_refused_with_both_sides(others: list[str]) -> None:
+    group = after(*((T1, item(T1, 10 * turn, ddl, "a")) for turn, ddl in enumerate(others, 1)))
+    for turn, ddl in enumerate(others):
+        wrong = item(T2, 50, f"not {ddl}")
+        with pytest.raises(ShardDdlOutOfSequence, match=f"o_2 has made: not {ddl}.*o_1 has .* same turn: {ddl}"):
+            made(group, "a", T2, table(T2, "id"), wrong)
+        group = made(group, "a", T2, table(T2, "id"), item(T2, 50 + turn, ddl))
+
+
+def test_a_new_shard_has_the_form_from_before_or_the_newest() -> None:
+    group = after((T1, item(T1, 10, "A", "a")), (T1, item(T1, 20, "B", "a", "b")))
+    base = table(T2, "id")
+
+    assert joined(group, table(T3, "id"), base, at(25)) == group
+    newest = joined(group, table(T3, "id", "a", "b"), base, at(25))
+    assert newest is not None
+    assert missing(newest, (T1, T2, T3)) == [T2]
+    assert joined(group, table(T3, "id", "a"), base, at(25)) is None
+    assert joined(group, table(T3, "id"), None, at(25)) is None
+    assert joined(Group(TARGET), table(T3, "x"), base, at(25)) == Group(TARGET)
+
+    rest = made(made(newest, "a", T2, base, item(T2, 30, "A", "a")), "a", T2, base, item(T2, 40, "B", "a", "b"))
+    first = resolve(rest, at(50))
+    assert first.resync is not None
+    assert T3 not in {one.table.name for one in first.resync.pieces}, "it had no rows of that form"
+    second = resolve(finished(first), at(50))
+    assert second.resync is not None
+    assert {one.table.name: one.after for one in second.resync.pieces}[T3] == at(25)
+
+
+def test_all_shards_of_the_source_have_to_make_it() -> None:
+    group = after((T1, item(T1, 10, "A", "a")), (T2, item(T2, 20, "A", "a")))
+    assert due(group, ALL) is not None
+    assert due(group, (*ALL, T3)) is None
+    assert due(replace(group, resync=Resync(())), ALL) is None, "rows of the turn before come first"
+    assert due(Group(TARGET), ()) is None

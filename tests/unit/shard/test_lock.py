@@ -1,0 +1,89 @@
+"""The lock across sources: phases, events, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.shard.lock import (
+    Action,
+    Info,
+    Lock,
+    LockRefuses,
+    Phase,
+    executed,
+    gone_on,
+    reported,
+    wished,
+)
+
+TARGET = TableName("t", "o")
+
+
+def report(lock: Lock | None, source: str, *ddls: str) -> Lock:
+    return reported(lock, "task", TARGET, 0, Info(source, ddls), {"a", "b"})
+
+
+def test_the_life_of_a_lock() -> None:
+    lock = report(None, "b", "A", "B")
+    assert (lock.id, lock.owner, lock.ddls) == ("task-`t`.`o`", "b", ("A", "B"))
+    assert (lock.phase, lock.synced, lock.unsynced) == (Phase.WAITING, ["b"], ["a"])
+    assert report(lock, "b", "A", "B") == lock
+    lock = report(lock, "a", "A", "B")
+    assert (lock.phase, lock.owner) == (Phase.EXEC, "b")
+    assert Lock.from_json(lock.to_json()) == lock
+    lock = executed(lock, "b")
+    assert lock.phase is Phase.SKIP
+    assert executed(lock, "a") == lock, "told again"
+    left = gone_on(lock, "b")
+    assert left is not None
+    assert gone_on(left, "b") == left
+    assert gone_on(left, "a") is None
+
+
+def test_different_ddl_is_a_conflict_that_shows_both_sides_until_a_person_decides() -> None:
+    lock = report(report(None, "a", "A"), "b", "B")
+    assert lock.phase is Phase.CONFLICT
+    assert str(lock.conflict_of("b")).startswith(
+        "[DM-6052 upstream] sharding ddls in ddl lock task-`t`.`o` (number 0) is different: b has made B; a has made A."
+    )
+    with pytest.raises(LockRefuses):
+        executed(lock, "a")
+    decided = wished(lock, Action.EXEC, "b", force=False)
+    assert (decided.phase, decided.owner, decided.ddls) == (Phase.EXEC, "b", ("B",))
+
+
+@pytest.mark.parametrize(
+    ("lock", "owner", "force", "why"),
+    [
+        (report(None, "a", "A"), None, False, "b have not reported"),
+        (report(None, "a", "A"), "b", True, "b has not reported, and cannot be its owner"),
+        (executed(report(report(None, "a", "A"), "b", "A"), "a"), None, True, "has been run"),
+    ],
+)
+def test_what_a_person_cannot_decide(lock: Lock, owner: str | None, *, force: bool, why: str) -> None:
+    with pytest.raises(LockRefuses, match=why):
+        wished(lock, Action.SKIP, owner, force=force)
+
+
+def test_a_source_that_was_gone_over_is_waited_for_to_the_end() -> None:
+    lock = executed(wished(report(None, "a", "A"), Action.EXEC, None, force=True), "a")
+    left = gone_on(lock, "a")
+    assert left is not None
+    assert left.unsynced == ["b"]
+    assert gone_on(left, "b") is None
+
+
+def test_only_the_owner_has_run_it() -> None:
+    lock = report(report(None, "a", "A"), "b", "A")
+    with pytest.raises(LockRefuses, match="a is its owner"):
+        executed(lock, "b")
+
+
+def test_what_a_task_of_the_same_name_has_left_behind_is_forgotten() -> None:
+    old = wished(
+        reported(None, "task", TARGET, 0, Info("a", ("A",), at="9"), {"a", "b"}), Action.EXEC, None, force=True
+    )
+    assert reported(old, "task", TARGET, 0, Info("a", ("A",), at="9"), {"a", "b"}) == old
+    new = reported(old, "task", TARGET, 0, Info("a", ("A",), at="5"), {"a", "b"})
+    assert (new.phase, new.wish) == (Phase.WAITING, None)

@@ -1,0 +1,31 @@
+"""Sources of one run that wait for each other's DDL are synced again, as long as that changes anything."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.loop import SyncResult
+from spark_apps.incremental_sync import _waiting
+
+
+def source(name: str) -> SyncSource:
+    return cast(SyncSource, SimpleNamespace(config=SimpleNamespace(source_id=name)))
+
+
+def result(*waits: str) -> SyncResult:
+    groups: tuple[dict[str, Any], ...] = tuple({"target": "`t`.`o`", "waits": one} for one in waits)
+    return SyncResult(Location("bin.000001", 4), True, 0, 0, 0, 0, 0, 0.0, groups)
+
+
+def test_who_waits_is_synced_again_until_nothing_changes() -> None:
+    a, b = source("a"), source("b")
+    first = {"a": result("for b"), "b": result("for a, which runs it")}
+    assert _waiting([a, b], {}, first) == [a, b]
+    second = {"a": result(), "b": result("for a, which runs it")}
+    assert _waiting([a, b], first, second) == [b]
+    assert _waiting([b], second, {"a": result(), "b": result()}) == []
+    assert _waiting([a], {"a": result("for b")}, {"a": result("for b")}) == []
+    assert _waiting([a, b], {}, {"a": result(), "b": result()}) == []
