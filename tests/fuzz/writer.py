@@ -241,9 +241,16 @@ TEXT_TYPES: Final = frozenset(
     {"char", "varchar", "binary", "varbinary"}
     | {f"{size}{kind}" for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")}
 )
-COLLATION_IDS: Final = {
-    **{None: 63, "latin1": 8, "swe7": 10, "ascii": 11, "sjis": 13, "gbk": 28},
-    **{"utf8mb3": 33, "utf8mb4": 45, "utf16": 54},
+COLLATION_IDS: Final[dict[str | None, int]] = {
+    None: 63,
+    "latin1": 8,
+    "swe7": 10,
+    "ascii": 11,
+    "sjis": 13,
+    "gbk": 28,
+    "utf8mb3": 33,
+    "utf8mb4": 45,
+    "utf16": 54,
 }
 
 
