@@ -20,8 +20,8 @@ from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_li
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
-from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
-from airflow_provider_dm.engine.rules.row_filter import check_merged, row_filter
+from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table
+from airflow_provider_dm.engine.rules.row_filter import check_merged, check_overlap, row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Index, Table
@@ -119,9 +119,15 @@ def design(
         )
         for one in survey.tables:
             feeders[one.target].append(_feeder(survey.source_id, one.table.name))
+    firsts: dict[TableName, Table] = {}
+    for mapping in (one for some in mappings.values() for one in some):
+        firsts.setdefault(mapping.target.name, mapping.source)
     for survey in surveys:
         if survey.source_id in fresh:
-            _check_source(survey, subtasks[survey.source_id], mappings[survey.source_id], target, feeders, copied_into)
+            subtask = subtasks[survey.source_id]
+            if subtask.mode is not TaskMode.FULL:
+                _check_sync(survey, subtask, mappings[survey.source_id], firsts, feeders)
+            _check_source(survey, subtask, mappings[survey.source_id], target, feeders, copied_into)
     return Design(
         mappings,
         tuple(creation for _, creation in creations.values()),
@@ -154,6 +160,28 @@ def _creations(
     return made
 
 
+def _check_sync(
+    survey: SourceSurvey,
+    subtask: SubtaskConfig,
+    mappings: Sequence[TableMapping],
+    firsts: Mapping[TableName, Table],
+    feeders: Mapping[TableName, Sequence[str]],
+) -> None:
+    """Refuse before the copy what the sync behind it would refuse. `firsts`: one of the source tables of each target.
+
+    Raises ExpressionNotSupported, NotSupportedYet.
+    """
+    rules = SubtaskRules.of(subtask)
+    for one, mapping in zip(survey.tables, mappings, strict=True):
+        check_same_columns(mapping.source, firsts[one.target])
+        filtered = row_filter(rules.events, rules.expressions, one.table)
+        keyless = mapping.target.identity is None
+        if len(feeders[one.target]) > 1 and (keyless or not subtask.overwrites):
+            check_merged(filtered, one.target)
+        if not keyless and len(mapping.target.unique_keys) > 1:
+            check_overlap(filtered, one.target)
+
+
 def _check_source(
     survey: SourceSurvey,
     subtask: SubtaskConfig,
@@ -162,13 +190,7 @@ def _check_source(
     feeders: Mapping[TableName, Sequence[str]],
     copied_into: Collection[TableName],
 ) -> None:
-    rules = SubtaskRules.of(subtask)
     for one, mapping in zip(survey.tables, mappings, strict=True):
-        if subtask.mode is not TaskMode.FULL:
-            # What the sync behind the copy would refuse is refused before it.
-            filtered = row_filter(rules.events, rules.expressions, one.table)
-            if len(feeders[one.target]) > 1 and mapping.target.identity is not None and not subtask.overwrites:
-                check_merged(filtered, one.target)
         for column in one.table.columns:
             codec_for(one.table.name, column)
         verb = verb_for(mapping, subtask.loader)

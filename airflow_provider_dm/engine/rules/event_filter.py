@@ -22,6 +22,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 RowEvent: TypeAlias = Literal["insert", "update", "delete"]
 ROW_EVENTS: Final = frozenset({"insert", "update", "delete"})
 
+_TAKING_ROWS: Final = ("truncate table", "drop table", "truncate table partition", "drop table partition")
+"""DDL that takes rows out of a table, or the table away; with `drop database` and `rename table`."""
+
 COMPATIBLE_DDL: Final = frozenset(
     {
         *("create database", "alter database", "create table", "create index", "create view", "drop view"),
@@ -64,6 +67,12 @@ class EventRule:
         """Tell whether the rule is about a table; a name without a table is a schema."""
         return self.schema.matches(name.schema) and (self.table is None or self.table.matches(name.table))
 
+    def may_ignore(self, event: str) -> bool:
+        """Tell whether some statement that goes by this name is left out, whatever its text is."""
+        if self.action is Verdict.DO:
+            return bool(self.texts) or not _is_listed((event,), self.events)
+        return self.action is Verdict.IGNORE and (bool(self.texts) or _is_listed((event,), self.events))
+
     def verdict(self, events: Sequence[str], sql: str) -> Verdict:
         """Return what the rule says of a change that goes by these names (none: only by its text)."""
         met = []
@@ -90,6 +99,16 @@ class EventFilter:
     def of_rows(self, name: TableName, event: RowEvent) -> Verdict:
         """Return what becomes of a change of a table's row."""
         return self._verdict(name, (event,), "")
+
+    def may_keep_rows(self, name: TableName) -> bool:
+        """Tell whether DDL may be left out that takes rows out of this table. A RENAME is about another table, too."""
+        schema = TableName(name.schema, "")
+        return any(
+            rule.may_ignore("rename table")
+            or (rule.is_about(name) and any(map(rule.may_ignore, _TAKING_ROWS)))
+            or (rule.is_about(schema) and rule.may_ignore("drop database"))
+            for rule in self.rules
+        )
 
     def of_ddl(self, names: Iterable[TableName], events: Sequence[str], sql: str) -> Verdict:
         """Return what becomes of a part of a DDL statement. `events`: its names, the first of which is in groups.

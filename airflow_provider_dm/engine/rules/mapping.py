@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.schema.codec import GEOMETRIES
@@ -38,6 +38,7 @@ FAMILIES: Final[dict[str, frozenset[str]]] = {
     "bytes": frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}),
 }
 _FAMILY_OF: Final = {data_type: family for family, members in FAMILIES.items() for data_type in members}
+_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integer": 32, "bigint": 64}
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _SUMS: Final = re.compile(r"(?:`(?:[^`]|``)+`|\d+|[-+*()])+")
 _TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
@@ -180,6 +181,17 @@ def map_table(
     return TableMapping(source, target)
 
 
+def check_same_columns(table: Table, first: Table) -> None:
+    """Refuse shards of which one has a column that the other lacks: its values would be lost, or made up."""
+    ours, theirs = ({column.name.lower() for column in one.columns} for one in (table, first))
+    if ours != theirs:
+        raise NotSupportedYet(
+            "merging shards with different columns",
+            f"column {', '.join(sorted(ours ^ theirs))} of {table.name} and {first.name}",
+            "Make the columns equal, or route the tables to different targets.",
+        )
+
+
 def _constant(source: Table, target: Table, name: str, value: str) -> Column:
     """Return the column that routing adds. Raises ExtractNotPossible."""
 
@@ -195,6 +207,9 @@ def _constant(source: Table, target: Table, name: str, value: str) -> Column:
     if column.generated:
         raise refused("the target computes it")
     if family(column) == "integer" and re.fullmatch(r"0|[1-9]\d{0,18}", value):
+        bits = _BITS[column.data_type.lower()]
+        if int(value) >= 1 << (bits if column.unsigned else bits - 1):
+            raise refused(f"{value} does not fit {column.column_type}")
         return replace(column, constant=value.encode())
     if family(column) != "text":
         raise refused(f"it is {column.column_type}, and text is what is found in a name ({value!r})")

@@ -146,7 +146,7 @@ class WaveWriter:
         changes = [change for some in works.values() for work in some for change in work.in_order]
         if changes:
             sql = _row_sql(part, access.dialect.server.flavour)
-            return WritesInOrder(part, access, tuple(changes), sql.row, sql.key)
+            return WritesInOrder(part, access, tuple(changes), sql.row, sql.key, self.catch_up)
         known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
         if not known or not all(map(self.plan.is_merged, works)):
             lossy = not self.plan.losses.keys().isdisjoint(works)

@@ -23,7 +23,8 @@ right at the end of the mode, not in between. Keyless tables are never in catch-
 *Kept*: filters leave deletes out (`rules.row_filter`), so rows are there that the log knows nothing of. Every change
 says what its key's row is to be, and that is written over whatever is there, by the identity key only: a row that is
 gone at the source is not removed for another one that has taken its unique value; such a row stops the task. And
-changes that depend on each other are not sorted at all: they are written in their order, in one bucket (`in_order`).
+changes that depend on each other are not sorted at all: they are written in their order, in one bucket (`in_order`),
+also in catch-up, where an upsert of each image would make rows of those that were left out.
 
 In merged tables the same holds for the rows of each source table by itself; what becomes of a row whose place another
 one's row holds is `merge.writer`'s.
@@ -34,10 +35,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from airflow_provider_dm.engine.rules.row_filter import check_overlap
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.bucket import BucketOf, bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.change import Change, Key
-from airflow_provider_dm.engine.sync.compactor import Folded, fold_into
+from airflow_provider_dm.engine.sync.compactor import Folded
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
 
 
@@ -85,13 +87,10 @@ def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: boo
     waves, losses = Waves(), plan.losses
     for index, changes in folded.in_order.items():
         part = plan.part(index)
-        if catch_up and part.key is not None:
-            add = fold_into(folded.keyed.setdefault(index, {}), part, loose=True)
-            for before, after in changes:
-                add(before, after)
-        else:
-            bucket = waves.second.setdefault(bucket_of_all(part, plan.buckets), {})
-            bucket[index] = TableWork(in_order=changes)
+        if catch_up and part.key is not None and part.unique:
+            check_overlap(plan.sources[index].filter, part.name)
+        bucket = waves.second.setdefault(bucket_of_all(part, plan.buckets), {})
+        bucket[index] = TableWork(in_order=changes)
     for index, keyed in folded.keyed.items():
         part = plan.part(index)
         sorter = _Sorter(waves, index, bucket_function(part, plan.buckets))
@@ -173,7 +172,8 @@ def _kept(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter
             row = part.row_of(key, before, after)
             (sort.first if part.unique else sort.second)(row).delete.append(row)
         elif not part.unique:
-            sort.second(after).replace.append(after)
+            # Not REPLACE, which would take away what only the target has in a row.
+            sort.second(after).change.append(after)
         else:
             sort.first(after).delete.append(after)
             sort.second(after).insert.append(after)

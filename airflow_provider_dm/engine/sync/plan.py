@@ -22,7 +22,7 @@ from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table, value_signature
+from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table, value_signature
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged, row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
@@ -197,6 +197,19 @@ class SyncPlan:
     def is_merged(self, source: int) -> bool:
         return self.sources[source].target in self.merged
 
+    def check_filters(self, elsewhere: Collection[TableName], *, overwrites: bool) -> None:
+        """Refuse filters by which a row of another table could be taken for one's own: rows without a key are nobody's,
+        so there it does not help that rows are meant to overwrite each other.
+
+        `elsewhere`: targets that other sources feed. Raises NotSupportedYet.
+        """
+        shards = Counter(source.target for source in self.sources)
+        for index, one in self.filters.items():
+            part = self.part(index)
+            merged = shards[self.sources[index].target] > 1 or part.name in elsewhere
+            if merged and not (overwrites and part.key is not None):
+                check_merged(one, part.name)
+
     def owner(self, source: int) -> int:
         return max(0, self.owners[source]) if self.owners else 0
 
@@ -241,17 +254,18 @@ def make_plan(
     rules: SubtaskRules,
     buckets: int,
     merged: Collection[TableName] | None = frozenset(),
+    shared: Collection[TableName] = (),
     adopts: bool = False,
     copied_again: Mapping[TableName, str] | None = None,
     held: Collection[TableName] = frozenset(),
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
-    have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes.
-    `copied_again`: as `target.copied_tables` has it. `held`: those of the source tables whose rows are passed over, and
-    whose targets need not be as they are.
+    have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes,
+    and `shared` has the names. `copied_again`: as `target.copied_tables` has it. `held`: those of the source tables
+    whose rows are passed over, and whose targets need not be as they are.
 
     Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
-    NotSupportedYet (shards whose columns differ in type, filters that a merged table does not allow).
+    NotSupportedYet (shards whose columns differ, filters that a merged table does not allow).
     """
     everything = list(schemas)
     schemas = [one for one in everything if one.table.name not in held]
@@ -283,9 +297,7 @@ def make_plan(
         held=tuple(one.table for one in everything if one.table.name in held),
         gone=_gone(everything, copied_again or {}),
     )
-    for index, one in plan.filters.items():
-        if plan.is_merged(index):
-            check_merged(one, plan.part(index).name)
+    plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
     return plan
 
 
@@ -362,6 +374,7 @@ def _mapping(table: Table, targets: Mapping[TableName, Table], router: Router) -
 
 
 def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:
+    check_same_columns(table, first)
     position = {column.name.lower(): number for number, column in enumerate(table.columns)}
     order = tuple(position[column.name.lower()] for column in first.columns)
     for number, column in zip(order, first.columns, strict=True):

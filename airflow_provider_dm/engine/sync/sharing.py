@@ -72,10 +72,13 @@ class Sharing:
 
     def notice(self) -> bool:
         """Tell whether tables are shared now that were not before; `plan` says which."""
-        if not self.several or not self.lawful:
+        if not self.several or not (self.lawful or self.plan.filters):
             return False
         mine = self.contests.fence.ref.source
         elsewhere = {feeder.target for feeder in self.servers.feeders() if feeder.source != mine}
+        self.plan.check_filters(elsewhere, overwrites=not self.lawful)
+        if not self.lawful:
+            return False
         merged = self.plan.merged | merged_parts(self.plan.sources, self.plan.targets, elsewhere)
         news = merged != self.plan.merged
         if news:

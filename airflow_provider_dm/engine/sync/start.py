@@ -321,6 +321,7 @@ def plan_for(
         rules=source.rules,
         buckets=buckets,
         merged=None if source.config.overwrites else shared,
+        shared=shared,
         held=held,
         adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
         copied_again=copied_again,

@@ -51,9 +51,10 @@ def there(*tables: Table, filled: Collection[TableName] = ()) -> TargetSurvey:
     return TargetSurvey(Flavour.MARIADB, {one.name: one for one in tables}, frozenset(filled), {})
 
 
-def subtask(source_id: str, **loader: str) -> SubtaskConfig:
+def subtask(source_id: str, mode: str = "all", **loader: str) -> SubtaskConfig:
     instance = {"source-id": source_id, "loader": loader}
-    return TaskConfig.model_validate({"name": "shop", "mysql-instances": [instance]}).subtask(source_id)
+    task = {"name": "shop", "task-mode": mode, "mysql-instances": [instance]}
+    return TaskConfig.model_validate(task).subtask(source_id)
 
 
 def designed(
@@ -62,9 +63,12 @@ def designed(
     fresh: Collection[str] | None = None,
     copied_into: Collection[TableName] = (),
     on_duplicate: str = "error",
+    mode: str = "all",
 ) -> Design:
     """Return the design where, if nothing else is said, the copy of no source has begun."""
-    subtasks = {one.source_id: subtask(one.source_id, **{"on-duplicate-logical": on_duplicate}) for one in surveys}
+    subtasks = {
+        one.source_id: subtask(one.source_id, mode, **{"on-duplicate-logical": on_duplicate}) for one in surveys
+    }
     anew = [one.source_id for one in surveys] if fresh is None else fresh
     return design(surveys, subtasks, target, fresh=anew, copied_into=copied_into)
 
@@ -75,10 +79,10 @@ def refusal(*surveys: SourceSurvey, target: TargetSurvey, on_duplicate: str = "e
     return found.value
 
 
-def refused(one: SourceSurvey, *, target: TargetSurvey) -> type[DmError] | None:
+def refused(one: SourceSurvey, *, target: TargetSurvey, mode: str = "all") -> type[DmError] | None:
     """Return why not; None: nothing is in the way."""
     try:
-        designed(one, target=target)
+        designed(one, target=target, mode=mode)
     except DmError as error:
         return type(error)
     return None
@@ -116,6 +120,50 @@ def test_a_second_shard_has_to_fit_what_is_created_after_the_first() -> None:
 
     assert isinstance(error, TargetTableMismatch)
     assert error.missing == ("phone bigint",)
+
+
+@pytest.mark.parametrize("mode", ["all", "full"])
+def test_shards_with_other_columns_are_refused_before_the_copy_if_a_sync_comes_behind_it(mode: str) -> None:
+    wide = table(ALL, PRIMARY, columns="id email phone")
+    wide = replace(wide, columns=(*wide.columns[:2], replace(wide.columns[2], nullable=True)))
+    other = replace(source_table("b"), table=replace(wide, name=TableName("b", "orders")))
+    found = refused(survey("one", source_table("a"), other), target=there(wide), mode=mode)
+
+    assert found is (NotSupportedYet if mode == "all" else None)
+
+
+FILTER = {"schema-pattern": "*", "events": ["insert"], "action": "Ignore"}
+
+
+@pytest.mark.parametrize(
+    ("shards", "keys", "on_duplicate", "why"),
+    [
+        (SHARDS, (PRIMARY,), "error", NotSupportedYet),
+        (SHARDS, (PRIMARY,), "replace", None),
+        (SHARDS, (), "replace", NotSupportedYet),
+        ((ONE,), (PRIMARY,), "error", None),
+        ((ONE,), (PRIMARY, EMAIL), "replace", NotSupportedYet),
+        ((ONE,), (), "error", None),
+    ],
+)
+def test_filters_that_leave_rows_out_are_judged_before_the_copy(
+    shards: tuple[SourceSurvey, ...], keys: tuple[Index, ...], on_duplicate: str, why: type[DmError] | None
+) -> None:
+    instances = [
+        {"source-id": one.source_id, "loader": {"on-duplicate-logical": on_duplicate}, "filter-rules": ["f"]}
+        for one in shards
+    ]
+    task = TaskConfig.model_validate(
+        {"name": "shop", "task-mode": "all", "mysql-instances": instances, "filters": {"f": FILTER}}
+    )
+    names = [one.source_id for one in shards]
+    subtasks = {name: task.subtask(name) for name in names}
+    found: type[DmError] | None = None
+    try:
+        design(shards, subtasks, there(table(ALL, *keys)), fresh=names, copied_into=())
+    except DmError as error:
+        found = type(error)
+    assert found is why
 
 
 @pytest.mark.parametrize("fresh", [True, False], ids=["not begun", "begun"])

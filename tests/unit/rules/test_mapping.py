@@ -92,6 +92,8 @@ def test_routing_adds_columns_behind_the_sources_own() -> None:
         (text_column(), {"id": "x"}, "has such a column itself"),
         (text_column(kind="date"), {"c": "x"}, "it is date"),
         (text_column(kind="int"), {"c": "01"}, "it is int"),
+        (text_column(kind="tinyint"), {"c": "128"}, "does not fit"),
+        (text_column(kind="bigint"), {"c": "9223372036854775808"}, "does not fit"),
         (text_column(), {"c": "12345"}, "does not fit"),
         (text_column("ascii"), {"c": "é"}, "has not all of"),
         (text_column(kind="char(4)"), {"c": "a "}, "drops trailing spaces"),
@@ -104,6 +106,8 @@ def test_what_routing_cannot_add_is_refused(into: Table, extracted: dict[str, st
 
 def test_a_number_in_a_name_may_go_into_a_number() -> None:
     assert map_table(table("a", "id int"), text_column(kind="int"), {"c": "12"}).source.constants == (b"12",)
+    unsigned = text_column(kind="tinyint unsigned")
+    assert map_table(table("a", "id int"), unsigned, {"c": "255"}).source.constants == (b"255",)
 
 
 def test_a_key_over_a_column_that_no_row_fills_is_named() -> None:

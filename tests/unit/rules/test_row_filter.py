@@ -69,9 +69,29 @@ def test_what_may_be_missing() -> None:
     assert deletes is not None
     assert (deletes.loss, deletes.keeper()(ONE, None), deletes.keeper()(ONE, TWO)) == (Loss.DELETES, False, True)
     assert (
-        row_filter(events({"schema-pattern": "other", "events": ["all"], "action": "Ignore"}), expressions(), T5)
+        row_filter(events({"schema-pattern": "other", "events": ["all dml"], "action": "Ignore"}), expressions(), T5)
         is None
     )
+
+
+@pytest.mark.parametrize(
+    ("rule", "loss"),
+    [
+        ({"events": ["truncate table"]}, Loss.DELETES),
+        ({"events": ["drop database"]}, Loss.DELETES),
+        ({"events": ["none dml"], "sql-pattern": ["^DROP"]}, Loss.DELETES),
+        ({"events": ["rename table"], "schema-pattern": "elsewhere"}, Loss.DELETES),
+        ({"events": ["drop table"], "schema-pattern": "elsewhere"}, None),
+        ({"events": ["drop index"]}, None),
+        ({"events": ["truncate table"], "action": "Error"}, None),
+        ({"events": ["all dml"], "action": "Do"}, Loss.DELETES),
+        ({"events": ["all"], "action": "Do"}, None),
+    ],
+)
+def test_rows_stay_where_ddl_that_would_remove_them_is_left_out(rule: dict[str, Any], loss: Loss | None) -> None:
+    given = {"schema-pattern": "expr*", "action": "Ignore"} | rule
+    found = row_filter(events(given), expressions(), T5)
+    assert (found and found.loss) == loss
 
 
 def test_an_error_stops_at_the_row() -> None:

@@ -116,6 +116,16 @@ def test_shards_of_different_types_are_refused() -> None:
         plan_of(ITEM, shard, target=ITEM)
 
 
+@pytest.mark.parametrize("columns", ["id v w", "id", "id w"])
+def test_shards_of_different_columns_are_refused(columns: str) -> None:
+    """Where the target has them all, and may fill them by itself, nothing else would notice what is left out."""
+    shard = table("item_1", columns.split(), PRIMARY)
+    described = tuple(Column(one, at, "int", "int", one != "id") for at, one in enumerate(("id", "v", "w")))
+
+    with pytest.raises(NotSupportedYet, match="different columns"):
+        plan_of(ITEM, shard, target=Table(ITEM.name, described, (PRIMARY,)))
+
+
 def test_keyless_rows_are_counted() -> None:
     folded = fold(plan_of(table("log", ("id", "v"))), [(0, None, A), (0, None, A), (0, A, B), (0, B, None)])
 
