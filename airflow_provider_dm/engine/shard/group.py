@@ -258,6 +258,22 @@ def finished(group: Group) -> Group:
     return replace(group, members=tuple(one for one in group.members if one.items), resync=None)
 
 
+def zone_that_counts(before: Table, behind: Table, zone: str | None) -> tuple[str, ...]:
+    """Return what a shard's DDL says besides its text: the session's time zone, where that decides what becomes of
+    values, as a column that it adds or changes is a TIMESTAMP in front of it or behind. `zone`: None is not told.
+
+    >>> from airflow_provider_dm.engine.schema.model import Column
+    >>> name = TableName("shop", "orders")
+    >>> behind = Table(name, (Column("t", 0, "timestamp", "timestamp", True),), ())
+    >>> zone_that_counts(Table(name, (), ()), behind, "+02:00")
+    ("SET time_zone = '+02:00'",)
+    """
+    old, new = ({replace(column, position=0) for column in table.columns} for table in (before, behind))
+    if all(column.data_type.lower() != "timestamp" for column in old ^ new):
+        return ()
+    return (f"SET time_zone = '{zone}'" if zone is not None else "SET time_zone = DEFAULT",)
+
+
 def same_rows(one: Table, other: Table) -> bool:
     """Tell whether two tables have the same columns in the same order, and the same unique keys, whatever their names.
 

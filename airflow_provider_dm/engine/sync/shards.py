@@ -51,6 +51,7 @@ from airflow_provider_dm.engine.shard.group import (
     made,
     missing,
     resolve,
+    zone_that_counts,
 )
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 from airflow_provider_dm.engine.sync.begin import SyncSource
@@ -201,6 +202,8 @@ class Shards:
                     f"the target has nothing to do for it, and rows of {schema.table.name} are held back"
                 )
             return list(found.values())
+        zone = next((str(one.value) for one in session if one.name == "time_zone"), None)
+        ddls = (*zone_that_counts(base.table, schema.table, zone), *ddls)
         how: Json = {"statements": [_said(one) for one in change.statements], "session": _settings(session)}
         item = Item(at[0], at[1], ddls, schema.table, needs, how)
         longest, turn = group.longest(), len(member.items) if member is not None else 0
@@ -469,12 +472,18 @@ def _save(connection: Connection, source: SyncSource, group: Group) -> None:
 
 def _said(statement: TargetDdl) -> Json:
     names = [list(name) for name in statement.tables]
-    return {"sql": statement.sql, "tables": names, "parts": list(statement.parts), "keyless": statement.keyless}
+    return {
+        "sql": statement.sql,
+        "tables": names,
+        "parts": list(statement.parts),
+        "keyless": statement.keyless,
+        "alike": statement.alike,
+    }
 
 
 def _statement(said: Json) -> TargetDdl:
     names = tuple(TableName(*name) for name in said["tables"])
-    return TargetDdl(said["sql"], names, tuple(said["parts"]), said["keyless"])
+    return TargetDdl(said["sql"], names, tuple(said["parts"]), said["keyless"], said["alike"])
 
 
 def _settings(session: Sequence[Setting]) -> list[list[str | int | float | None]]:

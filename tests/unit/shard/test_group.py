@@ -20,6 +20,7 @@ from airflow_provider_dm.engine.shard.group import (
     made,
     missing,
     resolve,
+    zone_that_counts,
 )
 
 T1, T2, T3 = (TableName("s", f"o_{number}") for number in (1, 2, 3))
@@ -117,3 +118,24 @@ def test_all_shards_of_the_source_have_to_make_it() -> None:
     assert due(group, (*ALL, T3)) is None
     assert due(replace(group, resync=Resync(())), ALL) is None, "rows of the turn before come first"
     assert due(Group(TARGET), ()) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "counts"),
+    [
+        (("timestamp",), ("datetime",), True),
+        (("datetime",), ("timestamp",), True),
+        (("timestamp",), ("timestamp", "timestamp"), True),
+        (("int", "timestamp"), ("timestamp",), False),
+        (("timestamp", "int"), ("timestamp", "datetime"), False),
+    ],
+)
+def test_the_time_zone_is_a_part_of_ddl_that_makes_values_by_it(
+    before: tuple[str, ...], behind: tuple[str, ...], counts: bool
+) -> None:
+    def of(types: tuple[str, ...]) -> Table:
+        named = enumerate(reversed(types))
+        return Table(T1, tuple(Column(f"c{at}", at, kind, kind, True) for at, kind in named), ())
+
+    zones = {zone_that_counts(of(before), of(behind), zone) for zone in ("+00:00", "+02:00", None)}
+    assert len(zones) == (3 if counts else 1)
