@@ -24,7 +24,9 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.places import find_place
+from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.locations import location_at
+from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import read_prepared
@@ -89,7 +91,7 @@ def tell_needs(inputs: Inputs, store: MetaStore) -> None:
             if subtask.location is None or not stands:
                 continue
             applied = location_at(extent(stands)[0], subtask.location)
-            needed = oldest_place(applied, _prepared(connection, ref))
+            needed = needed_with(oldest_place(applied, _prepared(connection, ref)), _groups(connection, ref))
             unit = Unit.SYNC if subtask.unit == UNIT_SYNC else Unit.LOAD
             store.put_subtask(task.name, source, unit=unit, stage=Stage.STOPPED, needed=needed, applied=applied)
             log.info("the metadata DB knew nothing of task %s on %s: it needs %s", task.name, source, needed)
@@ -99,6 +101,13 @@ def _prepared(connection: Connection, ref: SubtaskRef) -> Sequence[Prepared]:
     try:
         return read_prepared(connection, ref)
     except pymysql.err.ProgrammingError:  # the tables of an older release, which prepared nothing
+        return ()
+
+
+def _groups(connection: Connection, ref: SubtaskRef) -> Sequence[Group]:
+    try:
+        return read_groups(connection, ref)
+    except pymysql.err.ProgrammingError:  # the tables of an older release, which held nothing back
         return ()
 
 

@@ -5,7 +5,8 @@ source that have waited for CONTEST_SECONDS are looked into (`collision`), earli
 same answer must come twice, CONFIRM_SECONDS apart, before it ends the run.
 
 A row whose place is held by a row that no source has is given time until the log of every source is applied up to where
-it ended when that was seen, twice. Whoever holds the place then is a stranger in the target: DM-6005.
+it ended when that was seen, twice. Whoever holds the place then is a stranger in the target (DM-6005), or its end is
+in what is held back of a shard (DM-6057).
 """
 
 from __future__ import annotations
@@ -79,6 +80,29 @@ class WrittenToMeanwhile(RowsStillWait):
     )
 
 
+@dataclass(eq=False)
+class RowBehindHeldOne(DmError):
+    """A row waits for a place that only rows of a shard give free which are held back, and their DDL waits for it."""
+
+    source: str
+    table: str
+    target: str
+    held: str
+
+    code: ClassVar[str] = "DM-6057"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "{source}: a row of {table} waits for its place in {target}, which a row holds that no source has; rows of "
+        "{held} are held back until all shards have made the same DDL, and one of them may give the place free. That "
+        "DDL waits for rows that wait, so neither goes on."
+    )
+    hint: ClassVar[str] = (
+        "Nothing is lost. The row has moved to {table} from a shard that had made the DDL: delete it at its source in "
+        "{table} (see dm_contested_row), let {table} make the DDL too, insert it again behind that, and run the task "
+        "again. Do not delete the row in the target."
+    )
+
+
 class Surroundings(Protocol):
     """Target and sources, as far as a driver asks them. The model test has others."""
 
@@ -96,6 +120,10 @@ class Surroundings(Protocol):
 
     def feeders(self) -> list[Feeder]:
         """Return the source tables of all sources of the task that have begun."""
+        ...
+
+    def held_shards(self, target: TableName) -> list[str]:
+        """Return the shards of a merged table whose rows are held back, as people read them."""
         ...
 
     def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
@@ -138,7 +166,7 @@ class Contests:
     def look(self, *, now: bool = False) -> int:
         """Move what can be moved, then look into what is left of this source, if it is time (`now`: it is).
 
-        Return how many rows of this source wait. Raises RowsCollide, DuplicateInTarget, Fenced.
+        Return how many rows of this source wait. Raises RowsCollide, DuplicateInTarget, RowBehindHeldOne, Fenced.
         """
         mine, over = self._count()
         if mine is None:
@@ -239,6 +267,8 @@ class Contests:
                 return
             windows += 1
             if windows == WINDOWS:
+                if held := self.around.held_shards(row.target):
+                    raise RowBehindHeldOne(row.source, str(row.table), str(row.target), ", ".join(held))
                 raise DuplicateInTarget(str(row.target), "/".join(key.name for key in mapping.target.unique_keys))
         now = self.around.ends(sources)
         if now is not None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -34,6 +34,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
 
 Json = dict[str, Any]
+
+_PLACES: Final = ("after", "until", "needs")
 
 
 @dataclass(eq=False)
@@ -97,11 +99,12 @@ class Member:
 @dataclass(frozen=True)
 class Piece:
     """Rows of one shard that were held back and can be applied: those of transactions that end behind `after` and not
-    behind `until`. `table`: the shard as they are."""
+    behind `until`. `table`: the shard as they are. `needs`: as an item has it."""
 
     table: Table
     after: Location
     until: Location
+    needs: Location
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,12 @@ class Resync:
 
     def to_json(self) -> list[Json]:
         return [
-            {"table": one.table.to_json(), "after": one.after.to_json(), "until": one.until.to_json()}
+            {
+                "table": one.table.to_json(),
+                "after": one.after.to_json(),
+                "until": one.until.to_json(),
+                "needs": one.needs.to_json(),
+            }
             for one in self.pieces
         ]
 
@@ -137,7 +145,7 @@ class Resync:
     def from_json(cls, said: list[Json]) -> Resync:
         return cls(
             tuple(
-                Piece(Table.from_json(one["table"]), Location.from_json(one["after"]), Location.from_json(one["until"]))
+                Piece(Table.from_json(one["table"]), *(Location.from_json(one[name]) for name in _PLACES))
                 for one in said
             )
         )
@@ -167,7 +175,7 @@ class Group:
     def needs(self) -> Location | None:
         """The place from where on the log is needed for what is held back; None: nothing is."""
         places = [one.items[0].needs for one in self.members if one.items]
-        places += [one.after for one in self.resync.pieces] if self.resync is not None else []
+        places += [one.needs for one in self.resync.pieces] if self.resync is not None else []
         return min(places, key=lambda place: place.sort_key, default=None)
 
 
@@ -184,9 +192,9 @@ def made(group: Group, source: str, table: TableName, base: Table, item: Item) -
     return _with(group, replace(mine, items=(*mine.items, item)))
 
 
-def joined(group: Group, table: Table, base: Table | None, at: Location) -> Group | None:
+def joined(group: Group, table: Table, base: Table | None, at: Location, needs: Location) -> Group | None:
     """Return the group after a new shard has begun at `at`; None: its form is neither the one that shards have which
-    have made none of the DDL under way (`base`; None: there is none of these), nor the newest.
+    have made none of the DDL under way (`base`; None: there is none of these), nor the newest. `needs`: see `Item`.
     """
     longest = group.longest()
     if longest is None or not longest.items:
@@ -197,7 +205,7 @@ def joined(group: Group, table: Table, base: Table | None, at: Location) -> Grou
         return None
     # It has made them all, as it were, where it began; there are no rows in between.
     items = tuple(
-        replace(item, at=at, end=at, needs=at, table=replace(item.table, name=table.name)) for item in longest.items
+        replace(item, at=at, end=at, needs=needs, table=replace(item.table, name=table.name)) for item in longest.items
     )
     newest = replace(items[-1], table=table)
     return _with(group, Member(table.name, replace(longest.base, name=table.name), (*items[:-1], newest)))
@@ -240,7 +248,7 @@ def resolve(group: Group, here: Location) -> Group:
         item, rest = one.items[0], one.items[1:]
         until = rest[0].at if rest else here
         if item.end.sort_key < until.sort_key:
-            pieces.append(Piece(item.table, item.end, until))
+            pieces.append(Piece(item.table, item.end, until, item.needs))
         members.append(Member(one.table, item.table, rest))
     return replace(group, resolved=group.resolved + 1, members=tuple(members), resync=Resync(tuple(pieces)))
 
@@ -248,6 +256,22 @@ def resolve(group: Group, here: Location) -> Group:
 def finished(group: Group) -> Group:
     """Return the group after the rows of its re-sync are applied: who has no more items is ready."""
     return replace(group, members=tuple(one for one in group.members if one.items), resync=None)
+
+
+def zone_that_counts(before: Table, behind: Table, zone: str | None) -> tuple[str, ...]:
+    """Return what a shard's DDL says besides its text: the session's time zone, where that decides what becomes of
+    values, as a column that it adds or changes is a TIMESTAMP in front of it or behind. `zone`: None is not told.
+
+    >>> from airflow_provider_dm.engine.schema.model import Column
+    >>> name = TableName("shop", "orders")
+    >>> behind = Table(name, (Column("t", 0, "timestamp", "timestamp", True),), ())
+    >>> zone_that_counts(Table(name, (), ()), behind, "+02:00")
+    ("SET time_zone = '+02:00'",)
+    """
+    old, new = ({replace(column, position=0) for column in table.columns} for table in (before, behind))
+    if all(column.data_type.lower() != "timestamp" for column in old ^ new):
+        return ()
+    return (f"SET time_zone = '{zone}'" if zone is not None else "SET time_zone = DEFAULT",)
 
 
 def same_rows(one: Table, other: Table) -> bool:

@@ -49,6 +49,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement, RefusedByFilter
+from airflow_provider_dm.engine.sync.shard_groups import needed_with
 from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened, open_sync
@@ -271,6 +272,7 @@ class Loop:
     # Doing it
 
     def _epoch(self, epoch: Epoch) -> None:
+        self.shards.check_no_resync()
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
         began = time.monotonic()
         self.prepared.note(epoch)
@@ -368,6 +370,7 @@ class Loop:
             self.progress.contested_rows = self.sharing.rows
 
     def _ddl(self, ddl: DdlStatement) -> None:
+        self.shards.check_no_resync()
         operator = self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
@@ -427,6 +430,7 @@ class Loop:
 
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
+        self.shards.check_no_resync()
         writer = WaveWriter(self.sharing.plan, self.writes, self._step(hi), self._catching_up())
         writer.advance({}, range(self.sharing.plan.buckets))
         self._applied_up_to(hi)
@@ -482,7 +486,7 @@ class Loop:
             told=self._count,
         )
         if not resyncing.run(group):
-            return False
+            return True  # asked to stop in the middle: nothing else may be applied before the rest of it
         plan = self.following.plan_without(group, self.sharing.plan.buckets)
         self.shards.finish(group, plan)
         self.sharing.adopt(plan)
@@ -506,7 +510,7 @@ class Loop:
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)
             self.tail.look(self.here, self.opened.goal)
-        needed = self.shards.needed(self.prepared.needed(applied))
+        needed = needed_with(self.prepared.needed(applied), self.shards.groups.values())
         try:
             self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
         except DmError as error:

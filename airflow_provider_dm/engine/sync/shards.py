@@ -35,7 +35,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from airflow_provider_dm.engine.config.task import ShardMode
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -45,19 +45,19 @@ from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.group import (
     Group,
     Item,
-    Member,
-    Resync,
     due,
     finished,
     joined,
     made,
     missing,
     resolve,
+    zone_that_counts,
 )
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.schema_change import CannotFollow, SchemaChange, SubtaskTables
+from airflow_provider_dm.engine.sync.shard_groups import read_groups
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, execute_ddl
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
@@ -115,9 +115,7 @@ class Shards:
         connection, ref = target_connection(source.target), source.fence.ref
         shards = cls(source, store)
         shards.adopt(plan)
-        members = load_members(connection, ref)
-        for one in load_groups(connection, ref):
-            shards.groups[one.target] = _loaded(one, [member for member in members if member.target == one.target])
+        shards.groups = {one.target: one for one in read_groups(connection, ref)}
         if shards.agreeing:
             shards._begin()
         if shards.groups:
@@ -164,10 +162,11 @@ class Shards:
         route = self.source.rules.router.route
         self.tables = {table.name: route(table.name) for table in plan.tables()}
 
-    def needed(self, needed: Location) -> Location:
-        """Return from where on the log is needed, for what is held as well."""
-        places = [needed, *(place for group in self.groups.values() if (place := group.needs) is not None)]
-        return min(places, key=lambda place: place.sort_key)
+    def check_no_resync(self) -> None:
+        """Check that no rows are left that come before all that the log has next. Raises InvariantBroken."""
+        left = [str(group.target) for group in self.groups.values() if group.resync is not None]
+        if left:
+            raise InvariantBroken("the sync goes on behind a re-sync", f"rows of {', '.join(left)} are held back still")
 
     # 1. Meet
 
@@ -187,7 +186,7 @@ class Shards:
         `taken_for_made`: a person wants it to stand for what other shards have made in its place.
         Raises CannotFollow, ShardDdlOutOfSequence.
         """
-        found = {one.target: one for one in self._joined(change, before, at[0])}
+        found = {one.target: one for one in self._joined(change, before, at[0], needs)}
         if change.agreed is None:
             return list(found.values())
         schema, base = change.tables.schema(change.agreed), before.schema(change.agreed)
@@ -203,6 +202,8 @@ class Shards:
                     f"the target has nothing to do for it, and rows of {schema.table.name} are held back"
                 )
             return list(found.values())
+        zone = next((str(one.value) for one in session if one.name == "time_zone"), None)
+        ddls = (*zone_that_counts(base.table, schema.table, zone), *ddls)
         how: Json = {"statements": [_said(one) for one in change.statements], "session": _settings(session)}
         item = Item(at[0], at[1], ddls, schema.table, needs, how)
         longest, turn = group.longest(), len(member.items) if member is not None else 0
@@ -213,7 +214,7 @@ class Shards:
         log.info("%s has made DDL number %d of %s", schema.table.name, group.resolved + turn, schema.target)
         return list(found.values())
 
-    def _joined(self, change: SchemaChange, before: SubtaskTables, at: Location) -> Iterable[Group]:
+    def _joined(self, change: SchemaChange, before: SubtaskTables, at: Location, needs: Location) -> Iterable[Group]:
         """Yield groups that new tables come into. Raises CannotFollow also for held tables that end or move."""
         for name in (*change.ended, *(old for old, _ in change.renamed)):
             if name in self.held:
@@ -225,7 +226,7 @@ class Shards:
                 continue
             ready = (old for old in before.schemas if old.target == one.target and old.table.name not in self.held)
             base = next(ready, None)
-            became = joined(group, one.table, base.table if base is not None else None, at)
+            became = joined(group, one.table, base.table if base is not None else None, at, needs)
             if became is None:
                 raise CannotFollow(
                     f"{one.table.name} begins in the middle of a DDL of {one.target}, neither as the shards were in "
@@ -459,12 +460,6 @@ def _first(group: Group) -> Item | None:
     return next((one.items[0] for one in group.members if one.items), None)
 
 
-def _loaded(stored: StoredGroup, members: Sequence[StoredMember]) -> Group:
-    held = (Member(one.table, one.base, tuple(map(Item.from_json, one.items))) for one in members)
-    resync = None if stored.resync is None else Resync.from_json(stored.resync)
-    return Group(stored.target, stored.resolved, tuple(held), resync)
-
-
 def _save(connection: Connection, source: SyncSource, group: Group) -> None:
     ref, resync = source.fence.ref, group.resync
     members = [
@@ -477,12 +472,18 @@ def _save(connection: Connection, source: SyncSource, group: Group) -> None:
 
 def _said(statement: TargetDdl) -> Json:
     names = [list(name) for name in statement.tables]
-    return {"sql": statement.sql, "tables": names, "parts": list(statement.parts), "keyless": statement.keyless}
+    return {
+        "sql": statement.sql,
+        "tables": names,
+        "parts": list(statement.parts),
+        "keyless": statement.keyless,
+        "alike": statement.alike,
+    }
 
 
 def _statement(said: Json) -> TargetDdl:
     names = tuple(TableName(*name) for name in said["tables"])
-    return TargetDdl(said["sql"], names, tuple(said["parts"]), said["keyless"])
+    return TargetDdl(said["sql"], names, tuple(said["parts"]), said["keyless"], said["alike"])
 
 
 def _settings(session: Sequence[Setting]) -> list[list[str | int | float | None]]:

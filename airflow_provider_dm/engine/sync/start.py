@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_i
 from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
+from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copied_tables import load_copied_again
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
@@ -164,7 +165,8 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
     reader = RelayReader(Path(source.spec.relay_dir))
     lo, edge = between(stands, subtask, reader.base_of)
     prepared = tuple(run_transaction(source.target, lambda tx: restore_prepared(tx, source.fence, lo.sort_key)))
-    announcer.say(lo, oldest_place(lo, prepared), again=True)
+    needed = needed_with(oldest_place(lo, prepared), read_groups(connection, ref))
+    announcer.say(lo, needed, again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)

@@ -158,14 +158,14 @@ class _Work:
             self._note_done(number)
             return 1
         if entry is not None and entry.before != looks:
-            if entry.sql != statement.sql:
+            if entry.sql not in (statement.sql, statement.alike):
                 raise InvariantBroken(
                     "a DDL statement that was begun is begun again as it was",
                     f"{entry.sql[:200]!r} and {statement.sql[:200]!r}",
                 )
             self._note_done(number)
             return 0
-        self._note_intent(number, statement.sql, looks)
+        self._note_intent(number, statement.alike or statement.sql, looks)
         if not _send(self.connection, statement.sql):
             self._do_parts(number, statement, 0)
         self._note_done(number)

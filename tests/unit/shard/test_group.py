@@ -20,6 +20,7 @@ from airflow_provider_dm.engine.shard.group import (
     made,
     missing,
     resolve,
+    zone_that_counts,
 )
 
 T1, T2, T3 = (TableName("s", f"o_{number}") for number in (1, 2, 3))
@@ -49,12 +50,14 @@ def after(*steps: tuple[TableName, Item]) -> Group:
 
 def test_a_shard_that_has_made_two_is_held_again_at_its_own_second_one() -> None:
     """t1 makes both before t2 begins: its rows in between have the first form, and no others are applied with them."""
-    group = after((T1, item(T1, 10, "A", "a")), (T1, item(T1, 20, "B", "a", "b")), (T2, item(T2, 30, "A", "a")))
-    assert due(group, ALL) == item(T1, 10, "A", "a")
-    assert group.needs == at(10)
+    first = replace(item(T1, 10, "A", "a"), needs=at(9))
+    group = after((T1, first), (T1, item(T1, 20, "B", "a", "b")), (T2, item(T2, 30, "A", "a")))
+    assert due(group, ALL) == first
+    assert group.needs == at(9)
 
     group = resolve(group, at(32))
     assert group.resync is not None
+    assert group.needs == at(9), "an XA transaction that was prepared in front of it"
     assert [(one.table.name, one.after, one.until) for one in group.resync.pieces] == [(T1, at(12), at(20))]
     assert due(group, ALL) is None
     group = finished(group)
@@ -91,13 +94,14 @@ def test_a_new_shard_has_the_form_from_before_or_the_newest() -> None:
     group = after((T1, item(T1, 10, "A", "a")), (T1, item(T1, 20, "B", "a", "b")))
     base = table(T2, "id")
 
-    assert joined(group, table(T3, "id"), base, at(25)) == group
-    newest = joined(group, table(T3, "id", "a", "b"), base, at(25))
+    assert joined(group, table(T3, "id"), base, at(25), at(7)) == group
+    newest = joined(group, table(T3, "id", "a", "b"), base, at(25), at(7))
     assert newest is not None
     assert missing(newest, (T1, T2, T3)) == [T2]
-    assert joined(group, table(T3, "id", "a"), base, at(25)) is None
-    assert joined(group, table(T3, "id"), None, at(25)) is None
-    assert joined(Group(TARGET), table(T3, "x"), base, at(25)) == Group(TARGET)
+    assert newest.needs == at(7)
+    assert joined(group, table(T3, "id", "a"), base, at(25), at(7)) is None
+    assert joined(group, table(T3, "id"), None, at(25), at(7)) is None
+    assert joined(Group(TARGET), table(T3, "x"), base, at(25), at(7)) == Group(TARGET)
 
     rest = made(made(newest, "a", T2, base, item(T2, 30, "A", "a")), "a", T2, base, item(T2, 40, "B", "a", "b"))
     first = resolve(rest, at(50))
@@ -114,3 +118,24 @@ def test_all_shards_of_the_source_have_to_make_it() -> None:
     assert due(group, (*ALL, T3)) is None
     assert due(replace(group, resync=Resync(())), ALL) is None, "rows of the turn before come first"
     assert due(Group(TARGET), ()) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "counts"),
+    [
+        (("timestamp",), ("datetime",), True),
+        (("datetime",), ("timestamp",), True),
+        (("timestamp",), ("timestamp", "timestamp"), True),
+        (("int", "timestamp"), ("timestamp",), False),
+        (("timestamp", "int"), ("timestamp", "datetime"), False),
+    ],
+)
+def test_the_time_zone_is_a_part_of_ddl_that_makes_values_by_it(
+    before: tuple[str, ...], behind: tuple[str, ...], counts: bool
+) -> None:
+    def of(types: tuple[str, ...]) -> Table:
+        named = enumerate(reversed(types))
+        return Table(T1, tuple(Column(f"c{at}", at, kind, kind, True) for at, kind in named), ())
+
+    zones = {zone_that_counts(of(before), of(behind), zone) for zone in ("+00:00", "+02:00", None)}
+    assert len(zones) == (3 if counts else 1)

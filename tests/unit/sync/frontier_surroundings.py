@@ -70,6 +70,9 @@ class Surroundings:
     def feeders(self) -> list[Feeder]:
         return load_feeders(self.world.database.connection(), SubtaskRef(META, TASK, "any"))
 
+    def held_shards(self, target: TableName) -> list[str]:
+        return []
+
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
         return find_holders(row, mapping, self.world.database.connection(), self.access().select)
 

@@ -189,11 +189,14 @@ class Notes(MetaStore):
         self.away: DmError | None = None
         self.wanted: list[Operator] = []
         self.needed: list[Location | None] = []
+        self.held: Location | None = None
+        """From where on rows are held back."""
 
     def put_subtask(self, task: str, source: str, *, unit: Unit, stage: Stage, **places: Location | None) -> None:
         applied, needed = places["applied"], places["needed"]
         assert (task, source, unit) == (*FENCE.ref.key, Unit.SYNC)
-        assert needed == oldest_place(applied, self.world.loop.prepared.now) if applied else needed is None
+        expected = oldest_place(applied, self.world.loop.prepared.now) if applied else None
+        assert needed == (self.held or expected)
         self.needed.append(needed)
         self.world.events.append(f"{stage} {applied.position if applied else None}")
         if self.away is not None:

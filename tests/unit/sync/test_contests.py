@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import Holder, RowsCollide, Values
-from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests
+from airflow_provider_dm.engine.merge.contests import CONFIRM_SECONDS, Contests, RowBehindHeldOne
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -38,6 +38,7 @@ class Around:
     here: dict[str, set[bytes]] = field(default_factory=lambda: {"source_0": set(), "source_1": set()})
     ended: dict[str, Location] = field(default_factory=dict)
     stands: dict[str, Location] = field(default_factory=dict)
+    held: list[str] = field(default_factory=list)
     database: Database = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +74,9 @@ class Around:
 
     def feeders(self) -> list[Feeder]:
         return [Feeder("source_0", MINE.name, TARGET.name, 0), Feeder("source_1", OTHER.name, TARGET.name, 0)]
+
+    def held_shards(self, target: TableName) -> list[str]:
+        return self.held
 
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
         return [Holder(TARGET.unique_keys[0], {"k": row.row[0]}, {"k": row.row[0]})]
@@ -148,6 +152,18 @@ def test_all_rows_are_looked_into_in_turn(around: Around, looks: Contests, monke
 def of_server(name: str, position: int, *, suffix: int = 1) -> Location:
     """Each server has a log of its own, with files of the same names."""
     return Location("bin.000001", position, suffix=suffix, server_uuid=name)
+
+
+def test_whoever_may_give_the_place_free_behind_a_ddl_is_no_stranger(around: Around, looks: Contests) -> None:
+    around.wait({b"1"})
+    around.here["source_1"].clear()
+    around.held = ["shop.other (source_1)"]
+    place = of_server("one", 100)
+    around.stands = around.ended = {"source_0": place, "source_1": place}
+    looks.look(now=True)
+    looks.look(now=True)
+    with pytest.raises(RowBehindHeldOne, match=r"other \(source_1\) are held back"):
+        looks.look(now=True)
 
 
 def test_a_stranger_is_told_in_the_log_of_the_server_that_has_taken_over(around: Around, looks: Contests) -> None:

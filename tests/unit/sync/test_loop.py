@@ -9,16 +9,19 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.planner import ByteRange, UpToDate
-from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.locations import GoalLost
+from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement
+from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import BACKLOG, BYTES, LO, NoExchange, World, ddl, epoch
 
 # One piece after the other
@@ -150,6 +153,26 @@ def test_rows_in_the_transaction_of_such_ddl_are_applied() -> None:
 
     assert world.run()
     assert world.said("apply") == ["apply 100..150"]
+
+
+def test_nothing_is_applied_before_a_re_sync_that_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(epoch(100, 200), sharded=True)
+    name = TARGETS[0].name
+    piece = Piece(TARGETS[0], LO.at(50), LO, LO.at(50))
+    world.loop.shards.groups[name] = Group(name, 1, (Member(name, TARGETS[0], ()),), Resync((piece,)))
+
+    def interrupted(_resyncing: Resyncing, _group: Group) -> bool:
+        world.stop.set()
+        return False
+
+    monkeypatch.setattr(Resyncing, "run", interrupted)
+    world.notes.held = LO.at(50)
+    assert not world.run()
+    assert world.said("apply") == []
+    assert world.stands() == {LO.position}
+    for go_on in (lambda: world.loop._epoch(epoch(100, 200)), lambda: world.loop._advance(LO.at(200))):
+        with pytest.raises(InvariantBroken, match="re-sync"):
+            go_on()
 
 
 def test_ddl_of_the_task_is_followed() -> None:
