@@ -242,8 +242,15 @@ TEXT_TYPES: Final = frozenset(
     | {f"{size}{kind}" for size in ("tiny", "", "medium", "long") for kind in ("text", "blob")}
 )
 COLLATION_IDS: Final = {
-    **{None: 63, "latin1": 8, "swe7": 10, "ascii": 11, "sjis": 13, "gbk": 28},
-    **{"utf8mb3": 33, "utf8mb4": 45, "utf16": 54},
+    None: 63,
+    "latin1": 8,
+    "swe7": 10,
+    "ascii": 11,
+    "sjis": 13,
+    "gbk": 28,
+    "utf8mb3": 33,
+    "utf8mb4": 45,
+    "utf16": 54,
 }
 
 
