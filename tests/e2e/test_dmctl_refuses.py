@@ -197,6 +197,6 @@ def test_a_task_file_that_is_not_there(dmctl: Dmctl, tmp_path: Path) -> None:
 
 
 def test_a_verb_that_is_not_there_yet_says_what_to_use(dmctl: Dmctl) -> None:
-    ended = dmctl("pause-task", "-s", "mysql-replica-01")
+    ended = dmctl("operate-source", "create", "source.yaml")
 
-    refused(ended, 1, r"DM-1900", "dmctl run")
+    refused(ended, 1, r"DM-1900", "source files")

@@ -175,9 +175,14 @@ class Watch:
         planned = [name for name in names if name in stand.schemas]
         if not planned:
             return
+        copied = {
+            chunk.table for chunk in stand.chunks
+        }  # `_doubt` takes birth and chunks of what is to be copied again
         for name in planned:
             if name not in now.tables:
                 raise SchemaChangedDuringCopy(self.source.id, str(name), "it is gone")
+            if name not in copied and name in stand.known and not stand.known[name].birth:
+                raise SchemaChangedDuringCopy(self.source.id, str(name), "its second copy had begun, and it is merged")
         with connected(self.source.endpoint) as connection:
             tables = read_tables(connection, planned)
         for name in planned:

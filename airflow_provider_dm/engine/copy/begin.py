@@ -5,8 +5,10 @@ In this order, so that a refusal leaves the target as it was:
 2. create what the target lacks, look again;
 3. for each source that has not begun: wait for its relay log, take P0, write the plan in one transaction: P0, the
    tables as they were at the survey, their births, chunks.
-A source that has begun goes on with the plan that it finds. A table that was altered since the survey, be it in front
-of P0, which is in no log that we replay, is copied again before its first page is read (again.py).
+A source that has begun goes on with the plan that it finds. A table that was born since the survey and would share its
+target with others, in front of P0, would be in no copy and no log: then nothing is begun. A table that was altered
+since the survey, be it in front of P0, which is in no log that we replay, is copied again before its first page is read
+(again.py).
 
 What is needed of the relay log is announced before it is taken, or a purge in between could take it: first the relay's
 newest file, behind whose beginning P0 will lie, then P0 itself. A run that was replaced announces nothing any more."""
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,7 +36,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected, s
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.reading.births import Births, settled_births
+from airflow_provider_dm.engine.reading.births import Births, read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import (
@@ -326,6 +329,7 @@ def _begin_source(
     if start.server_uuid != survey.server_uuid:
         raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
     _announce(target, source, start, begun)
+    check_born_since(source, surveyed, made, read_births(source.endpoint, source.rules.block_allow))
     if not full:
         wait_for_prepared(source.endpoint)
     definitions = Definitions({one.table.name: one.create for one in survey.tables}, collations)
@@ -347,6 +351,21 @@ def _begin_source(
     numbers = run_transaction(target, body)
     log.info("%s: %d tables in %d chunks, from %s on", source.id, len(survey.tables), len(chunks), start)
     return Loading(source, made, start, resumed=False, numbers=numbers, notes=notes)
+
+
+def check_born_since(source: Source, surveyed: _Surveyed, made: Design, now: Births) -> None:
+    """Refuse tables that were born since the survey if they cannot be copied by themselves (again.py).
+
+    `now`: the births behind the low watermark. Raises SchemaChangedDuringCopy.
+    """
+    known = {one.table.name for one in surveyed.survey.tables}
+    born = now.tables.keys() - surveyed.births.tables.keys() - known
+    route = source.rules.router.route
+    ours = Counter(route(name) for name in born)
+    for name in sorted(born):
+        target = route(name)
+        if source.subtask.overwrites or target in made.feeders or ours[target] > 1:
+            raise SchemaChangedDuringCopy(source.id, str(name), f"it was created as the copy to {target} began")
 
 
 def _start(source: Source) -> tuple[Location, Mapping[str, str]]:

@@ -26,9 +26,9 @@ class Gate:
 
     def want(self, wish: Stage) -> None:
         """Take the stage that people want: Running opens, every other one closes."""
-        self.wish = wish
         if wish is Stage.RUNNING:
-            self.closed.clear()
+            self.closed.clear()  # first: whoever sees the wish to run must not find it closed
+        self.wish = wish
         if wish is not Stage.RUNNING or self.ending.is_set():  # asked last: whoever ends all sets that first
             self.closed.set()
 

@@ -1,6 +1,7 @@
 """A sync that a person may pause and resume, inside the same app: DM's pause-task and resume-task.
 
-    work ── gate closed, wish Paused ──▶ Paused (no error), nothing held but the lease ── wish Running ──▶ work again
+    work ── gate open again ───────▶ work again
+         ── gate closed, wish Paused ──▶ Paused (no error), nothing held but the lease ── wish Running ──▶ work again
          ── gate closed, otherwise ────▶ the end, behind an epoch
 
 It pauses where it stops: between two epochs, so what is applied are whole transactions of the log. What may have passed
@@ -42,8 +43,12 @@ def run_sync_pausing(
             log.warning("the sync of %s pauses, after: %s", source.fence.ref.source, error)
         else:
             seconds += result.seconds
-            if result.finished or not gate.is_paused:
+            if result.finished:
                 return replace(result, seconds=round(seconds, 3))
+            if not gate.is_paused:
+                if gate.closed.is_set():
+                    return replace(result, seconds=round(seconds, 3))
+                continue  # it was resumed while it was leaving
         progress.paused()
         _say_paused(source, store)
         close_target(source.target)  # a server closes what is silent for hours

@@ -65,6 +65,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     TableToPartition,
     TruncateTable,
 )
+from airflow_provider_dm.engine.ddl.target_alter import one_by_one
 from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.tracker import Tracker
@@ -538,8 +539,8 @@ class _Change:
         for one in emitted.statements:
             flavour = around.target.flavour
             parts = tuple(statement_sql(part, mode, flavour) for part in _parts(one))
-            alike = statement_sql(_alike(one), mode, flavour)
-            self.statements.append(TargetDdl(statement_sql(one, mode, flavour), one.tables, parts, keyless, alike))
+            sql, alike = statement_sql(one, mode, flavour), statement_sql(_alike(one), mode, flavour)
+            self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), _renames(one)))
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
         """Return a column as the source has it behind the statement; the table by its name in front of it."""
@@ -625,7 +626,19 @@ def _renames_columns(statement: AlterTable | CreateIndex | DropIndex) -> bool:
 
 
 def _parts(statement: Statement) -> tuple[Statement, ...]:
-    """Return the statement as several, each of which changes one thing."""
+    """Return the statement as several, each of which changes one thing; none where no order of them does the same."""
     if isinstance(statement, AlterTable) and len(statement.specs) > 1:
-        return tuple(replace(statement, specs=(spec,)) for spec in statement.specs)
+        try:
+            return tuple(replace(statement, specs=(spec,)) for spec in one_by_one(statement.specs))
+        except NotCopyable:
+            return ()
     return (statement,)
+
+
+def _renames(statement: Statement) -> tuple[tuple[TableName, TableName], ...]:
+    """Return the tables that get other names."""
+    if isinstance(statement, RenameTables):
+        return tuple(statement.pairs)
+    if isinstance(statement, AlterTable) and _new_name(statement) != statement.table:
+        return ((statement.table, _new_name(statement)),)
+    return ()

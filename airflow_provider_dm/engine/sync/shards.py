@@ -478,12 +478,17 @@ def _said(statement: TargetDdl) -> Json:
         "parts": list(statement.parts),
         "keyless": statement.keyless,
         "alike": statement.alike,
+        "divisible": statement.divisible,
+        "renames": [[list(old), list(new)] for old, new in statement.renames],
     }
 
 
 def _statement(said: Json) -> TargetDdl:
     names = tuple(TableName(*name) for name in said["tables"])
-    return TargetDdl(said["sql"], names, tuple(said["parts"]), said["keyless"], said["alike"])
+    renames = tuple((TableName(*old), TableName(*new)) for old, new in said["renames"])
+    return TargetDdl(
+        said["sql"], names, tuple(said["parts"]), said["keyless"], said["alike"], said["divisible"], renames
+    )
 
 
 def _settings(session: Sequence[Setting]) -> list[list[str | int | float | None]]:

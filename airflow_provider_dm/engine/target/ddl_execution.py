@@ -12,6 +12,10 @@ that nothing of anybody else is under way, and that whoever gets it later finds 
 A table may already be as the statement would make it: a person was there before, or another shard. Servers say so by
 the errors in `_ALREADY`. Then the parts of the statement are noted and executed one by one, and those that are refused
 so are taken for done. Whether the table takes the source's rows, the caller looks afterwards.
+
+What the target has refused for good is noted as refused: it took no effect, so whatever makes the tables look otherwise
+later was a person, who cures what was in the way. So is what is noted of other SQL than the statement's: a person has
+had something else executed in its place.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from typing import ClassVar, Final
 
 import pymysql
 
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.error_numbers import BUSY, CONNECTION_LOST, READ_ONLY
@@ -51,6 +55,9 @@ _ALREADY: Final = frozenset(
 """What is to be made is there, or what is to be dropped is not: schema, table, column, key, partition, constraint."""
 _PATIENCE: Final = Setting("lock_wait_timeout", 60)
 """Seconds for which a statement waits until others let go of the table; then it is tried again. Usual is a year."""
+_MISPLACED: Final = frozenset({1050, 1146})
+"""The new name of a RENAME is taken, or its old one is not there: both may be so where nothing was renamed."""
+_REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
 
@@ -96,7 +103,8 @@ class TargetDdl:
 
     `parts`: the same as several statements, each of which does one thing; it alone where it cannot be divided.
     `keyless`: it makes a table without a primary key. `alike`: the text without what only some servers write, the same
-    for the same change; empty: nobody compares it.
+    for the same change; empty: nobody compares it. `divisible`: else no order of its parts does the same. `renames`:
+    tables that get other names, (old, new) in this order.
     """
 
     sql: str
@@ -104,6 +112,8 @@ class TargetDdl:
     parts: tuple[str, ...] = ()
     keyless: bool = False
     alike: str = ""
+    divisible: bool = True
+    renames: tuple[tuple[TableName, TableName], ...] = ()
 
 
 def execute_ddl(
@@ -149,24 +159,23 @@ class _Work:
     position: str
 
     def do(self, number: int, statement: TargetDdl, entry: Entry | None) -> int:
-        """Execute the statement unless it has taken effect; return how many were executed. Raises InvariantBroken."""
+        """Execute the statement unless it has taken effect; return how many were executed. Raises DdlRefused."""
+        begun = None if entry is None else _begun_part(statement, entry)
+        noted = statement.alike or statement.sql  # whoever goes on may be another shard's source
+        if entry is not None and begun is None and entry.sql not in (noted, statement.sql):
+            entry = None
         if entry is not None and entry.done:
             return 0
         looks = self._looks(statement)
-        if entry is not None and (begun := _begun_part(statement, entry)) is not None:
-            self._do_parts(number, statement, begun + (entry.before != looks))
+        if entry is not None and begun is not None:
+            took_effect = entry.before != looks and not entry.sql.startswith(_REFUSED)
+            self._do_parts(number, statement, begun + took_effect)
             self._note_done(number)
             return 1
         if entry is not None and entry.before != looks:
-            if entry.sql not in (statement.sql, statement.alike):
-                raise InvariantBroken(
-                    "a DDL statement that was begun is begun again as it was",
-                    f"{entry.sql[:200]!r} and {statement.sql[:200]!r}",
-                )
             self._note_done(number)
             return 0
-        self._note_intent(number, statement.alike or statement.sql, looks)
-        if not _send(self.connection, statement.sql):
+        if not self._execute(number, statement, statement.sql, noted=noted, looks=looks):
             self._do_parts(number, statement, 0)
         self._note_done(number)
         return 1
@@ -177,9 +186,32 @@ class _Work:
         Else a run that died between two of them would leave a table that has changed, which stands for all.
         """
         for at, part in enumerate(_parts(statement)[first:], first):
-            self._note_intent(number, _as_part(at, part), self._looks(statement))
-            if not _send(self.connection, part):
+            if not self._execute(number, statement, part, noted=_as_part(at, part), looks=self._looks(statement)):
                 log.warning("the target is already as %s would make it", part[:500])
+
+    def _execute(self, number: int, statement: TargetDdl, sql: str, *, noted: str, looks: Looks) -> bool:
+        """Note and execute the statement or a part; tell whether the target took it. Raises DdlRefused."""
+        self._note_intent(number, noted, looks)
+        try:
+            refusal = _send(self.connection, sql)
+            if refusal is not None and not self._may_be_there(statement, refusal.number):
+                raise refusal
+        except DdlRefused:
+            self._note_intent(number, _REFUSED + noted, looks)
+            raise
+        return refusal is None
+
+    def _may_be_there(self, statement: TargetDdl, number: int) -> bool:
+        """Tell whether one of `_ALREADY` may mean that the target is as the statement, or a part, would make it."""
+        if not statement.divisible:
+            return False
+        if number not in _MISPLACED:
+            return True
+        there: dict[TableName, bool] = {}
+        for old, new in statement.renames:
+            there |= {old: False, new: True}
+        connection = target_connection(self.endpoint)
+        return all((look_of(connection, name) is not None) == expected for name, expected in there.items())
 
     def _note_intent(self, number: int, sql: str, looks: Looks) -> None:
         self._transaction(lambda tx: note_intent(tx, self.fence, self.position, number, sql, looks))
@@ -206,20 +238,21 @@ def _as_part(at: int, sql: str) -> str:
 
 def _begun_part(statement: TargetDdl, entry: Entry) -> int | None:
     """Return the number of the part that was begun last; None where the statement was not divided."""
-    noted = [_as_part(at, part) for at, part in enumerate(_parts(statement))]
-    return noted.index(entry.sql) if entry.sql in noted else None
+    noted, sql = [_as_part(at, part) for at, part in enumerate(_parts(statement))], entry.sql.removeprefix(_REFUSED)
+    return noted.index(sql) if sql in noted else None
 
 
-def _send(connection: Connection, sql: str) -> bool:
-    """Execute a statement; tell whether the target took it: a part of it may be as it would make it already."""
+def _send(connection: Connection, sql: str) -> DdlRefused | None:
+    """Execute a statement; return what the target says if it may be as the statement would make it already."""
     log.info("DDL in the target: %s", sql[:500])
     try:
         query(connection, sql)
     except pymysql.err.Error as error:
-        if _number(error) not in _ALREADY:
-            raise _refused(error, sql) from None
-        return False
-    return True
+        refusal = _refused(error, sql)
+        if isinstance(refusal, DdlRefused) and refusal.number in _ALREADY:
+            return refusal
+        raise refusal from None
+    return None
 
 
 def _refused(error: pymysql.err.Error, sql: str) -> DmError:

@@ -9,6 +9,8 @@ finds the same statement, and here what has happened to it:
     noted, tables as noted     not executed, or without effect    -> execute
     noted, tables changed      executed, its end was not noted    -> done
     noted as done              executed                           -> next
+    noted as refused           not executed, as the target said   -> execute
+    noted with other SQL       another, that a person gave for it -> as if nothing were noted
 
 That is right as long as nobody else alters these tables, and no statement of a run that was replaced is still under
 way: see the lock in ddl_execution.py.

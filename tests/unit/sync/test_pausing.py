@@ -101,3 +101,20 @@ def test_one_that_has_come_to_its_goal_does_not_pause() -> None:
 def test_an_error_that_a_person_has_to_see_is_one(wish: Stage, error: DmError) -> None:
     with pytest.raises(type(error)):
         pausing(gate(wish), [error], lambda: None)
+
+
+def test_one_that_is_resumed_while_it_leaves_goes_on() -> None:
+    """The work has seen the gate closed, and when it is asked why, it is open again."""
+    paused = gate(Stage.PAUSED)
+    script, runs = [result(finished=False), result(finished=True)], 0
+
+    def run() -> SyncResult:
+        nonlocal runs
+        runs += 1
+        paused.want(Stage.RUNNING)
+        return script.pop(0)
+
+    source = cast(SyncSource, SimpleNamespace(fence=FENCE, target=NOWHERE.resolve()))
+    ended = run_sync_pausing(source, cast(MetaStore, cast(Any, None)), paused, SyncProgress(), run)
+
+    assert (ended.finished, runs) == (True, 2)

@@ -210,6 +210,29 @@ def test_a_table_whose_statement_is_skipped_and_not_understood_has_no_model_any_
     assert names_of(skipped) == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("sql", "parts"),
+    [
+        ("ALTER TABLE a ADD KEY kc (c), ADD c int", ["ADD COLUMN", "ADD KEY"]),
+        ("ALTER TABLE a ADD PRIMARY KEY (v), DROP PRIMARY KEY", ["DROP PRIMARY", "ADD PRIMARY"]),
+        ("ALTER TABLE a RENAME COLUMN id TO v, RENAME COLUMN v TO id", []),
+    ],
+    ids=["keys behind columns", "drops first", "a swap"],
+)
+def test_parts_come_in_an_order_in_which_each_may_run_or_there_are_none(sql: str, parts: list[str]) -> None:
+    (one,) = change(sql, tables("a")).statements
+
+    said = [" ".join(part.replace("`", "").removeprefix("ALTER TABLE one.a ").split()[:2]) for part in one.parts]
+    assert (said, one.divisible) == (parts, bool(parts))
+
+
+@pytest.mark.parametrize("sql", ["RENAME TABLE a TO c", "ALTER TABLE a RENAME TO c, ADD d int"])
+def test_a_statement_says_what_it_renames(sql: str) -> None:
+    (one,) = change(sql, tables("a")).statements
+
+    assert one.renames == ((TableName("one", "a"), TableName("one", "c")),)
+
+
 # The binlog event filter
 
 

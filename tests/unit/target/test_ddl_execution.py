@@ -1,0 +1,129 @@
+"""What is executed of a DDL statement when a person meddles: what is noted must still mean what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+import pytest
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target import ddl_execution
+from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl
+from airflow_provider_dm.engine.target.ddl_journal import Entry, Looks
+
+A, B = TableName("one", "a"), TableName("one", "b")
+ADD = TargetDdl("ADD c, MODIFY d", (A,), ("ADD c", "MODIFY d"))
+OTHER = TargetDdl("ADD KEY k", (A,))
+SWAP = TargetDdl("x TO y, y TO x", (A,), (), divisible=False)
+RENAME = TargetDdl("RENAME a TO b", (A, B), renames=((A, B),))
+
+
+@dataclass
+class Target:
+    """A target whose tables look as a test says. `refuses`: the error numbers of statements that it does not take."""
+
+    looks: dict[TableName, str] = field(default_factory=lambda: {A: "old"})
+    refuses: dict[str, int] = field(default_factory=dict)
+    taken: list[str] = field(default_factory=list)
+    noted: dict[int, Entry] = field(default_factory=dict)
+
+    def query(self, _connection: object, sql: str) -> None:
+        if sql in self.refuses:
+            raise pymysql.err.OperationalError(self.refuses[sql], "refused")
+        self.taken.append(sql)
+
+    def note_intent(self, _tx: object, _fence: object, _at: str, number: int, sql: str, before: Looks) -> None:
+        self.noted[number] = Entry(number, sql, dict(before), False)
+
+    def note_done(self, _tx: object, _fence: object, _at: str, number: int) -> None:
+        entry = self.noted[number]
+        self.noted[number] = Entry(number, entry.sql, entry.before, True)
+
+    def follow(self, *statements: TargetDdl) -> list[str]:
+        """Return what it takes of them in this run."""
+        nothing: Any = None
+        work, noted = ddl_execution._Work(nothing, nothing, nothing, "here"), dict(self.noted)
+        self.taken.clear()
+        for number, one in enumerate(statements):
+            work.do(number, one, noted.get(number))
+        return list(self.taken)
+
+    def refused(self, *statements: TargetDdl) -> None:
+        with pytest.raises(DdlRefused):
+            self.follow(*statements)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Target:
+    made = Target()
+
+    def run(_endpoint: object, body: Callable[[Any], None]) -> None:
+        body(None)
+
+    for name, instead in {
+        "query": made.query,
+        "note_intent": made.note_intent,
+        "note_done": made.note_done,
+        "run_transaction": run,
+        "target_connection": lambda _endpoint: None,
+        "look_of": lambda _connection, name: made.looks.get(name),
+    }.items():
+        monkeypatch.setattr(ddl_execution, name, instead)
+    return made
+
+
+def test_what_was_refused_is_executed_when_a_person_has_cured_the_table(server: Target) -> None:
+    server.refuses = {ADD.sql: 1062}
+    server.refused(ADD)
+
+    server.looks, server.refuses = {A: "cured"}, {}
+    assert server.follow(ADD) == [ADD.sql]
+    assert server.follow(ADD) == []
+
+
+def test_a_part_that_was_refused_is_executed_then_and_those_before_it_are_not(server: Target) -> None:
+    server.refuses = {ADD.sql: 1060, "MODIFY d": 1265}
+    server.refused(ADD)
+
+    server.looks, server.refuses = {A: "cured"}, {}
+    assert server.follow(ADD) == ["MODIFY d"]
+    assert server.follow(ADD) == []
+
+
+@pytest.mark.parametrize("refused", [ADD, OTHER], ids=["the second", "the first"])
+def test_what_stands_in_for_a_statement_is_executed(server: Target, refused: TargetDdl) -> None:
+    server.refuses = {refused.sql: 1265}
+    server.refused(OTHER, ADD)
+
+    server.looks = {A: "cured"}
+    assert server.follow(instead := TargetDdl("MODIFY e", (A,))) == [instead.sql]
+
+
+@pytest.mark.parametrize(("looks", "begun"), [("changed", []), ("old", [ADD.sql])])
+def test_what_was_begun_and_not_refused_shows_by_its_looks(server: Target, looks: str, begun: Sequence[str]) -> None:
+    server.noted = {0: Entry(0, ADD.sql, {A: "old"}, False)}
+    server.looks = {A: looks}
+
+    assert server.follow(ADD) == begun
+
+
+def test_what_no_order_of_parts_replaces_is_not_passed_over(server: Target) -> None:
+    server.refuses = {SWAP.sql: 1060}
+    server.refused(SWAP)
+
+
+@pytest.mark.parametrize(
+    ("number", "there", "is_done"),
+    [(1050, {A, B}, False), (1146, set(), False), (1146, {B}, True)],
+    ids=["its name is taken", "nothing is there", "it was renamed before"],
+)
+def test_a_rename_is_done_if_it_shows(server: Target, number: int, there: set[TableName], is_done: bool) -> None:
+    server.looks, server.refuses = dict.fromkeys(there, "old"), {RENAME.sql: number}
+
+    if is_done:
+        assert server.follow(RENAME) == []
+    else:
+        server.refused(RENAME)
