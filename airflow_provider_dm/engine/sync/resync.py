@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.shard.group import Group, Piece
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
-from airflow_provider_dm.engine.sync.locations import location_at
+from airflow_provider_dm.engine.sync.locations import location_at, numbered
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -42,6 +42,7 @@ from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import target_connection
+from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Resyncing:
     def run(self, group: Group) -> bool:
         """Apply all that is to be applied. Return False where somebody has asked to stop before the end.
 
-        Raises what reading and applying raise.
+        Raises GtidsUnknown, and what reading and applying raise.
         """
         resync = group.resync
         assert resync is not None
@@ -95,11 +96,15 @@ class Resyncing:
         return Fence(self.source.fence.ref.resync(), self.source.fence.generation)
 
     def _stands(self, known: Location) -> tuple[Location, Location | None]:
-        stands = read_all_stands(target_connection(self.source.target), self.fence.ref)
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        subtask, stands = read_subtask(connection, ref), read_all_stands(connection, self.fence.ref)
+        assert subtask is not None
         if len(stands) != self.buckets:
             raise InvariantBroken("a re-sync has one row of the frontier for each bucket", f"{len(stands)} rows")
         reader = RelayReader(Path(self.source.spec.relay_dir))
         lo, edge = (location_at(key, known, reader.base_of) for key in extent(stands))
+        # As for the sync itself: behind a failover it has to be known what is repeated.
+        lo = numbered(lo, replace(subtask, location=known, start=None), reader)
         return lo, None if compare(lo, edge) is Order.SAME else edge
 
     def _tail(self) -> Tail:
