@@ -654,6 +654,8 @@ def _in(operand: Part, items: Sequence[Part]) -> Read:
     kinds = {type(item.type) for item in (operand, *constants)}
     if Double in kinds and len(kinds) > 1 and not isinstance(operand.type, Double):
         raise _Refused("IN holds a whole number or a decimal against a double")
+    if isinstance(operand.type, Moment | Clock | Year | Binary):
+        raise _Refused("IN is asked of a date, a time, a year or bytes; = and OR say the same")
     if any(item.constant is None for item in constants):
         raise _Refused("IN has something else than constants in its list")
     if any(_signs_differ(operand, item) for item in constants):
