@@ -46,7 +46,19 @@ def put(
 
     The row is read under a lock and written against its version. Two first writers meet in an IntegrityError, after
     which `Database.write` runs the body again. Raises LostRace."""
-    found = read_for_update(connection, table, key)
+    put_over(connection, table, key, read_for_update(connection, table, key), values, at_first=at_first)
+
+
+def put_over(
+    connection: Connection,
+    table: Table,
+    key: Mapping[str, str],
+    found: Row[Any] | None,
+    values: Mapping[str, Any],
+    *,
+    at_first: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Do the same over the row that the transaction has read, for values that follow from it. Raises LostRace."""
     if found is None:
         connection.execute(insert(table).values({**key, **at_first, **values, "version": 1}))
         return

@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.meta.cas import (
     from_text,
     matching,
     must_hit_one,
-    put,
+    put_over,
     read_for_update,
     read_with_now,
     to_text,
@@ -49,7 +49,7 @@ def change(database: Database, task: str, lock: str, number: int, how: Change) -
             must_hit_one(gone.rowcount, f"DDL lock {lock}", f"version {found.version}")
             return None
         values = {"lock_id": lock, "number": number, "body": to_text(after), "updated_at": db_now()}
-        put(tx, tables.ddl_lock, key, values, at_first={"created_at": db_now()})
+        put_over(tx, tables.ddl_lock, key, found, values, at_first={"created_at": db_now()})
         return after
 
     return database.write(body)
