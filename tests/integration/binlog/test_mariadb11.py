@@ -148,9 +148,11 @@ def test_a_relay_holds_what_the_server_wrote(
         mariadb11_source.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, u UUID); INSERT INTO {name} VALUES (1, uuid())")
         mariadb11_source.sql(f"FLUSH BINARY LOGS; INSERT INTO {name} VALUES (2, uuid()), (3, NULL)")
         kit.catch_up()
-        if kit.differences():  # the server has noted a checkpoint in its log meanwhile
-            kit.catch_up()
         relay, upstream = kit.status().relay, kit.upstream()
         assert relay is not None
+        if relay.position != upstream.position:  # the server has noted a checkpoint in its log meanwhile
+            kit.catch_up()
+            relay = kit.status().relay
+            assert relay is not None
         assert kit.differences() == []
         assert (relay.position, relay.gtid_set) == (upstream.position, upstream.gtid_set)

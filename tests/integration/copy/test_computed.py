@@ -175,7 +175,8 @@ def test_a_key_that_is_computed(mysql_source: Server, mysql_target: Server, fres
     migration.finish()
     assert values(mysql_target, schema) == values(mysql_source, schema)
     assert verified(migration)["verified"]
-    mysql_source.sql(f"{PRECISE} INSERT INTO {schema}.t (id) VALUES (1)")
+    # Whoever opens the table first decides, and a server that has many tables forgets that it was opened.
+    mysql_source.sql(f"FLUSH TABLES {schema}.t; {PRECISE} INSERT INTO {schema}.t (id) VALUES (1)")
     mysql_target.sql(f"DROP DATABASE {schema}_meta; DELETE FROM {schema}.t")
     with pytest.raises(ComputedDiffers):
         copying(mysql_source, mysql_target, schema).go()

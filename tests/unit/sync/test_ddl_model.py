@@ -168,8 +168,6 @@ RULES = [
          often="online"),
     Rule("every transaction checks the generation and the place", _unfenced),
     Rule("what is wanted by hand stays bound to its place", quirks=Quirks(used_up=True), often="by_hand"),
-    # A statement of the log may end where rows begin in front of which something is injected.
-    Rule("what is injected is noted apart from the log's", _off(following, "INJECTED", 0), often="by_hand"),
 ]  # fmt: skip
 
 
