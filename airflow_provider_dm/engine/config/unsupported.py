@@ -35,8 +35,6 @@ WITHOUT_EFFECT: Final = (
     "batch",
     "queue_size",
     "checkpoint_flush_interval",
-    "safe_mode",
-    "safe_mode_duration",
 )
 """Of a syncer. What it does instead stands in docs/limits.md."""
 

@@ -3,14 +3,14 @@
 The transaction's first statement is the frontier's (target/frontier.py); then, per table, deletes before writes. In
 exact mode every count is checked: a row that should be there and is not means that somebody else writes to the target
 or that the log does not belong to it, and stops the task instead of being written over. Merged tables have ways of
-their own (merged.py).
+their own (merged.py), and so have rows that may collide (overwriting.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import ClassVar, TypeAlias
 
@@ -26,7 +26,9 @@ from airflow_provider_dm.engine.sync.causality import TableWork, Wave
 from airflow_provider_dm.engine.sync.compactor import Image
 from airflow_provider_dm.engine.sync.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.merged import Check, MergedWrites, Mode, OwnerWork
+from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites, can_be_written_over, has_one_feeder
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.statements import (
@@ -90,6 +92,10 @@ class WaveWriter:
     catch_up: bool
     pool: Executor | None = None
     recording: bool = False
+    lenient: bool = False
+    """Rows that collide are written over (`overwriting`), where the log counts for exact."""
+    collisions: list[Collision] = field(default_factory=list)
+    """What was written over so far."""
 
     def release(self, wave: Wave) -> int:
         """Write wave 1: only buckets that have something to delete. Return how many rows wait for their places: none.
@@ -114,23 +120,45 @@ class WaveWriter:
 
     def _write_batch(self, wave: Wave, batch: Sequence[int], act: Act) -> int:
         try:
-            return self._transaction(wave, batch, act, careful=False)
-        except _CountsDiffer:
-            # Rolled back. Once more, now asking which rows are there before they are written over.
-            return self._transaction(wave, batch, act, careful=True)
+            try:
+                return self._transaction(wave, batch, act, careful=False)
+            except _CountsDiffer:
+                # Rolled back. Once more, now asking which rows are there before they are written over.
+                return self._transaction(wave, batch, act, careful=True)
+        except (MissingRow, DuplicateInTarget) as error:
+            if not self.lenient or self.catch_up:
+                raise
+            return self._transaction(wave, batch, act, careful=True, met=error)
 
-    def _transaction(self, wave: Wave, batch: Sequence[int], act: Act, *, careful: bool) -> int:
+    def _transaction(
+        self, wave: Wave, batch: Sequence[int], act: Act, *, careful: bool, met: DmError | None = None
+    ) -> int:
+        """Run the transaction of a batch. `met`: what collided when it was tried as the log has it, which is let
+        through now; raised all the same where rows in the way may be another source table's."""
         # Made before the transaction begins, so that locks are held for writing only.
         ready = self._table_writes(wave, batch)
         contested = 0
+        collisions: list[Collision] = []
 
         def body(connection: Connection, buckets: Sequence[int]) -> None:
-            nonlocal contested
+            nonlocal contested, collisions
             tables = ready if len(buckets) == len(batch) else self._table_writes(wave, buckets)
-            contested = sum(self._run(connection, writes, careful=careful) for writes in tables)
+            collisions = [] if met is None else self._write_over(connection, tables, met)
+            rest = [writes for writes in tables if met is None or _over(writes) is None]
+            contested = sum(self._run(connection, writes, careful=careful) for writes in rest)
 
         fenced_transaction(self.target.transactions, self.step, act, batch, body)
+        self.collisions.extend(one for one in collisions if one.missing or one.present)
         return contested
+
+    def _write_over(self, connection: Connection, tables: Sequence[_Writes], met: DmError) -> list[Collision]:
+        """Write what may collide, whatever is there. Raises `met` where others feed such a table, maybe since just now:
+        they have said so before they wrote their first row.
+        """
+        over = [one for writes in tables if (one := _over(writes)) is not None]
+        if not all(has_one_feeder(connection, self.step.fence.ref, one.part.name) for one in over):
+            raise met
+        return [one.run(connection) for one in over]
 
     def _table_writes(self, wave: Wave, buckets: Iterable[int]) -> list[_Writes]:
         by_target: dict[int, dict[int, list[TableWork]]] = {}
@@ -190,8 +218,12 @@ class _TableWrites:
 
     part: TargetPart
     access: Access
+    works: Sequence[TableWork]
+    gone: tuple[Statement, ...]
+    """Deletes that should find nothing."""
     statements: tuple[Statement, ...]
     changed: tuple[Row, ...]
+    row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
     lossy: bool
     """Rows may be there, or not, that the log knows nothing of."""
@@ -201,6 +233,8 @@ class _TableWrites:
         mapping, dialect = part.mapping, access.dialect
         sql = _row_sql(part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
+        born_and_gone = [sql.key(row) for work in works for row in work.gone]
+        gone = tuple(delete_rows(mapping, born_and_gone, dialect=dialect)) if born_and_gone else ()
         removed = ((sql.row(image), count) for work in works for image, count in work.remove)
         rows = {
             Verb.INSERT: (sql.row(row) for work in works for row in work.insert),
@@ -213,10 +247,12 @@ class _TableWrites:
             *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
         )
         changed = tuple(row for work in works for row in work.change)
-        return cls(part, access, statements, changed, sql.key, lossy)
+        return cls(part, access, works, gone, statements, changed, sql.row, sql.key, lossy)
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
-        """See `MergedWrites.run`."""
+        """See `MergedWrites.run`. Raises DuplicateInTarget where a row is there of which the log has seen the end."""
+        if any(self.access.execute(connection, statement) for statement in self.gone):
+            raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
         if careful and self.changed:
             keys = (self.key(row) for row in self.changed)
             for statement in count_rows(self.part.mapping, keys, dialect=self.access.dialect):
@@ -230,6 +266,22 @@ class _TableWrites:
 
 
 _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
+
+
+def _over(writes: _Writes) -> OverWrites | None:
+    """Return the same writes whatever is there; None where they are as the log has them in any case."""
+    if not isinstance(writes, _TableWrites) or not can_be_written_over(writes.part):
+        return None
+    part, works, row = writes.part, writes.works, writes.row
+    return OverWrites(
+        part,
+        writes.access,
+        delete=[writes.key(one) for work in works for one in work.delete],
+        gone=[writes.key(one) for work in works for one in work.gone],
+        insert=[row(one) for work in works for one in work.insert],
+        change=[row(one) for work in works for one in work.change],
+        lossy=writes.lossy,
+    )
 
 
 @dataclass(frozen=True)

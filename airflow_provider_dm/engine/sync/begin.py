@@ -52,6 +52,7 @@ from airflow_provider_dm.engine.sync.past import (
     tables_of_target,
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.safe_mode import NO_EXIT_POINT, SafeModeStart
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
@@ -127,6 +128,8 @@ class SyncSource:
     config: SubtaskConfig
     target: Endpoint
     fence: Fence
+    safe_start: SafeModeStart = NO_EXIT_POINT
+    """What is known of the past if the task begins now, and it is not ours."""
 
     @classmethod
     def of(cls, job: JobSpec, fence: Fence) -> SyncSource:
@@ -331,7 +334,14 @@ class _Found:
         source, by_hand = self.beginning.source, self.beginning.by_hand()
 
         def body(connection: Connection) -> None:
-            begin_subtask(connection, source.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.today)
+            begin_subtask(
+                connection,
+                source.fence,
+                unit=UNIT_SYNC,
+                start=start,
+                catch_up_until=source.safe_start.overlap(start, self.today),
+                safe_mode_seconds=source.safe_start.seconds(source.config.syncer),
+            )
             enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
             begin_definitions(connection, source.fence.ref, self.definitions, by_hand)
             save_online_ddls(connection, source.fence.ref, OnlineDdls())

@@ -347,6 +347,12 @@ def target_part(mapping: TableMapping) -> TargetPart:
     )
 
 
+def has_own_columns(part: TargetPart) -> bool:
+    """Tell whether the target keeps values that no source row has."""
+    ours = {column.name.lower() for column in part.mapping.source.columns}
+    return any(column.name.lower() not in ours and not column.generated for column in part.mapping.target.columns)
+
+
 def _unique_values(key: Index, index: Mapping[str, int], everything: tuple[int, ...]) -> tuple[int, ...]:
     if key.expression or any(name.lower() not in index for name in key.columns):
         return everything

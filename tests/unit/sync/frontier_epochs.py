@@ -141,10 +141,11 @@ class Epochs:
 
     def _works(self, low: int, high: int) -> list[Callable[[], int | None]]:
         step = Step(self.fence, key_of(low), key_of(high))
-        plan, catch_up = self.sharing.plan, low < self.catch_up_until
+        lenient = self.world.quirks.lenient
+        plan, catch_up = self.sharing.plan, low < self.catch_up_until and not lenient
         waves = self._waves(plan, low, high, catch_up=catch_up)
         target = Target(self.world.transaction, self.world.database.access)
-        writer = WaveWriter(plan, target, step, catch_up, recording=self.sharing.recording)
+        writer = WaveWriter(plan, target, step, catch_up, recording=self.sharing.recording, lenient=lenient)
         works: list[Callable[[], int | None]] = []
         for half in HALVES:
             first = {bucket: work for bucket, work in waves.first.items() if bucket in half}
@@ -158,7 +159,8 @@ class Epochs:
         """Folded in two pieces, as two ranges would be; the pieces are put together as blobs are."""
         cut = self.world.rng.randint(low, high)
         pieces = [pack(plan, Compactor(plan).add_all(self._changes(a, b)), 1)[0] for a, b in ((low, cut), (cut, high))]
-        return make_waves(plan, unpack(plan, pieces), catch_up=catch_up, recording=self.sharing.recording)
+        recording, lenient = self.sharing.recording, self.world.quirks.lenient
+        return make_waves(plan, unpack(plan, pieces), catch_up=catch_up, recording=recording, lenient=lenient)
 
     def _changes(self, low: int, high: int) -> Iterator[Logged]:
         for position in range(low, high):
