@@ -104,7 +104,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Ordinary:
-    """What has nothing to do with online DDL: the statement, or what is left of it without the tools' tables."""
+    """Statement that has nothing to do with online DDL, or what is left of one without the tools' tables."""
 
     statement: Statement | NotRead
 
@@ -125,7 +125,7 @@ _CREATING: Final = (CreateTable, CreateTableLike, CreateTableSelect, CreateSeque
 
 
 class Role(Enum):
-    """What a table is to the task."""
+    """Part that a table plays in the task."""
 
     OURS = "of the task"
     GHOST = "a ghost"
@@ -134,7 +134,7 @@ class Role(Enum):
 
 
 class Act(Enum):
-    """What a statement does to one table."""
+    """Kind of a statement's effect on one table."""
 
     CREATE = "created"
     CHANGE = "altered"
@@ -145,7 +145,7 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a step knows: memory, what the log has, the task's rules, and its tables as they are there."""
+    """Knowledge of a step: memory, what the log has, the task's rules, and its tables as they are there."""
 
     memory: OnlineDdls
     text: LoggedText
@@ -225,7 +225,7 @@ def _judged(view: _View, statement: Statement | NotRead) -> _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Touch:
-    """What a statement does to one of its tables."""
+    """Effect of a statement on one of its tables."""
 
     view: _View
     statement: Statement | NotRead

@@ -44,7 +44,7 @@ class RowsRefused(DmError):
 
 
 class Loss(IntEnum):
-    """What a filter may take away, from nothing to anything."""
+    """Rows that a filter may take away, from none to any."""
 
     NOTHING = 0
     DELETES = 1

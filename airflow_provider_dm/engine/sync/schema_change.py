@@ -141,7 +141,7 @@ class SchemaChange:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What decides besides the tables themselves. `position`: where the statement ends, as `Location.sort_key`.
+    """Facts besides the tables that decide. `position`: where the statement ends, as `Location.sort_key`.
 
     `fed_elsewhere`: target tables that take the rows of other sources of the task. `sql`: the statement's text.
     `agreeing`: the shards of a merged table agree on its DDL.
