@@ -75,7 +75,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, Verdict
 from airflow_provider_dm.engine.rules.mapping import family_of
-from airflow_provider_dm.engine.rules.online_ddl import RealChange
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema

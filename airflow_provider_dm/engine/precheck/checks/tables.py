@@ -16,8 +16,8 @@ from airflow_provider_dm.engine.precheck.result import State, named, said
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
 from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import Ghost, Trash
 from airflow_provider_dm.engine.rules.row_filter import row_filter
-from airflow_provider_dm.engine.rules.tool_tables import Ghost, Trash
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
 from airflow_provider_dm.engine.schema.model import Table
