@@ -125,7 +125,7 @@ class TableMapping:
 
     @cached_property
     def uncertain(self) -> tuple[int, ...]:
-        """Those of `computed` that may come to something else than at the source."""
+        """Return those of `computed` that may come to something else than at the source."""
         return tuple(index for index in self.computed if not self._is_certain(index))
 
     @cached_property
@@ -148,7 +148,7 @@ class TableMapping:
 
     @cached_property
     def enums(self) -> tuple[int, ...]:
-        """Those of `written` that are ENUMs."""
+        """Return those of `written` that are ENUMs."""
         return tuple(index for index in self.written if self.source.columns[index].data_type == "enum")
 
 

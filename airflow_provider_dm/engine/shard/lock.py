@@ -37,7 +37,7 @@ Json = dict[str, Any]
 
 
 class Phase(StrEnum):
-    """Where a lock stands."""
+    """Stage of a lock's life."""
 
     WAITING = "waiting"
     CONFLICT = "conflict"
@@ -46,7 +46,7 @@ class Phase(StrEnum):
 
 
 class Action(StrEnum):
-    """What a person wants the owner to do (DM's words)."""
+    """Order of a person to the owner, in DM's words."""
 
     EXEC = "exec"
     SKIP = "skip"
@@ -89,7 +89,7 @@ class LockRefuses(DmError):
 
 @dataclass(frozen=True)
 class Info:
-    """What one source has reported. `tables`: its shards. `at`: where its log has the DDL: the same in one life of the
+    """Report of one source. `tables`: its shards. `at`: where its log has the DDL: the same in one life of the
     task, so another place is what a task of this name has left behind that is no more."""
 
     source: str

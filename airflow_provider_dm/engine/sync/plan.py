@@ -74,7 +74,7 @@ class SourcePart:
 
     @property
     def width(self) -> int:
-        """How many values a row has, with those that are added."""
+        """Return the number of values of a row, with those that are added."""
         return len(self.table.columns) + len(self.added)
 
     def whole(self, row: Row | None) -> Row | None:
