@@ -75,7 +75,7 @@ SETTLE_ATTEMPTS: Final = 30
 
 @dataclass(frozen=True)
 class _Stand:
-    """What the target knows of the copy."""
+    """State of the copy as the target knows it."""
 
     schemas: dict[TableName, TableSchema]
     known: dict[TableName, CopiedTable]

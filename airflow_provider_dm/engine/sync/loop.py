@@ -141,7 +141,7 @@ def run_sync(
         loop.sharing.rows,
         shown.ddl_applied,
         seconds,
-        tuple(shown.unresolved_groups),
+        tuple(shown.unresolved_groups or ()),
     )
 
 

@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location, Order, compare
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
@@ -154,7 +154,7 @@ class Opened:
 def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) -> Opened:
     """Read all of it, and tell the metadata DB what of the log is needed.
 
-    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, what
+    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, TargetKeyNotKept, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
     ref, announcer = source.fence.ref, Announcer(source, store)
@@ -173,6 +173,12 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
+    if (
+        subtask.catch_up_until is not None
+        and not has_passed(lo, subtask.catch_up_until)
+        and not source.config.overwrites
+    ):
+        plan.check_keys_kept()
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if edge is None and plan.fingerprint() != subtask.plan:
         _note_plan(plan, left_out, source)
@@ -209,7 +215,7 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
     if edge is None or plan.fingerprint() == subtask.plan:
         return plan
     in_any_mode = (plan, *plan.in_other_modes())
-    for older in (*in_any_mode, *(one.folding_together() for one in in_any_mode)):
+    for older in (*in_any_mode, *(before for one in in_any_mode for before in one.older())):
         if older.fingerprint() == subtask.plan:
             return older
     raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
