@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from itertools import product
+from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
@@ -32,6 +33,9 @@ from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
 from airflow_provider_dm.engine.schema.model import Index, Table
 from airflow_provider_dm.engine.sync.change import Key
 from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+GROUPS_VERSION: Final = 1
+"""Of the way in which changes that depend on each other are found, and get their bucket (sync/dependence.py)."""
 
 
 @dataclass(eq=False)
@@ -162,6 +166,10 @@ class SyncPlan:
     gone: tuple[tuple[TableName, str], ...] = ()
     """Tables that the source had, and had no more where others were copied again: rows up to that place are passed
     over."""
+    compact: bool = True
+    """Changes are folded; else each is written (sync/dependence.py)."""
+    whole: bool = False
+    """Transactions of the source are written whole and in their order (sync/transactional.py)."""
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
@@ -172,6 +180,8 @@ class SyncPlan:
             made_of = (*made_of, filters)
         if any(source.added for source in self.sources):
             made_of = (*made_of, tuple(source.added for source in self.sources))
+        if (self.compact, self.whole) != (True, False):
+            made_of = (*made_of, ("compact", self.compact, "whole", self.whole, GROUPS_VERSION))
         if self.snapshots:
             made_of = (*made_of, sorted(self.snapshots))
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
@@ -192,6 +202,12 @@ class SyncPlan:
     def folding_together(self) -> SyncPlan:
         """Return the plan as releases without `merge` had it."""
         return replace(self, merged=frozenset())
+
+    def in_other_modes(self) -> Iterator[SyncPlan]:
+        """Yield the plan as it would be if the user had asked for another way of writing."""
+        for compact, whole in product((True, False), (False, True)):
+            if (compact, whole) != (self.compact, self.whole):
+                yield replace(self, compact=compact, whole=whole)
 
     def leads(self) -> tuple[int, ...]:
         """Return for each source table the one that its changes are folded with: itself, or the first of its target."""
@@ -295,6 +311,8 @@ def make_plan(
     adopts: bool = False,
     copied_again: Mapping[TableName, str] | None = None,
     held: Collection[TableName] = frozenset(),
+    compact: bool = True,
+    whole: bool = False,
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
     have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes,
@@ -334,6 +352,8 @@ def make_plan(
         held=tuple(one.table for one in everything if one.table.name in held),
         snapshots=frozenset() if adopts else _snapshots(sources, parts),
         gone=_gone(everything, copied_again or {}),
+        compact=compact,
+        whole=whole,
     )
     plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
     return plan
@@ -388,7 +408,7 @@ def target_part(mapping: TableMapping) -> TargetPart:
     return TargetPart(
         mapping=mapping,
         key=tuple(index[name.lower()] for name in identity.columns) if identity else None,
-        hashed=_hashed(mapping, identity, index) if identity else everything,
+        hashed=told_apart(mapping, identity, index) if identity else everything,
         unique=tuple(_unique_values(key, mapping.target, index, everything) for key in further),
     )
 
@@ -411,11 +431,14 @@ def _unique_values(key: Index, target: Table, index: Mapping[str, int], everythi
     return tuple(index[name.lower()] for name in key.columns if name.lower() in index)
 
 
-def _hashed(mapping: TableMapping, identity: Index, index: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the key columns whose values, where the target may hold two for equal, have one common form."""
-    prefixes = identity.prefixes or (None,) * len(identity.columns)
+def told_apart(mapping: TableMapping, key: Index, index: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the key columns whose values, where the target may hold two for equal, have one common form.
+
+    `index`: the places of the columns in the source's rows, by their names in lower case.
+    """
+    prefixes = key.prefixes or (None,) * len(key.columns)
     usable = []
-    for name, prefix in zip(identity.columns, prefixes, strict=True):
+    for name, prefix in zip(key.columns, prefixes, strict=True):
         source = mapping.source.columns[index[name.lower()]]
         target = mapping.target.column(name)
         forms = (codec_for(mapping.source.name, source).key_form, codec_for(mapping.target.name, target).key_form)

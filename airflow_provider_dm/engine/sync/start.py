@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
+from airflow_provider_dm.engine.config.units import Apply
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -137,7 +138,8 @@ class Opened:
     """A subtask ready to be synced. `lo` is applied in all buckets; `edge`, if not None, in some: the first epoch ends
     there. `goal` None: no end.
 
-    `first_plan`: by which an older release has written half of that epoch; it holds until `edge` (frontier rule 6)."""
+    `first_plan`: by which an older release, or another mode, has written half of that epoch; it holds until `edge`
+    (frontier rule 6)."""
 
     plan: SyncPlan
     first_plan: SyncPlan
@@ -212,7 +214,8 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
     """
     if edge is None or plan.fingerprint() == subtask.plan:
         return plan
-    for older in plan.older():
+    in_any_mode = (plan, *plan.in_other_modes())
+    for older in (*in_any_mode, *(before for one in in_any_mode for before in one.older())):
         if older.fingerprint() == subtask.plan:
             return older
     raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
@@ -317,7 +320,7 @@ def plan_for(
     `under_way`: target tables that look as they will behind a DDL statement whose rest comes first, before any row. A
     run has died in it, and until it is done they count for what the source has.
     """
-    ref = source.fence.ref
+    ref, syncer = source.fence.ref, source.config.syncer
     wanted = {schema.target for schema in schemas if schema.table.name not in held}
     targets = read_tables(connection, wanted.difference(under_way))
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
@@ -333,6 +336,8 @@ def plan_for(
         held=held,
         adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
         copied_again=copied_again,
+        compact=syncer.compact,
+        whole=syncer.apply is Apply.TRANSACTIONAL,
     )
 
 
