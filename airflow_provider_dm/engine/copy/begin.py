@@ -47,7 +47,7 @@ from airflow_provider_dm.engine.reading.survey import (
     survey_target,
 )
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, read_tables, schema_collations
 from airflow_provider_dm.engine.target.copied_tables import (

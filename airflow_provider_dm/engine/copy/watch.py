@@ -48,7 +48,7 @@ class OthersToCopyAgain(DmError):
 
 @dataclass(frozen=True)
 class Stand:
-    """What the target knows of the copy."""
+    """State of the copy as the target knows it."""
 
     schemas: Mapping[TableName, TableSchema]
     definitions: Mapping[TableName, Definition]

@@ -149,8 +149,9 @@ class WaveWriter:
             return WritesInOrder(part, access, tuple(changes), sql.row, sql.key, self.catch_up)
         known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
         if not known or not all(map(self.plan.is_merged, works)):
-            lossy = not self.plan.losses.keys().isdisjoint(works)
-            return _TableWrites.of(part, [work for some in works.values() for work in some], access, lossy=lossy)
+            overlapping = self.catch_up and not self.plan.snapshots.issuperset(works)
+            unsure = overlapping or not self.plan.losses.keys().isdisjoint(works)
+            return _TableWrites.of(part, [work for some in works.values() for work in some], access, unsure=unsure)
         literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
         mode = Mode.CATCH_UP if self.catch_up else Mode.RECORDING if self.recording else Mode.EXACT
@@ -173,7 +174,7 @@ class WaveWriter:
             return writes.run(connection, found=found, changed=changed, careful=careful)
         if isinstance(writes, WritesInOrder):
             writes.run(connection)
-        elif (self.catch_up or writes.lossy) and writes.part.key is not None:
+        elif writes.unsure and writes.part.key is not None:
             writes.run(connection, found=_any_number, changed=_any_number, careful=False)
         else:
             writes.run(connection, found=found, changed=changed, careful=careful)
@@ -193,11 +194,11 @@ class _TableWrites:
     statements: tuple[Statement, ...]
     changed: tuple[Row, ...]
     key: Callable[[Row], Literals]
-    lossy: bool
-    """Rows may be there, or not, that the log knows nothing of."""
+    unsure: bool
+    """Rows may be there, or not, whatever the log says: it overlaps a load, or filters leave some of it out."""
 
     @classmethod
-    def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access, *, lossy: bool) -> _TableWrites:
+    def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access, *, unsure: bool) -> _TableWrites:
         mapping, dialect = part.mapping, access.dialect
         sql = _row_sql(part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
@@ -213,7 +214,7 @@ class _TableWrites:
             *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
         )
         changed = tuple(row for work in works for row in work.change)
-        return cls(part, access, statements, changed, sql.key, lossy)
+        return cls(part, access, statements, changed, sql.key, unsure)
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
         """See `MergedWrites.run`."""

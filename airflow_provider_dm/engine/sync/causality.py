@@ -18,7 +18,8 @@ Modes. *Exact*: the target is what the log says, so new rows are INSERTs (a dupl
 changed rows are upserts that must find their row, deletions must find theirs. *Catch-up*: chunks of a full load overlap
 this piece of the log, rows may be newer or missing; every surviving image is a REPLACE, everything that vanished or
 moved is deleted, nothing is counted. REPLACE removes whoever holds its unique values, so one wave is enough. It is
-right at the end of the mode, not in between. Keyless tables are never in catch-up: they are copied from one snapshot.
+right at the end of the mode, not in between. Tables that are copied from one snapshot (those without a key among them)
+are never in catch-up: `plan.snapshots`.
 
 *Kept*: filters leave deletes out (`rules.row_filter`), so rows are there that the log knows nothing of. Every change
 says what its key's row is to be, and that is written over whatever is there, by the identity key only: a row that is
@@ -96,7 +97,7 @@ def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: boo
         sorter = _Sorter(waves, index, bucket_function(part, plan.buckets))
         if recording and not catch_up and plan.is_merged(index):
             _recording(keyed.values(), sorter)
-        elif catch_up:
+        elif catch_up and index not in plan.snapshots:
             _catch_up(keyed.items(), part, sorter)
         elif index in losses and not plan.is_merged(index):
             _kept(keyed.items(), part, sorter)

@@ -41,7 +41,7 @@ MOST_TOGETHER: Final = 500
 
 
 class Kind(Enum):
-    """What a change is."""
+    """Kind of a change."""
 
     INSERT = "insert"
     UPDATE = "update"

@@ -139,7 +139,7 @@ def run_sync(
         loop.sharing.rows,
         shown.ddl_applied,
         seconds,
-        tuple(shown.unresolved_groups),
+        tuple(shown.unresolved_groups or ()),
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
@@ -21,7 +21,9 @@ from typing import ClassVar
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table, value_signature
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged, row_filter
@@ -72,7 +74,7 @@ class SourcePart:
 
     @property
     def width(self) -> int:
-        """How many values a row has, with those that are added."""
+        """Return the number of values of a row, with those that are added."""
         return len(self.table.columns) + len(self.added)
 
     def whole(self, row: Row | None) -> Row | None:
@@ -117,6 +119,18 @@ class TargetPart:
             row[number] = value
         return tuple(row)
 
+    def as_before(self) -> TargetPart:
+        """Return this part as releases had it that took columns which only the target has for changed by any change."""
+        index, everything = _places(self.mapping), tuple(range(len(self.mapping.source.columns)))
+        further = _further_keys(self.mapping)
+        unique = tuple(
+            _unique_values(key, self.mapping.target, index, everything)
+            if all(name.lower() in index for name in key.columns)
+            else everything
+            for key in further
+        )
+        return replace(self, unique=unique)
+
     @property
     def key_columns(self) -> tuple[str, ...]:
         return self.mapping.target.identity.columns if self.mapping.target.identity else ()
@@ -142,6 +156,9 @@ class SyncPlan:
     """Tables of the task whose rows are passed over for now (sync/shards.py), as they are at this place of the log."""
     alone: bool = False
     """Rows of other tables are passed over, whatever the rules say: these are applied afterwards."""
+    snapshots: frozenset[int] = frozenset()
+    """Indexes of the source tables that were copied from one snapshot, so that their rows are exact from `skip_until`
+    on."""
     gone: tuple[tuple[TableName, str], ...] = ()
     """Tables that the source had, and had no more where others were copied again: rows up to that place are passed
     over."""
@@ -155,12 +172,22 @@ class SyncPlan:
             made_of = (*made_of, filters)
         if any(source.added for source in self.sources):
             made_of = (*made_of, tuple(source.added for source in self.sources))
+        if self.snapshots:
+            made_of = (*made_of, sorted(self.snapshots))
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
 
     def _folded_apart(self) -> tuple[int, ...]:
         """Return the targets for which folding each source table by itself makes a difference."""
         shards = Counter(source.target for source in self.sources)
         return tuple(target for target in sorted(self.merged) if shards[target] > 1)
+
+    def older(self) -> Iterator[SyncPlan]:
+        """Yield the plan as older releases had it: their half epochs are completed by theirs."""
+        targets = tuple(part.as_before() for part in self.targets)
+        before = replace(self, targets=targets, snapshots=frozenset())
+        yield before
+        yield self.folding_together()
+        yield before.folding_together()
 
     def folding_together(self) -> SyncPlan:
         """Return the plan as releases without `merge` had it."""
@@ -209,6 +236,16 @@ class SyncPlan:
             merged = shards[self.sources[index].target] > 1 or part.name in elsewhere
             if merged and not (overwrites and part.key is not None):
                 check_merged(one, part.name)
+
+    def check_keys_kept(self) -> None:
+        """Refuse tables in which, while a load or a past is caught up with, a row could be written over by another one.
+
+        Merged tables that were copied have rows wait instead. Raises TargetKeyNotKept."""
+        for index, source in enumerate(self.sources):
+            part = self.part(index)
+            if part.key is not None and index not in self.snapshots and (self.adopts or not self.is_merged(index)):
+                added = (column for column in part.mapping.source.columns if column.constant is not None)
+                check_keys_kept(TableMapping(source.table.with_constants(added), part.mapping.target))
 
     def owner(self, source: int) -> int:
         return max(0, self.owners[source]) if self.owners else 0
@@ -295,6 +332,7 @@ def make_plan(
         owners=tuple(schema.owner for schema in schemas),
         adopts=adopts,
         held=tuple(one.table for one in everything if one.table.name in held),
+        snapshots=frozenset() if adopts else _snapshots(sources, parts),
         gone=_gone(everything, copied_again or {}),
     )
     plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
@@ -304,6 +342,16 @@ def make_plan(
 def _gone(schemas: Sequence[TableSchema], copied_again: Mapping[TableName, str]) -> tuple[tuple[TableName, str], ...]:
     there = {schema.table.name for schema in schemas}
     return tuple((name, until) for name, until in sorted(copied_again.items()) if name not in there)
+
+
+def _snapshots(sources: Sequence[SourcePart], parts: Sequence[TargetPart]) -> frozenset[int]:
+    """Return the tables, alone in targets with a key, that a copy could not page (copy/keyless.py)."""
+    shards = Counter(source.target for source in sources)
+    return frozenset(
+        index
+        for index, source in enumerate(sources)
+        if parts[source.target].key is not None and shards[source.target] == 1 and KeyOrder.of(source.table) is None
+    )
 
 
 def _check_key_types(mapping: TableMapping) -> None:
@@ -335,22 +383,32 @@ def merged_parts(
 
 def target_part(mapping: TableMapping) -> TargetPart:
     """Return what tells the rows of a target table apart."""
-    index = {column.name.lower(): number for number, column in enumerate(mapping.source.columns)}
-    identity = mapping.target.identity
-    further = [key for key in mapping.target.unique_keys if identity is None or key.name != identity.name]
+    index, identity, further = _places(mapping), mapping.target.identity, _further_keys(mapping)
     everything = tuple(range(len(mapping.source.columns)))
     return TargetPart(
         mapping=mapping,
         key=tuple(index[name.lower()] for name in identity.columns) if identity else None,
         hashed=_hashed(mapping, identity, index) if identity else everything,
-        unique=tuple(_unique_values(key, index, everything) for key in further),
+        unique=tuple(_unique_values(key, mapping.target, index, everything) for key in further),
     )
 
 
-def _unique_values(key: Index, index: Mapping[str, int], everything: tuple[int, ...]) -> tuple[int, ...]:
-    if key.expression or any(name.lower() not in index for name in key.columns):
+def _places(mapping: TableMapping) -> dict[str, int]:
+    return {column.name.lower(): number for number, column in enumerate(mapping.source.columns)}
+
+
+def _further_keys(mapping: TableMapping) -> list[Index]:
+    identity = mapping.target.identity
+    return [key for key in mapping.target.unique_keys if identity is None or key.name != identity.name]
+
+
+def _unique_values(key: Index, target: Table, index: Mapping[str, int], everything: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the columns of which the key's values are made. What only the target has, no change of a row changes,
+    unless it is computed."""
+    own = [target.column(name) for name in key.columns if name.lower() not in index]
+    if key.expression or any(column.generated for column in own):
         return everything
-    return tuple(index[name.lower()] for name in key.columns)
+    return tuple(index[name.lower()] for name in key.columns if name.lower() in index)
 
 
 def _hashed(mapping: TableMapping, identity: Index, index: Mapping[str, int]) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location, Order, compare
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
@@ -152,7 +152,7 @@ class Opened:
 def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) -> Opened:
     """Read all of it, and tell the metadata DB what of the log is needed.
 
-    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, what
+    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, TargetKeyNotKept, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
     ref, announcer = source.fence.ref, Announcer(source, store)
@@ -171,6 +171,12 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
+    if (
+        subtask.catch_up_until is not None
+        and not has_passed(lo, subtask.catch_up_until)
+        and not source.config.overwrites
+    ):
+        plan.check_keys_kept()
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if edge is None and plan.fingerprint() != subtask.plan:
         _note_plan(plan, left_out, source)
@@ -206,9 +212,9 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
     """
     if edge is None or plan.fingerprint() == subtask.plan:
         return plan
-    older = plan.folding_together()
-    if older.fingerprint() == subtask.plan:
-        return older
+    for older in plan.older():
+        if older.fingerprint() == subtask.plan:
+            return older
     raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
 
 
