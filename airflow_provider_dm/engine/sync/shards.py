@@ -75,7 +75,7 @@ from airflow_provider_dm.engine.target.shard_groups import (
     save_group,
 )
 from airflow_provider_dm.engine.target.subtask import note_plan
-from airflow_provider_dm.engine.target.table_schema import load_feeders
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders
 
 log = logging.getLogger(__name__)
 
@@ -226,11 +226,12 @@ class Shards:
                 continue
             ready = (old for old in before.schemas if old.target == one.target and old.table.name not in self.held)
             base = next(ready, None)
-            became = joined(group, one.table, base.table if base is not None else None, at, needs)
+            like = _alike(one, change.tables)
+            became = joined(group, one.table, base.table if base is not None else None, at, needs, like=like)
             if became is None:
                 raise CannotFollow(
-                    f"{one.table.name} begins in the middle of a DDL of {one.target}, neither as the shards were in "
-                    "front of it nor as they become"
+                    f"{one.table.name} begins in the middle of a DDL of {one.target}, and is not made like one of its "
+                    "shards, so that nobody knows what it has made of it"
                 )
             yield became
 
@@ -449,6 +450,16 @@ class Shards:
 
     def _shards_of(self, target: TableName) -> list[TableName]:
         return [name for name, to in self.tables.items() if to == target]
+
+
+def _alike(new: TableSchema, tables: SubtaskTables) -> list[TableName]:
+    """Return the shards of its merged table that are defined as a new one is, to the letter."""
+    tracker, others = tables.tracker, [one.table.name for one in tables.schemas if one.target == new.target]
+    known = tracker.names()
+    if new.table.name not in known:
+        return []
+    mine = tracker.definition(new.table.name)
+    return [one for one in others if one != new.table.name and one in known and tracker.definition(one) == mine]
 
 
 def _due(group: Group, names: Collection[TableName]) -> Item:
