@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -39,11 +39,12 @@ from airflow_provider_dm.engine.target.statements import (
     count_rows,
     delete_image,
     delete_rows,
+    in_pieces,
     write_rows,
 )
 
-BATCH_ROWS = 1_000
-"""A transaction takes whole buckets until it has so many rows."""
+BATCH_ROWS: Final = 1_000
+"""A transaction takes whole buckets until it has so many rows, if nobody says another number."""
 
 
 @dataclass(eq=False)
@@ -79,11 +80,19 @@ class Target:
         return cls(partial(run_transaction, endpoint), partial(target_access, endpoint))
 
 
+class Written(NamedTuple):
+    """The rows of a transaction that have to wait for their places, and what was written over in it."""
+
+    contested: int
+    collisions: tuple[Collision, ...]
+
+
 @dataclass(frozen=True)
 class WaveWriter:
     """The writer of the waves of one epoch. `pool` runs batches side by side; None: one after another.
 
-    `recording`: merged tables are not exact yet, although the log is (merge/joining.py).
+    `recording`: merged tables are not exact yet, although the log is (merge/joining.py). `batch`: the rows of a
+    transaction, None: BATCH_ROWS; `multiple_rows`: a statement may be about more than one.
     """
 
     plan: SyncPlan
@@ -92,6 +101,8 @@ class WaveWriter:
     catch_up: bool
     pool: Executor | None = None
     recording: bool = False
+    batch: int | None = None
+    multiple_rows: bool = True
     lenient: bool = False
     """Rows that collide are written over (`overwriting`), where the log counts for exact."""
     collisions: list[Collision] = field(default_factory=list)
@@ -102,71 +113,91 @@ class WaveWriter:
 
         Raises the errors of `fenced_transaction`, MissingRow.
         """
-        return self._write(wave, sorted(wave), Act.RELEASE)
+        return self._write([wave], sorted(wave), Act.RELEASE)
 
-    def advance(self, wave: Wave, buckets: Sequence[int]) -> int:
-        """Write wave 2, for all of `buckets`, as each of them moves on even if it has no rows. Return how many rows
-        have to wait for their places in merged tables."""
-        return self._write(wave, buckets, Act.ADVANCE)
+    def advance(self, wave: Wave, buckets: Sequence[int], later: Sequence[Wave] = ()) -> int:
+        """Write wave 2, for all of `buckets`, as each of them moves on even if it has no rows, and in the same
+        transactions those behind it. Return how many rows have to wait for their places in merged tables."""
+        return self._write([wave, *later], buckets, Act.ADVANCE)
 
-    def _write(self, wave: Wave, buckets: Sequence[int], act: Act) -> int:
-        batches = list(_batches(wave, buckets))
+    def _write(self, waves: Sequence[Wave], buckets: Sequence[int], act: Act) -> int:
+        batches = list(_batches(waves, buckets, self.batch or BATCH_ROWS))
         if self.pool is None or len(batches) == 1:
-            return sum(self._write_batch(wave, batch, act) for batch in batches)
+            return sum(self._write_batch(waves, batch, act) for batch in batches)
         # All of them end before this does, also when one fails: what is still running is not left behind.
-        writes = [self.pool.submit(self._write_batch, wave, batch, act) for batch in batches]
+        writes = [self.pool.submit(self._write_batch, waves, batch, act) for batch in batches]
         wait(writes)
         return sum(write.result() for write in writes)
 
-    def _write_batch(self, wave: Wave, batch: Sequence[int], act: Act) -> int:
+    def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: Act) -> int:
         try:
             try:
-                return self._transaction(wave, batch, act, careful=False)
-            except _CountsDiffer:
+                return self._transaction(waves, batch, act, careful=False)
+            except CountsDiffer:
                 # Rolled back. Once more, now asking which rows are there before they are written over.
-                return self._transaction(wave, batch, act, careful=True)
+                return self._transaction(waves, batch, act, careful=True)
         except (MissingRow, DuplicateInTarget) as error:
-            if not self.lenient or self.catch_up:
+            if not self.lenient:
                 raise
-            return self._transaction(wave, batch, act, careful=True, met=error)
+            return self._transaction(waves, batch, act, careful=True, met=error)
 
     def _transaction(
-        self, wave: Wave, batch: Sequence[int], act: Act, *, careful: bool, met: DmError | None = None
+        self, waves: Sequence[Wave], batch: Sequence[int], act: Act, *, careful: bool, met: DmError | None = None
     ) -> int:
-        """Run the transaction of a batch. `met`: what collided when it was tried as the log has it, which is let
-        through now; raised all the same where rows in the way may be another source table's."""
         # Made before the transaction begins, so that locks are held for writing only.
-        ready = self._table_writes(wave, batch)
-        contested = 0
-        collisions: list[Collision] = []
+        ready = self._table_writes(waves, batch)
+        written = Written(0, ())
 
         def body(connection: Connection, buckets: Sequence[int]) -> None:
-            nonlocal contested, collisions
-            tables = ready if len(buckets) == len(batch) else self._table_writes(wave, buckets)
-            collisions = [] if met is None else self._write_over(connection, tables, met)
-            rest = [writes for writes in tables if met is None or _over(writes) is None]
-            contested = sum(self._run(connection, writes, careful=careful) for writes in rest)
+            nonlocal written
+            tables = ready if len(buckets) == len(batch) else self._table_writes(waves, buckets)
+            written = self._run_all(connection, tables, careful=careful, met=met)
 
         fenced_transaction(self.target.transactions, self.step, act, batch, body)
-        self.collisions.extend(one for one in collisions if one.missing or one.present)
-        return contested
+        self.collisions.extend(written.collisions)
+        return written.contested
 
-    def _write_over(self, connection: Connection, tables: Sequence[_Writes], met: DmError) -> list[Collision]:
-        """Write what may collide, whatever is there. Raises `met` where others feed such a table, maybe since just now:
-        they have said so before they wrote their first row.
+    def write_inside(
+        self, connection: Connection, waves: Sequence[Wave], *, careful: bool, met: DmError | None = None
+    ) -> Written:
+        """Write waves one behind the other, inside a transaction whose frontier has moved.
+
+        Raises MissingRow and DuplicateInTarget (then, if the writer is lenient, it is tried again with what was `met`),
+        CountsDiffer (then it is tried again, `careful`), and what statements raise.
         """
-        over = [one for writes in tables if (one := _over(writes)) is not None]
-        if not all(has_one_feeder(connection, self.step.fence.ref, one.part.name) for one in over):
-            raise met
-        return [one.run(connection) for one in over]
+        tables = self._table_writes(waves, range(self.plan.buckets))
+        return self._run_all(connection, tables, careful=careful, met=met)
 
-    def _table_writes(self, wave: Wave, buckets: Iterable[int]) -> list[_Writes]:
+    def _run_all(
+        self, connection: Connection, tables: Sequence[_Writes], *, careful: bool, met: DmError | None
+    ) -> Written:
+        """Run the writes. `met`: what collided when they were tried as the log has it, which is let through now.
+
+        Raises `met` where others feed such a table, maybe since just now: they have said so before their first row.
+        """
+        contested, collisions = 0, []
+        for writes in tables:
+            over = None if met is None else _over(writes)
+            if over is None:
+                contested += self._run(connection, writes, careful=careful)
+                continue
+            if met is not None and not has_one_feeder(connection, self.step.fence.ref, over.part.name):
+                raise met
+            collisions.append(over.run(connection))
+        return Written(contested, tuple(one for one in collisions if one.missing or one.present))
+
+    def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
+        access = self.target.access()
+        if not self.multiple_rows:
+            access = replace(access, dialect=replace(access.dialect, most_rows=1))
+        return [writes for wave in waves for writes in self._writes_of(wave, buckets, access)]
+
+    def _writes_of(self, wave: Wave, buckets: Iterable[int], access: Access) -> Iterator[_Writes]:
         by_target: dict[int, dict[int, list[TableWork]]] = {}
         for bucket in buckets:
             for source, work in wave.get(bucket, {}).items():
                 by_target.setdefault(self.plan.sources[source].target, {}).setdefault(source, []).append(work)
-        access = self.target.access()
-        return [self._table_write(works, access) for works in by_target.values()]
+        return (self._table_write(works, access) for works in by_target.values())
 
     def _table_write(self, works: dict[int, list[TableWork]], access: Access) -> _Writes:
         """Return what is to be written to one target table. `works`: that of the table, by source table."""
@@ -177,8 +208,9 @@ class WaveWriter:
             return WritesInOrder(part, access, tuple(changes), sql.row, sql.key, self.catch_up)
         known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
         if not known or not all(map(self.plan.is_merged, works)):
-            lossy = not self.plan.losses.keys().isdisjoint(works)
-            return _TableWrites.of(part, [work for some in works.values() for work in some], access, lossy=lossy)
+            overlapping = self.catch_up and not self.plan.snapshots.issuperset(works)
+            unsure = overlapping or not self.plan.losses.keys().isdisjoint(works)
+            return _TableWrites.of(part, [work for some in works.values() for work in some], access, unsure=unsure)
         literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
         mode = Mode.CATCH_UP if self.catch_up else Mode.RECORDING if self.recording else Mode.EXACT
@@ -195,13 +227,13 @@ class WaveWriter:
 
         def changed(statement: Statement, number: int) -> None:
             if number != 2 * statement.rows and not careful:
-                raise _CountsDiffer
+                raise CountsDiffer
 
         if isinstance(writes, MergedWrites):
             return writes.run(connection, found=found, changed=changed, careful=careful)
         if isinstance(writes, WritesInOrder):
             writes.run(connection)
-        elif (self.catch_up or writes.lossy) and writes.part.key is not None:
+        elif writes.unsure and writes.part.key is not None:
             writes.run(connection, found=_any_number, changed=_any_number, careful=False)
         else:
             writes.run(connection, found=found, changed=changed, careful=careful)
@@ -225,11 +257,11 @@ class _TableWrites:
     changed: tuple[Row, ...]
     row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
-    lossy: bool
-    """Rows may be there, or not, that the log knows nothing of."""
+    unsure: bool
+    """Rows may be there, or not, whatever the log says: it overlaps a load, or filters leave some of it out."""
 
     @classmethod
-    def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access, *, lossy: bool) -> _TableWrites:
+    def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access, *, unsure: bool) -> _TableWrites:
         mapping, dialect = part.mapping, access.dialect
         sql = _row_sql(part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
@@ -243,11 +275,15 @@ class _TableWrites:
         }
         statements = (
             *(delete_rows(mapping, deleted, dialect=dialect) if part.key is not None else ()),
-            *(delete_image(mapping, image, count) for image, count in removed),
+            *(
+                delete_image(mapping, image, together)
+                for image, count in removed
+                for together in in_pieces(count, dialect.most_rows)
+            ),
             *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
         )
         changed = tuple(row for work in works for row in work.change)
-        return cls(part, access, works, gone, statements, changed, sql.row, sql.key, lossy)
+        return cls(part, access, works, gone, statements, changed, sql.row, sql.key, unsure)
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
         """See `MergedWrites.run`. Raises DuplicateInTarget where a row is there of which the log has seen the end."""
@@ -280,7 +316,7 @@ def _over(writes: _Writes) -> OverWrites | None:
         gone=[writes.key(one) for work in works for one in work.gone],
         insert=[row(one) for work in works for one in work.insert],
         change=[row(one) for work in works for one in work.change],
-        lossy=writes.lossy,
+        unsure=writes.unsure,
     )
 
 
@@ -322,14 +358,14 @@ def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Lit
     return literals
 
 
-def _batches(wave: Wave, buckets: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield neighbouring buckets, together until they have BATCH_ROWS rows."""
+def _batches(waves: Sequence[Wave], buckets: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
+    """Yield neighbouring buckets, together until they have so many rows."""
     batch: list[int] = []
     rows = 0
     for bucket in buckets:
         batch.append(bucket)
-        rows += sum(work.rows() for work in wave.get(bucket, {}).values())
-        if rows >= BATCH_ROWS:
+        rows += sum(work.rows() for wave in waves for work in wave.get(bucket, {}).values())
+        if rows >= most:
             yield tuple(batch)
             batch, rows = [], 0
     if batch:
@@ -337,7 +373,7 @@ def _batches(wave: Wave, buckets: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 @dataclass(eq=False)
-class _CountsDiffer(DmError):
+class CountsDiffer(DmError):
     """An UPSERT did not change exactly its rows. Rolls the transaction back."""
 
     code: ClassVar[str] = "DM-6022"

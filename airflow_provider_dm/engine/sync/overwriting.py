@@ -77,7 +77,7 @@ def can_be_written_over(part: TargetPart) -> bool:
 class OverWrites:
     """The writes of one transaction to one target table, whatever is there. For a table that `can_be_written_over`.
 
-    `lossy`: rows may be there or not, as filters leave changes out; then what is missing is no collision.
+    `unsure`: rows may be there or not, as filters leave changes out; then what is missing is no collision.
     """
 
     part: TargetPart
@@ -88,7 +88,7 @@ class OverWrites:
     """Identity keys at which nothing should be."""
     insert: Sequence[Literals]
     change: Sequence[Literals]
-    lossy: bool
+    unsure: bool
 
     def run(self, connection: Connection) -> Collision:
         """Write. Raises what `execute` raises."""
@@ -103,7 +103,7 @@ class OverWrites:
             missing += len(self.change) - self._delete(connection, map(self._key, self.change))
             rows = [*self.insert, *self.change]
             present += self._write(connection, rows, Verb.REPLACE) - len(rows)
-        return Collision(str(self.part.name), 0 if self.lossy else missing, present)
+        return Collision(str(self.part.name), 0 if self.unsure else missing, present)
 
     def _in_place(self, connection: Connection) -> int:
         """Write rows so that values which only the target has stay. Return how many others had to go."""
