@@ -10,6 +10,8 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from airflow_provider_dm.engine.config.base import DmModel, Lowered, OptionalSeconds, Seconds
 
 DEFAULT_DIR: Final = "./dumped_data"
+MOST_WORKERS: Final = 16
+"""DM's default: what a syncer that does not say `worker-count` may have."""
 
 
 def _zero_is(default: int | None) -> BeforeValidator:
