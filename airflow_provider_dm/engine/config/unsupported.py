@@ -34,7 +34,6 @@ WITHOUT_EFFECT: Final = (
     "worker_count",
     "batch",
     "queue_size",
-    "checkpoint_flush_interval",
     "safe_mode",
     "safe_mode_duration",
 )
