@@ -48,7 +48,7 @@ TRASH_TABLE_RULES: Final = (r"^_(.+)_(?:ghc|del|old)$",)
 
 @dataclass(frozen=True)
 class OnlineDdlConfig:
-    """How the tables of online DDL tools are told from others: regular expressions whose group is the real table."""
+    """Names that online DDL tools give their tables: regular expressions whose group is the real table."""
 
     shadow: tuple[str, ...] = SHADOW_TABLE_RULES
     trash: tuple[str, ...] = TRASH_TABLE_RULES

@@ -76,7 +76,7 @@ _STORING: Final = frozenset(
 
 @dataclass(frozen=True)
 class Way:
-    """What lies between a source and its target. `sql_mode`: the statement's, and that of who will run it."""
+    """Differences between a source and its target. `sql_mode`: the statement's, and that of who will run it."""
 
     sql_mode: int
     source: Flavour

@@ -51,7 +51,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 @dataclass(frozen=True)
 class ForTarget:
-    """What the target runs, in this order. `notes`: what differs from the source and a person may want to know."""
+    """Statements for the target, in order. `notes`: differences from the source that a person may want to know."""
 
     statements: tuple[Statement, ...] = ()
     notes: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
-from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.sync.dm_import import DmStart, Given, keyless_of

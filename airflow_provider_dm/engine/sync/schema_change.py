@@ -75,7 +75,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, Verdict
 from airflow_provider_dm.engine.rules.mapping import family_of
-from airflow_provider_dm.engine.rules.online_ddl import RealChange
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema
@@ -141,7 +141,7 @@ class SchemaChange:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What decides besides the tables themselves. `position`: where the statement ends, as `Location.sort_key`.
+    """Facts besides the tables that decide. `position`: where the statement ends, as `Location.sort_key`.
 
     `fed_elsewhere`: target tables that take the rows of other sources of the task. `sql`: the statement's text.
     `agreeing`: the shards of a merged table agree on its DDL.
