@@ -31,7 +31,6 @@ HARMLESS_FLAGS: Final = frozenset(
 
 
 WITHOUT_EFFECT: Final = (
-    "checkpoint_flush_interval",
     "safe_mode",
     "safe_mode_duration",
 )
