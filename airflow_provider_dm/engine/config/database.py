@@ -73,7 +73,7 @@ class DatabaseConfig(DmModel):
     password_file: str | None = None
     """Ours: a file that holds the password; one line break at its end is dropped."""
     max_allowed_packet: int | None = None
-    """Accepted as DM does; statements are kept far below the server's limit anyway."""
+    """Accepted without effect, as in DM: the server is asked, and statements are kept below its limit."""
     session: dict[str, str] = Field(default_factory=dict)
     """SET SESSION for every connection."""
     security: Security | None = None
