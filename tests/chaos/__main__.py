@@ -6,10 +6,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
-from testbed import Flavour, ServerSpec, running_servers
-from tests.chaos import ddl, model, moves
+from testbed import Flavour, Server, ServerSpec, running_servers
+from tests.chaos import ddl, model, moves, shard_ddl
+from tests.chaos.forked import Nursery
 from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
 
@@ -59,6 +61,19 @@ def _ddl(options: argparse.Namespace) -> int:
     return _rounds("ddl", partial(ddl.play_round, plain=options.plain), options)
 
 
+def _shard_ddl(options: argparse.Namespace) -> int:
+    with closing(Nursery()) as nursery:
+        return _rounds("shard_ddl", partial(_of_two_or_three, nursery), options)
+
+
+def _of_two_or_three(
+    nursery: Nursery, target: Server, sources: dict[str, Server], *, schema: str, seed: int
+) -> Counter[str]:
+    """Every third round has a third source, on a server that is one already."""
+    more = {"c": sources["a"]} if seed % 3 == 0 else {}
+    return shard_ddl.play_round(target, {**sources, **more}, schema=schema, seed=seed, nursery=nursery)
+
+
 def _rounds(what: str, play_round: Callable[..., Counter[str]], options: argparse.Namespace) -> int:
     """Play rounds of two sources of different flavours, in both orders, and a target of either."""
     total: Counter[str] = Counter()
@@ -70,7 +85,7 @@ def _rounds(what: str, play_round: Callable[..., Counter[str]], options: argpars
             a, b = sources if number // 2 % 2 else sources[::-1]
             done = play_round(target, {"a": a, "b": b}, schema=f"{what}_{seed}", seed=seed)
             for server in (a, b, target):
-                server.sql(f"DROP DATABASE {what}_{seed}")
+                server.sql(f"DROP DATABASE IF EXISTS {what}_{seed}")
             total += done
             killed = ", ".join(f"{count} {deed}" for deed, count in done.items())
             print(f"round {number + 1}, {a.flavour} and {b.flavour} to {target.flavour}: equal; {killed} "
@@ -122,7 +137,10 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--mode", choices=["both", "position", "gtid"], default="both")
     moving = add("moves", _moves, "move rows between shards and sources of a merged table while all is killed")
     altering = add("ddl", _ddl, "random DDL at two sources, and rows that move beside it, while all is killed")
-    for one, usual in ((moving, 30), (altering, 50)):
+    sharding = add(
+        "shard-ddl", _shard_ddl, "random DDL of shards at two or three sources, drivers that die at every step"
+    )
+    for one, usual in ((moving, 30), (altering, 50), (sharding, 30)):
         one.add_argument("--rounds", type=int, default=usual, help=f"(default {usual})")
     altering.add_argument("--plain", action="store_true", help="drivers without Spark, and no Python workers to kill")
     rows = add("model", _model, "random histories of the exactly-once protocol's model")

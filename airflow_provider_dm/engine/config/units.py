@@ -1,4 +1,4 @@
-"""How the units of a task work: mydumpers, loaders, syncers, validators. Defaults are DM's."""
+"""How the units of a task work: mydumpers, loaders, syncers, validators. Defaults are DM's, but for a syncer's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_dm.engine.config.base import DmModel, Lowered, OptionalSec
 DEFAULT_DIR: Final = "./dumped_data"
 
 
-def _zero_is(default: int) -> BeforeValidator:
+def _zero_is(default: int | None) -> BeforeValidator:
     """Build a validator that takes 0 as the default: DM's exports write 0 for what was not given."""
     return BeforeValidator(lambda value: default if value in (0, "0") else value)
 
@@ -39,6 +39,15 @@ class ValidatorMode(StrEnum):
     NONE = "none"
     FAST = "fast"
     FULL = "full"
+
+
+class Apply(StrEnum):
+    """The units in which a sync writes. An extension."""
+
+    CONCURRENT = "concurrent"
+    """Changes that do not depend on each other are written side by side, wherever they lie in the log."""
+    TRANSACTIONAL = "transactional"
+    """Transactions of the source, whole and one after the other."""
 
 
 class MydumperConfig(DmModel):
@@ -81,16 +90,21 @@ class LoaderConfig(DmModel):
 
 
 class SyncerConfig(DmModel):
-    """The incremental half."""
+    """The incremental half. What None, not said, means: docs/how-to/sync-modes.md."""
 
-    worker_count: int = Field(default=16, ge=1)
-    batch: int = Field(default=100, ge=1)
+    worker_count: int | None = Field(default=None, ge=1)
+    """Target connections that write at once."""
+    batch: int | None = Field(default=None, ge=1)
     """Rows of one target transaction."""
-    queue_size: Annotated[int, _zero_is(1024)] = Field(default=1024, ge=1)
+    queue_size: Annotated[int | None, _zero_is(None)] = Field(default=None, ge=1)
+    """Changes that are held for each two workers."""
     checkpoint_flush_interval: Annotated[int, _zero_is(30)] = Field(default=30, ge=1)
     """Seconds."""
-    compact: bool = False
-    multiple_rows: bool = False
+    compact: bool = True
+    """All changes of a row in a piece of the log become one; else every change is written."""
+    multiple_rows: bool = True
+    """A statement may be about many rows."""
+    apply: Annotated[Apply, Lowered] = Apply.CONCURRENT
     safe_mode: bool = False
     safe_mode_duration: OptionalSeconds = None
     """Seconds; None: twice the flush interval."""

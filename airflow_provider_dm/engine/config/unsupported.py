@@ -22,9 +22,6 @@ RUNNABLE_MODES: Final = frozenset({"full", "incremental", "all"})
 LOGICAL_MODES: Final = frozenset({"logical", "sql", "loader"})
 
 WITHOUT_EFFECT: Final = (
-    "worker_count",
-    "batch",
-    "queue_size",
     "checkpoint_flush_interval",
     "safe_mode",
     "safe_mode_duration",
@@ -57,8 +54,8 @@ def without_effect(syncer: SyncerConfig) -> tuple[str, ...]:
     """Return the keys, as written in the file, that are given another value than DM's default and change nothing.
 
     >>> from airflow_provider_dm.engine.config.units import SyncerConfig
-    >>> without_effect(SyncerConfig(batch=500, checkpoint_flush_interval=30))
-    ('batch',)
+    >>> without_effect(SyncerConfig(safe_mode=True, checkpoint_flush_interval=30))
+    ('safe-mode',)
     """
     fields = type(syncer).model_fields
     given = (name for name in WITHOUT_EFFECT if getattr(syncer, name) != fields[name].default)

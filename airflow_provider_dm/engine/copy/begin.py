@@ -67,7 +67,7 @@ from airflow_provider_dm.engine.target.table_definitions import (
     begin_definitions,
     load_definitions,
 )
-from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders, load_table_schemas
 
 log = logging.getLogger(__name__)
 
@@ -253,14 +253,17 @@ def _as_begun(source: Source, stored: _Stored) -> SourceSurvey:
 
 
 def _copied_into(task: TaskConfig, sources: Sequence[Source], target: Endpoint) -> frozenset[TableName]:
-    """Return the target tables that some source of this task has begun to copy into."""
+    """Return the target tables that some source of this task has begun to copy into, or is about to copy into again."""
     connection = target_connection(target)
+    feeders = load_feeders(connection, SubtaskRef(task.meta_schema, task.name, sources[0].id))
     found: set[TableName] = set()
     of_run = {source.id: source.rules for source in sources}
     for source_id in task.source_ids:
         router = (of_run.get(source_id) or SubtaskRules.of(task.subtask(source_id))).router
-        chunks = load_chunks(connection, SubtaskRef(task.meta_schema, task.name, source_id))
-        found |= {router.route(chunk.table) for chunk in chunks}
+        ref = SubtaskRef(task.meta_schema, task.name, source_id)
+        known = load_copied_tables(connection, ref)
+        found |= {router.route(chunk.table) for chunk in load_chunks(connection, ref)}
+        found |= {one.target for one in feeders if one.source == source_id and one.table in known}
     return frozenset(found)
 
 

@@ -28,12 +28,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 Json = dict[str, Any]
+
+WAITING_FOR_LOCK: Final = "waiting for lock"
+"""The status of a run with an end that has nothing else left to do. Rows are held back, and the next run goes on."""
 
 
 class Phase(StrEnum):

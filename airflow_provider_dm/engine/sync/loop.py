@@ -14,7 +14,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
-from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.ddl import (
@@ -40,7 +40,7 @@ from airflow_provider_dm.engine.sync.ddl import (
     Repeat,
     stop_error,
 )
-from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
+from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
@@ -55,6 +55,8 @@ from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened, open_sync
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
+from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES
+from airflow_provider_dm.engine.sync.writing import Writing, most_held, spreads
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.subtask import note_location
@@ -126,7 +128,7 @@ def run_sync(
             here=opened.lo,
             applied=opened.lo,
             edge=opened.edge,
-            size=size or (EpochSize() if source.job.ship_ranges else EpochSize.on_one_machine()),
+            size=sized(size, source, opened.plan),
         )
         finished = loop.run()
     seconds = round(time.monotonic() - began, 3)
@@ -139,8 +141,17 @@ def run_sync(
         loop.sharing.rows,
         shown.ddl_applied,
         seconds,
-        tuple(shown.unresolved_groups),
+        tuple(shown.unresolved_groups or ()),
     )
+
+
+def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSize:
+    """Return the size with which a sync begins. `size`: of whoever knows better."""
+    syncer = source.config.syncer
+    if size is None:
+        size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()
+        size = size.holding(most_held(syncer))
+    return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or BATCH_ROWS)) if plan.whole else size
 
 
 @dataclass
@@ -290,7 +301,7 @@ class Loop:
         self._follow_plan()
         if applied.contested or self.sharing.rows:
             self._look_at_shared(now=False)
-        self.size = self.size.after(epoch.bytes, seconds)
+        self.size = self.size.after(epoch.bytes, seconds, applied.changes)
         self.progress.transactions += epoch.transactions
         self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
@@ -310,13 +321,13 @@ class Loop:
         )
 
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
-        tasks = 1 if self._is_one_task(epoch) else self.runner.slots
+        tasks = 1 if epoch.bytes <= self.size.one_task else self.runner.slots
         job = EpochJob(
             self.shared_plan,
             self.source.target,
             self._step(epoch.hi),
             self._catching_up(),
-            connections_of_task(self.source.config.syncer.worker_count, tasks),
+            Writing.of(self.source.config.syncer, self.plan, tasks=tasks),
             self.sharing.recording,
         )
         for attempt in range(RETRIES):
@@ -331,11 +342,7 @@ class Loop:
         return self._apply(job, epoch)
 
     def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
-        ship = self.source.job.ship_ranges
-        return apply_epoch(self.runner, job, epoch, in_one_task=self._is_one_task(epoch), ship=ship)
-
-    def _is_one_task(self, epoch: Epoch) -> bool:
-        return epoch.bytes <= self.size.one_task
+        return apply_epoch(self.runner, job, epoch, ship=self.source.job.ship_ranges)
 
     def _has_become_shared(self, error: DmError) -> bool:
         """Tell whether a new row has met that of a source which has begun to feed the same table meanwhile."""

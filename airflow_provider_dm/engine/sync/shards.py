@@ -75,7 +75,7 @@ from airflow_provider_dm.engine.target.shard_groups import (
     save_group,
 )
 from airflow_provider_dm.engine.target.subtask import note_plan
-from airflow_provider_dm.engine.target.table_schema import load_feeders
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders
 
 log = logging.getLogger(__name__)
 
@@ -226,11 +226,12 @@ class Shards:
                 continue
             ready = (old for old in before.schemas if old.target == one.target and old.table.name not in self.held)
             base = next(ready, None)
-            became = joined(group, one.table, base.table if base is not None else None, at, needs)
+            like = _alike(one, change.tables)
+            became = joined(group, one.table, base.table if base is not None else None, at, needs, like=like)
             if became is None:
                 raise CannotFollow(
-                    f"{one.table.name} begins in the middle of a DDL of {one.target}, neither as the shards were in "
-                    "front of it nor as they become"
+                    f"{one.table.name} begins in the middle of a DDL of {one.target}, and is not made like one of its "
+                    "shards, so that nobody knows what it has made of it"
                 )
             yield became
 
@@ -442,12 +443,23 @@ class Shards:
                 "synced": [one.table.quoted() for one in group.members],
                 "unsynced": [name.quoted() for name in missing(group, self._shards_of(group.target))],
                 "waits": self.waits.get(group.target, ""),
+                "madeAt": _made_at(first) if first is not None else None,
             }
             for group in self.unresolved
         ]
 
     def _shards_of(self, target: TableName) -> list[TableName]:
         return [name for name, to in self.tables.items() if to == target]
+
+
+def _alike(new: TableSchema, tables: SubtaskTables) -> list[TableName]:
+    """Return the shards of its merged table that are defined as a new one is, to the letter."""
+    tracker, others = tables.tracker, [one.table.name for one in tables.schemas if one.target == new.target]
+    known = tracker.names()
+    if new.table.name not in known:
+        return []
+    mine = tracker.definition(new.table.name)
+    return [one for one in others if one != new.table.name and one in known and tracker.definition(one) == mine]
 
 
 def _due(group: Group, names: Collection[TableName]) -> Item:
@@ -458,6 +470,12 @@ def _due(group: Group, names: Collection[TableName]) -> Item:
 
 def _first(group: Group) -> Item | None:
     return next((one.items[0] for one in group.members if one.items), None)
+
+
+def _made_at(item: Item) -> float | None:
+    """Return when a shard has made a DDL, by its server's clock, in seconds since 1970; None: it was not taken down."""
+    said: list[list[Any]] = item.how.get("session", [])
+    return next((float(value) for name, value in said if name == "timestamp"), None)
 
 
 def _save(connection: Connection, source: SyncSource, group: Group) -> None:

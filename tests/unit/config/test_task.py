@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import ShardMode, TaskConfig, UnknownSource
-from airflow_provider_dm.engine.config.units import ImportMode, OnDuplicate
+from airflow_provider_dm.engine.config.units import Apply, ImportMode, OnDuplicate
 from airflow_provider_dm.engine.config.yaml_file import task_of
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.location import Location
@@ -23,16 +23,25 @@ def a_task(instance: dict[str, object] | None = None, **sections: object) -> Tas
 def test_defaults_are_dms() -> None:
     subtask = a_task().subtask("a")
     assert (subtask.meta_schema, subtask.case_sensitive, subtask.start) == ("dm_meta", False, None)
-    assert (subtask.syncer.worker_count, subtask.syncer.batch, subtask.syncer.checkpoint_flush_interval) == (
-        16,
-        100,
-        30,
-    )
+    assert subtask.syncer.checkpoint_flush_interval == 30
     assert (subtask.loader.pool_size, subtask.loader.on_duplicate_logical) == (16, None)
     assert (subtask.mydumper.threads, subtask.mydumper.rows) == (4, None)
     source = SourceConfig(source_id="s")
     assert (source.purge.interval, source.purge.expires, source.purge.remain_space) == (3600, 0, 15)
     assert (source.enable_relay, source.flavor, source.checker.backoff_max) == (False, "", 300.0)
+
+
+def test_a_syncer_that_says_nothing_folds_and_writes_as_it_sees_fit() -> None:
+    syncer = a_task().subtask("a").syncer
+    assert (syncer.compact, syncer.multiple_rows, syncer.apply) == (True, True, Apply.CONCURRENT)
+    assert (syncer.worker_count, syncer.batch, syncer.queue_size) == (None, None, None)
+
+
+def test_a_syncer_may_ask_for_every_change_or_for_transactions() -> None:
+    keys = {"compact": False, "multiple-rows": False, "apply": "Transactional", "queue-size": 0}
+    syncer = a_task({"syncer": keys}).subtask("a").syncer
+    assert (syncer.compact, syncer.multiple_rows, syncer.apply) == (False, False, Apply.TRANSACTIONAL)
+    assert syncer.queue_size is None  # as DM exports it
 
 
 def test_threads_of_an_instance_win_over_the_named_unit() -> None:
