@@ -148,6 +148,8 @@ class SubtaskConfig:
     """None: tables that are named like those of an online DDL tool are tables like any other."""
     filters: tuple[FilterRule, ...] = ()
     expression_filters: tuple[ExpressionFilter, ...] = ()
+    strict_collations: bool = False
+    """`collation_compatible: strict`: a collation that the target's family does not have is not replaced."""
 
     def with_filters_of(self, source: SourceConfig) -> Self:
         """Return the same with the binlog event filters of the source's own file behind the task's."""
@@ -289,6 +291,7 @@ class TaskConfig(DmModel):
             online_ddl=self.online,
             filters=tuple(self.filters[name] for name in instance.filter_rules),
             expression_filters=tuple(self.expression_filters[name] for name in instance.expression_filters),
+            strict_collations=self.collation_compatible == "strict",
         )
 
     # An inline configuration wins over a named one; `…-thread` wins over both, and `extra-args` over that, as in DM.

@@ -68,8 +68,6 @@ def _task_gaps(task: TaskConfig) -> Iterator[NotSupportedYet]:
         yield NotSupportedYet(f"task-mode {task.task_mode.value}", where, "Use full, incremental or all.")
     if task.sharding == "optimistic":
         yield NotSupportedYet("shard-mode optimistic", where, "Use pessimistic, or leave it out if no DDL is expected.")
-    if task.collation_compatible == "strict":
-        yield NotSupportedYet("collation_compatible strict", where, "Create the target tables first and use loose.")
     if task.mariadb2tidb.mode == "on":
         yield NotSupportedYet("mariadb2tidb", where, "Create the target tables first and set its mode to off.")
     if task.tidb.backend == "local":

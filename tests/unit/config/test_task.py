@@ -191,6 +191,12 @@ def test_a_source_that_the_task_does_not_name() -> None:
         a_task().subtask("b")
 
 
+def test_strict_collations() -> None:
+    instances = [{"source-id": "a"}]
+    strict = task_of({"name": "t", "mysql-instances": instances, "collation_compatible": "strict"})
+    assert (strict.subtask("a").strict_collations, a_task().subtask("a").strict_collations) == (True, False)
+
+
 @pytest.mark.parametrize("old", [True, False])
 def test_a_shard_mode_counts_whatever_the_old_key_beside_it_says(old: bool) -> None:
     assert a_task(is_sharding=old, shard_mode="pessimistic").sharding == "pessimistic"
