@@ -19,7 +19,7 @@ from typing import Any, Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
+from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
@@ -32,6 +32,7 @@ from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
 from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
 from airflow_provider_dm.engine.sync.ddl import (
     Concerns,
     DdlRefusedByFilter,
@@ -120,7 +121,7 @@ def run_sync(
                 source.fence,
                 always=source.config.syncer.safe_mode,
                 overlap=opened.catch_up_until,
-                loaded=source.config.mode is not TaskMode.INCREMENTAL,
+                loaded=not opened.plan.adopts,
                 window=opened.window,
             ),
             sharing=Sharing.of(source, opened.plan),
@@ -137,6 +138,7 @@ def run_sync(
             here=opened.lo,
             applied=opened.lo,
             edge=opened.edge,
+            points=DmPoints(source, writes.transactions),
             size=sized(size, source, opened.plan),
         )
         finished = loop.run()
@@ -191,6 +193,10 @@ class Loop:
     applied: Location
     edge: Location | None
     size: EpochSize
+    points: DmPoints | None = None
+    """DM's checkpoint table; None: nobody wants it."""
+    furthest: Location | None = None
+    """Where the last epoch or statement ends that was begun."""
     noted_at: float = 0.0
     said_at: float = 0.0
 
@@ -201,6 +207,7 @@ class Loop:
         except DmError as error:
             if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
                 self.note(Stage.PAUSED, now=True, only_meta=True)
+                self._note_exit()
             raise
 
     def _run(self) -> bool:
@@ -297,6 +304,7 @@ class Loop:
 
     def _epoch(self, epoch: Epoch) -> None:
         self.shards.check_no_resync()
+        self.furthest = epoch.hi
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
@@ -395,6 +403,7 @@ class Loop:
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
+        self.furthest = ddl.end
         operator = self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
@@ -438,6 +447,8 @@ class Loop:
         self._show_shards()
         self._follow_plan()
         self.progress.ddl_applied += 1
+        if self.points is not None:
+            self.points.tables_changed()
         if ddl.rows is None:
             self._applied_up_to(ddl.end)
 
@@ -513,6 +524,8 @@ class Loop:
             return True  # asked to stop in the middle: nothing else may be applied before the rest of it
         plan = self.following.plan_without(group, self.sharing.plan.buckets)
         self.shards.finish(group, plan)
+        if self.points is not None:
+            self.points.tables_changed()
         self.sharing.adopt(plan)
         self.shards.adopt(plan)
         self._follow_plan()
@@ -526,6 +539,28 @@ class Loop:
     def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
         self.progress.safe_mode = self.safe_mode.to_json(self.applied, exit_point)
 
+    def _note_points(self, stage: Stage) -> None:
+        """Write DM's checkpoint when it is due, or the sync ends."""
+        if self.points is None:
+            return
+        ends = stage is Stage.STOPPED
+        if ends or self.points.is_due():
+            self.points.write(self._stand(), (self.edge or self.applied) if ends else None)
+
+    def _note_exit(self) -> None:
+        """Write into DM's checkpoint how far the sync may have come that ends by an error, if the target takes it."""
+        if self.points is None:
+            return
+        try:
+            self.points.write(self._stand(), self.furthest or self.edge or self.applied)
+        except DmError as error:
+            log.info("DM's checkpoint does not show where the sync has ended: %s", error)
+
+    def _stand(self) -> Standing:
+        uncertain = self.opened.catch_up_until if self._catching_up() else None
+        prepared = self.prepared.needed(self.applied)
+        return Standing.of(self.applied, prepared, self.shards.groups.values(), uncertain=uncertain)
+
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
         if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
@@ -534,6 +569,7 @@ class Loop:
         ref = fence.ref
         if not only_meta:
             self.writes.transactions(lambda connection: note_location(connection, fence, applied))
+            self._note_points(stage)
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)
             self.tail.look(self.here, self.opened.goal)
