@@ -46,6 +46,7 @@ from airflow_provider_dm.engine.sync.bucket import BucketOf, bucket_function, bu
 from airflow_provider_dm.engine.sync.change import Change, Key
 from airflow_provider_dm.engine.sync.compactor import Counts, Folded, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.dependence import Kept, Order, marks_of
+from airflow_provider_dm.engine.sync.overwriting import can_be_written_over
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart, has_own_columns
 
 
@@ -139,7 +140,7 @@ class _Sorting:
         elif index in self.plan.losses and not self.plan.is_merged(index):
             _kept(keyed.items(), part, sorter)
         else:
-            if self.lenient and not self.plan.is_merged(index):
+            if self.lenient and not self.plan.is_merged(index) and can_be_written_over(part):
                 _unchanged(keyed.items(), part, sorter)
             if part.unique:
                 _exact_in_two_waves(keyed.values(), part, sorter)

@@ -21,19 +21,22 @@ A target that has columns of its own keeps them: a row there is changed in place
 value of it have to go. What REPLACE counts as removed tells of those only because the row's own key was deleted before:
 of a row that is the same already, servers say nothing.
 
-Where rows of several source tables go into a target, none is written over: whose it is cannot be told here. Tables
-without a key are counted images, and exact in any case.
+Where rows of several source tables go into a target, none is written over: whose it is cannot be told here. Nor where
+the target may take two rows of the source for one: a right row would go. Tables without a key are counted images, and
+exact in any case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from airflow_provider_dm.engine.merge.writer import Access, unique_positions
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import NULL
+from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept, check_keys_kept
 from airflow_provider_dm.engine.sync.plan import TargetPart, has_own_columns
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.statements import (
@@ -63,10 +66,18 @@ def has_one_feeder(connection: Connection, ref: SubtaskRef, target: TableName) -
     return sum(feeder.target == target for feeder in load_feeders(connection, ref)) <= 1
 
 
+@lru_cache(maxsize=1024)
 def can_be_written_over(part: TargetPart) -> bool:
-    """Tell whether rows in the way can be found: not without a key, nor, where the target has columns of its own that
-    are to stay, by a unique key that is not one of whole columns."""
+    """Tell whether rows in the way are what the log says or nobody's, and can be found.
+
+    Not without a key; not where two rows of the source may be one in the target (rules/kept_keys.py); nor, where the
+    target has columns of its own that are to stay, by a unique key that is not one of whole columns.
+    """
     if part.key is None:
+        return False
+    try:
+        check_keys_kept(part.mapping)
+    except TargetKeyNotKept:
         return False
     return not has_own_columns(part) or all(
         unique_positions(part.mapping, index) is not None for index in part.mapping.target.unique_keys

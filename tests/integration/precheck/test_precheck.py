@@ -326,9 +326,11 @@ def test_shards_that_do_not_begin_alike(
     more = [("two", mysql_source)]
 
     alike = check(mariadb_source, mysql_target, [schema], task=both, more=more)
-    warned = check(mariadb_source, mysql_target, [schema], task=MERGED)
+    safe = {**MERGED, "mysql-instances": [{**MERGED["mysql-instances"][0], "syncer": {"safe-mode": True}}]}
+    warned = check(mariadb_source, mysql_target, [schema], task=safe)
     assert "the shards of 2 merged tables are alike" in result(alike, "shard_tables", "target", State.OK).message
     assert "no shard-mode is set" in result(warned, "shard_tables", "target", State.WARN).message
+    assert "safe-mode: true" in result(warned, "shard_tables", "target", State.FAIL).message
 
     mysql_source.sql("ALTER TABLE o_3 ADD c INT", database=schema)
     between = result(

@@ -12,9 +12,13 @@ from airflow_provider_dm.engine.binlog.planner import Epoch, Planned, plan_epoch
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.model import Index
 from airflow_provider_dm.engine.sync import loop as module
-from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.apply import WaveWriter
+from airflow_provider_dm.engine.sync.causality import make_waves
+from airflow_provider_dm.engine.sync.compactor import Compactor
+from airflow_provider_dm.engine.sync.overwriting import Collision, can_be_written_over
+from airflow_provider_dm.engine.sync.plan import SyncPlan, target_part
 from airflow_provider_dm.engine.sync.safe_mode import (
     Always,
     Off,
@@ -28,10 +32,13 @@ from airflow_provider_dm.engine.sync.safe_mode import (
     state_at,
 )
 from airflow_provider_dm.engine.sync.safe_mode_here import load_window
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.safe_mode_window import begin_window
 from tests.unit.binlog.building import Log, order
+from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import FENCE, LO, PLAN, World, ddl, epoch
-from tests.unit.sync.sqlite_target import Died
+from tests.unit.sync.sqlite_target import META, Died
 
 TODAY = LO.at(400)
 EXAMPLE = ((200, 0), (300, 30), (400, 10), (500, 50), (600, 90), (700, 20))
@@ -220,3 +227,44 @@ def test_rows_of_several_tables_in_one_target_are_never_written_over() -> None:
     for plan, elsewhere in ((shards, ()), (PLAN, {PLAN.targets[0].name})):
         with pytest.raises(NotSupportedYet, match="safe-mode: true"):
             check_sole_owners(plan, elsewhere)
+
+
+def collide(world: World, *feeders: str) -> list[Collision]:
+    """Insert and change rows that the target has otherwise, in a table that these source tables feed."""
+    for name in feeders:
+        world.database.sqlite.execute(
+            f"INSERT INTO {META}.dm_table_schema (task, source, table_schema, table_name, target_schema, target_name) "
+            "VALUES ('task', ?, 'shop', 'plain', 'shop', 'plain')",
+            [name],
+        )
+    world.database.sqlite.execute("INSERT INTO shop.plain VALUES (1, 7), (3, 7)")
+    log = [(0, None, (b"1", b"1")), (0, (b"2", b"1"), (b"2", b"2")), (0, None, (b"3", b"1")), (0, (b"3", b"1"), None)]
+    waves = make_waves(PLAN, Compactor(PLAN).add_all(log), catch_up=False, lenient=True)
+    step = Step(FENCE, LO.sort_key, LO.at(200).sort_key)
+    writer = WaveWriter(PLAN, world.writes, step, catch_up=False, lenient=True)
+    writer.advance(waves.second, range(PLAN.buckets))
+    return writer.collisions
+
+
+def test_what_is_written_over_is_counted_once_for_each_row() -> None:
+    world = World()
+
+    assert collide(world, "one") == [Collision("shop.plain", missing=1, present=2)]
+    assert sorted(world.database.rows(TARGETS[0])) == [(b"1", b"1"), (b"2", b"2")]
+
+
+def test_nothing_is_written_over_once_another_source_feeds_the_table() -> None:
+    """It has begun since the plan was made."""
+    world = World()
+
+    with pytest.raises(DuplicateInTarget):
+        collide(world, "one", "other")
+    assert sorted(world.database.rows(TARGETS[0])) == [(b"1", b"7"), (b"3", b"7")]
+
+
+def test_no_row_gives_way_where_the_target_takes_two_for_one() -> None:
+    mapping = PLAN.targets[0].mapping
+    narrower = replace(mapping.target, unique_keys=(*mapping.target.unique_keys, Index("v", ("v",))))
+
+    assert can_be_written_over(PLAN.targets[0])
+    assert not can_be_written_over(target_part(replace(mapping, target=narrower)))

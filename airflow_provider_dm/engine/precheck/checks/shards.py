@@ -63,6 +63,9 @@ def check_shards(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
     Where a task begins in the past, its log may hold the DDL in which they differ now: that is a warning.
     """
     merged = _merged(facts)
+    if unsafe := [target for target, shards in merged.items() if any(map(_is_safe_mode, shards))]:
+        what = f"safe-mode: true for {named([str(one) for one in unsafe])}, which take rows of several source tables"
+        yield State.FAIL, what, "Leave safe-mode out: restarts are exact without it (docs/how-to/safe-mode.md)."
     if facts.task.sharding is ShardMode.NONE:
         what = f"several tables each are merged into {named([str(one) for one in merged])}, and no shard-mode is set"
         yield State.WARN, f"{what}: DDL on one of them stops the sync", "Set shard-mode: pessimistic."
@@ -78,6 +81,10 @@ def check_shards(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
                 yield state, *said(ShardsDiffer(str(target), str(fresh[0]), str(other), differs))
     if not found:
         yield State.OK, f"the shards of {len(merged)} merged tables are alike", ""
+
+
+def _is_safe_mode(shard: _Shard) -> bool:
+    return shard.source.subtask.syncer.safe_mode
 
 
 def difference(one: Table, other: Table, *, one_flavour: bool) -> str:
