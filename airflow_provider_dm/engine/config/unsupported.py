@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_dm.engine.config.dump_args import parse_extra_args
+from airflow_provider_dm.engine.config.units import Apply
 from airflow_provider_dm.engine.errors import NotSupportedYet
 
 if TYPE_CHECKING:  # the models call this module
@@ -57,7 +58,9 @@ def without_effect(syncer: SyncerConfig) -> tuple[str, ...]:
     ('safe-mode',)
     """
     fields = type(syncer).model_fields
-    given = (name for name in WITHOUT_EFFECT if getattr(syncer, name) != fields[name].default)
+    given = [name for name in WITHOUT_EFFECT if getattr(syncer, name) != fields[name].default]
+    if syncer.apply is Apply.TRANSACTIONAL and (syncer.worker_count or 1) > 1:
+        given.append("worker_count")  # transactions are written one after the other
     return tuple(name.replace("_", "-") for name in given)
 
 

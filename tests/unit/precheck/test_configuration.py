@@ -22,6 +22,11 @@ def test_keys_without_an_effect_are_named() -> None:
     assert said[State.WARN].endswith("one have no effect: safe-mode")
 
 
+def test_many_workers_for_transactions_one_by_one_are_named() -> None:
+    assert states(**{"worker-count": 4, "apply": "transactional"})[State.WARN].endswith("no effect: worker-count")
+    assert states(**{"worker-count": 1, "apply": "transactional"}).keys() == {State.OK}
+
+
 def test_the_defaults_of_dm_are_no_reason_to_warn() -> None:
     as_exported = {"worker-count": 16, "batch": 100, "queue-size": 0, "checkpoint-flush-interval": 30, "compact": False}
     assert states(**as_exported).keys() == {State.OK}
