@@ -417,3 +417,25 @@ def test_ten_ddl_shard_by_shard_on_two_sources(one_pair: Shops, monkeypatch: pyt
     assert shops.compared().equal, shops.compared()
     assert locks(shops) == []
     assert shops.meta_rows("dm_shard_member") == 0
+
+
+@pytest.mark.parametrize("mode", [{}, {"shard-mode": "pessimistic"}], ids=["alone", "agreeing"])
+def test_the_last_of_the_shards_leaves_its_rows_as_the_others_did(one_source: Shops, mode: dict[str, str]) -> None:
+    shops = one_source
+    shops.task = {"task-mode": "all", **mode}
+    shops.create(PLAIN, "a:o_1", "a:p_1")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'first')", "INSERT INTO p_1 VALUES (9, 'alone')")
+    shops.load()
+    shops.sync()
+    shops.create(PLAIN, "a:o_2")  # from here on it is merged
+    shops.write("a", "INSERT INTO o_2 VALUES (2, 'second')", "DROP TABLE o_1", "DROP TABLE p_1", "TRUNCATE o_2")
+    if mode:
+        shops.sync()
+    else:
+        with pytest.raises(NotSupportedYet, match="rows of other tables that are no more"):
+            shops.sync()
+        shops.store.put_operators([Operator("test", "a", OperatorKind.SKIP, SqlPattern("TRUNCATE"))])
+    shops.write("a", "DROP TABLE o_2")
+    shops.sync()
+    assert shops.rows() == [(1, "first"), (2, "second")]
+    assert shops.target.sql("SHOW TABLES LIKE 'p%'", database=shops.schema) == []
