@@ -67,7 +67,7 @@ def merged_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableNa
     seen it. Raises AnswerCut.
     """
     rows = query_whole(
-        connection, "DISTINCT target_schema, target_name", f"FROM {ref.table(_GROUP)} WHERE task = %s", (ref.task,)
+        connection, "target_schema, target_name", f"FROM {ref.table(_GROUP)} WHERE task = %s", (ref.task,)
     )
     return frozenset(_name(schema, name) for schema, name in rows)
 
