@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunContext:
-    """What the apps of one `dmctl run` run beside, and the person who started it."""
+    """Values that the apps of one `dmctl run` share, and the person who started it."""
 
     supervisor: Supervisor
     directory: TaskDir

@@ -25,7 +25,7 @@ class ConnectionUnusable(DmError):
 
 @dataclass(eq=False)
 class ConnectionMissing(DmError):
-    """No Airflow connection, and no login in the file either."""
+    """Error: there is no Airflow connection, and no login in the file either."""
 
     conn_id: str
     wanted_by: str

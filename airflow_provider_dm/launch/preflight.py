@@ -33,7 +33,7 @@ _JAVA_SECONDS: Final = 30
 
 @dataclass(eq=False)
 class JavaMissing(DmError):
-    """No Java was found in any of the places where Spark or we look."""
+    """Error: no Java was found in any of the places where Spark or we look."""
 
     looked_at: str
 

@@ -25,7 +25,7 @@ _LOOK_SECONDS: Final = 0.25
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a wish for one source of a task; `trouble` is empty where it has come true."""
+    """Outcome of an order to one source of a task; `trouble` is empty where it has come true."""
 
     task: str
     source: str

@@ -1,4 +1,4 @@
-"""Random expressions over random rows: what the server answers, and what `rules.expression_values` does.
+"""Random expressions over random rows: what the server answers, and what `rules.expressions.compiled` does.
 
 One table has a column of every type that is known there, with values that lie close together, so that comparisons go
 either way. Expressions are made by type, so that nearly all of them are evaluated; one that is refused is made again.
@@ -19,7 +19,8 @@ import pymysql
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.expression_values import ExpressionNotSupported, OutOfRange, compiled
+from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported, compiled
+from airflow_provider_dm.engine.rules.expressions.parts import OutOfRange
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_reader
 from airflow_provider_dm.engine.schema.model import Table

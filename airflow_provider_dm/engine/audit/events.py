@@ -76,7 +76,7 @@ class EventsRefused(DmError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What of a log is wanted. `table`: its rows, and statements that name it; None: everything."""
+    """A choice of events in a log. `table`: its rows, and statements that name it; None: everything."""
 
     begin: Location
     until: Location | None = None
@@ -323,7 +323,7 @@ def _text(value: bytes | str) -> str:
 
 
 class _Answers:
-    """What the reader asks a server before it reads."""
+    """Answers of the server to what the reader asks before it reads."""
 
     def __init__(self, checksum: bool) -> None:
         self.checksum = checksum

@@ -386,7 +386,7 @@ class _NoRows(Exception):
 
 
 class _Xa:
-    """What is prepared at the end of a plan that grows. Mutable; `changed`: it is not what it began with."""
+    """XA transactions that are prepared where a growing plan ends. Mutable; `changed`: it is not what it began with."""
 
     def __init__(
         self, prepared: dict[Xid, Prepared], files: Sequence[LogFile], held: Held | None, bounds_only: bool

@@ -48,7 +48,7 @@ TRASH_TABLE_RULES: Final = (r"^_(.+)_(?:ghc|del|old)$",)
 
 @dataclass(frozen=True)
 class OnlineDdlConfig:
-    """How the tables of online DDL tools are told from others: regular expressions whose group is the real table."""
+    """Names that online DDL tools give their tables: regular expressions whose group is the real table."""
 
     shadow: tuple[str, ...] = SHADOW_TABLE_RULES
     trash: tuple[str, ...] = TRASH_TABLE_RULES
@@ -119,8 +119,12 @@ EVENTS: Final = frozenset(
 """What a binlog event filter may name: DM's list."""
 
 
+_OLD_EVENTS: Final = {"modify constaints": "modify constraint"}
+"""As DM spelled them once, and as its own task files still do."""
+
+
 def _event(text: str) -> str:
-    name = text.lower()
+    name = _OLD_EVENTS.get(text.lower(), text.lower())
     if name not in EVENTS:
         near = get_close_matches(name, EVENTS, 1)
         raise ValueError(f"there is no event {text!r}" + (f"; did you mean {near[0]!r}?" if near else ""))

@@ -47,7 +47,7 @@ from airflow_provider_dm.engine.reading.survey import (
     survey_target,
 )
 from airflow_provider_dm.engine.relay.reader import RelayReader
-from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, read_tables, schema_collations
 from airflow_provider_dm.engine.target.copied_tables import (
@@ -67,7 +67,7 @@ from airflow_provider_dm.engine.target.table_definitions import (
     begin_definitions,
     load_definitions,
 )
-from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders, load_table_schemas
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +160,9 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
     # Asked second: another run of this task plans its chunks before it writes the first row.
     copied_into = _copied_into(task, sources, target)
     planned = design(surveys, subtasks, there, fresh=fresh, copied_into=copied_into)
-    created = create(target, planned.creations, schemas_to_create(surveys, planned.creations, there.flavour))
+    strict = any(subtask.strict_collations for subtask in subtasks.values())
+    schemas = schemas_to_create(surveys, planned.creations, there.flavour, strict=strict)
+    created = create(target, planned.creations, schemas)
     again = design(surveys, subtasks, survey_target(target, names), fresh=set(), copied_into=copied_into)
     notes = (*created, *(f"{one.name}: {note}" for one in planned.creations for note in one.notes))
     for note in notes:
@@ -253,14 +255,17 @@ def _as_begun(source: Source, stored: _Stored) -> SourceSurvey:
 
 
 def _copied_into(task: TaskConfig, sources: Sequence[Source], target: Endpoint) -> frozenset[TableName]:
-    """Return the target tables that some source of this task has begun to copy into."""
+    """Return the target tables that some source of this task has begun to copy into, or is about to copy into again."""
     connection = target_connection(target)
+    feeders = load_feeders(connection, SubtaskRef(task.meta_schema, task.name, sources[0].id))
     found: set[TableName] = set()
     of_run = {source.id: source.rules for source in sources}
     for source_id in task.source_ids:
         router = (of_run.get(source_id) or SubtaskRules.of(task.subtask(source_id))).router
-        chunks = load_chunks(connection, SubtaskRef(task.meta_schema, task.name, source_id))
-        found |= {router.route(chunk.table) for chunk in chunks}
+        ref = SubtaskRef(task.meta_schema, task.name, source_id)
+        known = load_copied_tables(connection, ref)
+        found |= {router.route(chunk.table) for chunk in load_chunks(connection, ref)}
+        found |= {one.target for one in feeders if one.source == source_id and one.table in known}
     return frozenset(found)
 
 

@@ -20,11 +20,12 @@ from airflow_provider_dm.engine.ddl.create_like import NewTable, create_table_li
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, TargetSurvey
+from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table
 from airflow_provider_dm.engine.rules.row_filter import check_merged, check_overlap, row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import codec_for
-from airflow_provider_dm.engine.schema.model import Index, Table
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.statements import Verb
 
 MOST_SCANNED: Final = 10_000
@@ -44,25 +45,6 @@ class TargetNotEmpty(DmError):
     hint: ClassVar[str] = (
         "Empty it, or route to another table. If the copy is meant to overwrite rows of the same key, set the loader's "
         "on-duplicate-logical to replace; rows that only the target has then stay."
-    )
-
-
-@dataclass(eq=False)
-class TargetKeyNotKept(DmError):
-    """Rows that are distinct at the source may be one in the target."""
-
-    source: str
-    target: str
-    key: str
-
-    code: ClassVar[str] = "DM-7017"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
-        "the unique key {key} of {target} has no counterpart in {source}: rows there may share its values."
-    )
-    hint: ClassVar[str] = (
-        "Drop the key in the target, or add it to the source, so that no row of the copy replaces another. If rows are "
-        "meant to overwrite each other, set the loader's on-duplicate-logical to replace."
     )
 
 
@@ -108,7 +90,7 @@ def design(
     ExtractNotPossible, ExpressionNotSupported, TargetNotEmpty, TargetKeyNotKept, TargetTableGone, NotSupportedYet.
     Nothing was changed then.
     """
-    creations = _creations(surveys, target, fresh)
+    creations = _creations(surveys, subtasks, target, fresh)
     known = target.tables | {name: table for name, (table, _) in creations.items()}
     mappings: dict[str, tuple[TableMapping, ...]] = {}
     feeders: defaultdict[TableName, list[str]] = defaultdict(list)
@@ -136,7 +118,10 @@ def design(
 
 
 def _creations(
-    surveys: Sequence[SourceSurvey], target: TargetSurvey, fresh: Collection[str]
+    surveys: Sequence[SourceSurvey],
+    subtasks: Mapping[str, SubtaskConfig],
+    target: TargetSurvey,
+    fresh: Collection[str],
 ) -> dict[TableName, tuple[Table, NewTable]]:
     """Return, for each table that the target lacks, what it will be, and how it is created."""
     made: dict[TableName, tuple[Table, NewTable]] = {}
@@ -155,6 +140,7 @@ def _creations(
                 source_flavour=survey.flavour,
                 target_flavour=target.flavour,
                 collation=one.collation,
+                strict=subtasks[survey.source_id].strict_collations,
             )
             made[one.target] = (replace(one.table, name=one.target), statement)
     return made
@@ -193,9 +179,8 @@ def _check_source(
     for one, mapping in zip(survey.tables, mappings, strict=True):
         for column in one.table.columns:
             codec_for(one.table.name, column)
-        verb = verb_for(mapping, subtask.loader)
-        if verb is Verb.REPLACE and not subtask.overwrites:
-            _check_keys(mapping)
+        if replaces(mapping, subtask, alone=len(feeders[one.target]) == 1):
+            check_keys_kept(mapping)
         if paging_order(mapping) is None and one.rows > MOST_ROWS:
             way_out = "Give it a primary key (and the target table too), or leave it out by block-allow-list."
             raise NotSupportedYet(
@@ -214,25 +199,15 @@ def _check_source(
             raise TargetNotEmpty(str(one.target), tuple(feeders[one.target]))
 
 
-def _check_keys(mapping: TableMapping) -> None:
-    """Check that every unique key of the target follows from one of the source: REPLACE would not notice where it does
-    not. Raises TargetKeyNotKept.
-    """
-    for key in mapping.target.unique_keys:
-        if not any(_follows(key, ours) for ours in mapping.source.unique_keys):
-            raise TargetKeyNotKept(str(mapping.source.name), str(mapping.target.name), key.name)
-
-
-def _follows(theirs: Index, ours: Index) -> bool:
-    """Tell whether rows that differ in `ours` differ in `theirs`, collations aside."""
-    if theirs.expression or ours.expression:
-        return theirs.expression and ours.expression  # what is computed is not known here
-    lengths = dict(zip(map(str.lower, theirs.columns), theirs.prefixes or (None,) * len(theirs.columns), strict=True))
-    for column, length in zip(ours.columns, ours.prefixes or (None,) * len(ours.columns), strict=True):
-        kept = lengths.get(column.lower(), 0)
-        if kept is not None and (length is None or kept < length):
-            return False
-    return True
+def replaces(mapping: TableMapping, subtask: SubtaskConfig, *, alone: bool) -> bool:
+    """Tell whether rows of this table are written over others, without a wish for it, by the copy or by the sync that
+    catches up with it. In a merged table (not `alone`) a row that finds its key taken waits instead."""
+    if subtask.overwrites:
+        return False
+    if subtask.mode is TaskMode.INCREMENTAL:  # a past that is not ours
+        return subtask.start is not None and mapping.target.identity is not None
+    caught_up = subtask.mode is not TaskMode.FULL and alone and paging_order(mapping) is not None
+    return verb_for(mapping, subtask.loader) is Verb.REPLACE or caught_up
 
 
 def _feeder(source_id: str, name: TableName) -> str:

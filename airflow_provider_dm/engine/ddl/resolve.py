@@ -56,7 +56,7 @@ _INLINE_REFERENCES: Final = (9,)
 
 @dataclass(frozen=True)
 class Context:
-    """Where a definition is resolved. `schema`: the default of the schema's tables; None: not known."""
+    """Surroundings in which a definition is resolved. `schema`: the default of the schema's tables; None: not known."""
 
     server: Server
     session: SessionDefaults

@@ -18,7 +18,7 @@ class CannotTrack(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What of an upstream server decides how a definition is resolved."""
+    """Traits of an upstream server by which a definition is resolved."""
 
     flavour: Flavour
     version: tuple[int, ...]
@@ -30,17 +30,17 @@ class Server:
 
     @property
     def shows_widths(self) -> bool:
-        """Whether integers and YEAR are shown with the width that nothing depends on: `int(11)`."""
+        """Tell whether integers and YEAR are shown with the width that nothing depends on: `int(11)`."""
         return self.mariadb or self.version < (8, 0, 19)
 
     @property
     def keeps_checks(self) -> bool:
-        """Whether CHECK is more than passed over."""
+        """Tell whether CHECK is more than passed over."""
         return self.mariadb or self.version >= (8, 0, 16)
 
     @property
     def keeps_descending(self) -> bool:
-        """Whether DESC in a key is more than passed over."""
+        """Tell whether DESC in a key is more than passed over."""
         return self.version >= ((10, 8) if self.mariadb else (8,))
 
 
@@ -53,7 +53,7 @@ def server_of(connection: Connection) -> Server:
 
 @dataclass(frozen=True, slots=True)
 class SessionDefaults:
-    """What of a session decides it; what the log does not say is what most sessions have."""
+    """Variables of a session by which it is resolved; what the log does not say is what most sessions have."""
 
     sql_mode: int = 0
     server_collation: str | None = None
@@ -65,5 +65,5 @@ class SessionDefaults:
 
     @property
     def strict(self) -> bool:
-        """Whether what does not fit is refused; else it is changed so that it does."""
+        """Tell whether what does not fit is refused; else it is changed so that it does."""
         return bool(self.sql_mode & (STRICT_TRANS_TABLES | STRICT_ALL_TABLES))

@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
+from airflow_provider_dm.engine.target.copied_tables import load_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers, save_owner_numbers
@@ -49,6 +50,18 @@ class OwnerNotReady(DmError):
         "Run the task with the other source alone until its sync has caught up with the end of its load (its run shows "
         "`catch_up_mode: false`), then with both."
     )
+
+
+@dataclass(eq=False)
+class OwnerCopiedAgain(OwnerNotReady):
+    """The rows of all source tables of the target are about to be removed there."""
+
+    code: ClassVar[str] = "DM-6058"
+    what: ClassVar[str] = (
+        "{source}: {table} goes to {target}, as {other_table} of {other_source} does. Tables of it were altered while "
+        "they were copied, so {target} is emptied and copied again: until then nobody can begin there."
+    )
+    hint: ClassVar[str] = "Run the task with the other source until its copy goes on, then with both."
 
 
 @dataclass(eq=False)
@@ -81,11 +94,12 @@ class Newcomer:
 @dataclass(frozen=True)
 class Other:
     """A source table of another source that has begun. `exact`: behind its load and catch-up. `loaded`: by us; its sync
-    needs no records once it is exact, and writes none."""
+    needs no records once it is exact, and writes none. `doubted`: it is about to be copied again (copy/again.py)."""
 
     feeder: Feeder
     exact: bool
     loaded: bool
+    doubted: bool = False
 
 
 def read_others(connection: Connection, ref: SubtaskRef, *, full: bool) -> list[Other]:
@@ -95,7 +109,12 @@ def read_others(connection: Connection, ref: SubtaskRef, *, full: bool) -> list[
     subtasks = {name: read_subtask(connection, ref.of_source(name)) for name in names}
     exact = {name for name, found in subtasks.items() if found is not None and found.is_caught_up(full=full)}
     loaded = {name for name in names if load_chunks(connection, ref.of_source(name))}
-    return [Other(feeder, feeder.source in exact, feeder.source in loaded) for feeder in feeders]
+    known = {name: load_copied_tables(connection, ref.of_source(name)) for name in names - exact}
+    return [
+        Other(feeder, feeder.source in exact, feeder.source in loaded, copied is not None and not copied.birth)
+        for feeder in feeders
+        for copied in [known.get(feeder.source, {}).get(feeder.table)]
+    ]
 
 
 def recorded_tables(
@@ -149,6 +168,8 @@ def enter_tables(
 def _check(source: str, one: Newcomer, other: Other) -> None:
     feeder = other.feeder
     names = (source, str(one.table), feeder.source, str(feeder.table), str(one.target))
+    if other.doubted:
+        raise OwnerCopiedAgain(*names)
     if one.past and (other.loaded or feeder.owner <= 0):
         raise PastNotOurs(*names)
     if feeder.owner <= 0 and not other.exact:

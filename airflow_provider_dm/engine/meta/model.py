@@ -101,7 +101,7 @@ class SubtaskStatus:
 
 
 class OperatorKind(StrEnum):
-    """What is to be done at a place of the log (DM's words)."""
+    """Deed at a place of the log, in DM's words."""
 
     SKIP = "skip"
     REPLACE = "replace"
@@ -109,7 +109,7 @@ class OperatorKind(StrEnum):
 
 
 class OperatorState(StrEnum):
-    """How far an operator is."""
+    """Progress of an operator."""
 
     WAITING = "waiting"
     USED = "used"  # bound to one place for good; should the run die there, the next one uses it again
@@ -139,7 +139,7 @@ Place: TypeAlias = Location | SqlPattern
 
 @dataclass(frozen=True)
 class Operator:
-    """What a person wants done at one place of a source's log, once. Of two for one place the later one counts."""
+    """Order of a person for one place of a source's log, for one time. Of two for one place the later one counts."""
 
     task: str
     source: str

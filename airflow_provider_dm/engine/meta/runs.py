@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.meta.model import Holder, Json, Run, Stage
 
 @dataclass(eq=False)
 class RunUnknown(DmError):
-    """No run has this id."""
+    """Error: no run has this id."""
 
     run_id: str
 

@@ -37,7 +37,7 @@ else:
 
 @dataclass(eq=False)
 class ServerUnreachable(DmError):
-    """No connection could be made."""
+    """Error: no connection could be made."""
 
     server: str
     reason: str

@@ -38,7 +38,7 @@ _NOT_THERE: Final = frozenset({1049, 1146})
 
 @dataclass(frozen=True)
 class Birth:
-    """What a table is told from what it was before by. `str` and `of` are each other's inverse."""
+    """Traits that tell a table from another one that had its name before. `str` and `of` are each other's inverse."""
 
     shown: str
     """A hash of SHOW CREATE TABLE."""

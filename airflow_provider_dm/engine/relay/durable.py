@@ -33,7 +33,7 @@ class RelayDirectoryUnusable(DmError):
 
 @dataclass(eq=False)
 class RelayDiskFull(DmError):
-    """No space for the relay log. What is complete stays; the file ends at a transaction boundary."""
+    """Error: there is no space for the relay log. What is complete stays; the file ends at a transaction boundary."""
 
     path: str
 

@@ -23,7 +23,7 @@ _HIDDEN: Final = ".purged"
 
 @dataclass(eq=False)
 class NoRelayLog(DmError):
-    """No relay log where one was looked for."""
+    """Error: there is no relay log where one was looked for."""
 
     source: str
     directory: str

@@ -15,7 +15,7 @@ from typing import Final
 from airflow_provider_dm.engine.config.pattern import Pattern
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, OnlineDdlConfig, TablePattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.tool_tables import NO_TOOLS, Real, TableKind, ToolTables
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import NO_TOOLS, Real, TableKind, ToolTables
 
 SYSTEM_SCHEMAS: Final = frozenset(
     {"information_schema", "performance_schema", "metrics_schema", "inspection_schema", "mysql", "sys"}

@@ -42,7 +42,7 @@ COMPATIBLE_DDL: Final = frozenset(
 
 
 class Verdict(Enum):
-    """What becomes of an event."""
+    """Decision about an event."""
 
     DO = "Do"
     IGNORE = "Ignore"

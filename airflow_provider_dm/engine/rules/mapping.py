@@ -2,7 +2,9 @@
 
 A route may add columns to the source's (`extract-table` and the like), which have one value in all rows of a table:
 they count as its last ones, of the types that the target has for them. The target may have further columns that it
-fills by itself: those that may be NULL, and those that it computes.
+fills by itself: those that may be NULL, those with a default, and those that it computes or counts. A key with one that
+it counts (AUTO_INCREMENT) is left out of the pairing: no row that comes can have its value already, and none is found
+by it.
 
 Same columns by name, in any order, and each pair of types such that a value written comes back the same, or is refused
 by the target's strict mode. What strict mode lets pass with a change (fewer decimals, fewer fractional seconds,
@@ -15,7 +17,7 @@ value when it is written (`target.statements`), but for expressions of which it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Final
@@ -123,7 +125,7 @@ class TableMapping:
 
     @cached_property
     def uncertain(self) -> tuple[int, ...]:
-        """Those of `computed` that may come to something else than at the source."""
+        """Return those of `computed` that may come to something else than at the source."""
         return tuple(index for index in self.computed if not self._is_certain(index))
 
     @cached_property
@@ -146,7 +148,7 @@ class TableMapping:
 
     @cached_property
     def enums(self) -> tuple[int, ...]:
-        """Those of `written` that are ENUMs."""
+        """Return those of `written` that are ENUMs."""
         return tuple(index for index in self.written if self.source.columns[index].data_type == "enum")
 
 
@@ -164,6 +166,7 @@ def map_table(
     ours = {column.name.lower(): column for column in source.columns}
     missing = tuple(_shown(column) for name, column in ours.items() if name not in theirs)
     extra = tuple(_shown(column) for name, column in theirs.items() if name not in ours and _needs_value(column))
+    target = _without_counted(target, ours.keys())
     pairs = [(column, theirs[name]) for name, column in ours.items() if name in theirs]
     different = (*_differences(pairs), *_lost_keys(target, ours.keys() & theirs.keys()))
     if missing or extra or different:
@@ -225,7 +228,16 @@ def _constant(source: Table, target: Table, name: str, value: str) -> Column:
 
 def _needs_value(column: Column) -> bool:
     """Tell whether a row without this column might be refused, or be filled with what nobody has chosen."""
-    return not (column.nullable or column.generated)
+    return not (column.nullable or column.generated or column.filled)
+
+
+def _without_counted(target: Table, given: Collection[str]) -> Table:
+    """Return the target without the keys over a column that it counts by itself. `given`: what rows have values for."""
+    counted = {column.name.lower() for column in target.columns if column.counted} - set(given)
+    if not counted:
+        return target
+    kept = (key for key in target.unique_keys if counted.isdisjoint(map(str.lower, key.columns)))
+    return replace(target, unique_keys=tuple(kept))
 
 
 def objection(source: Column, target: Column) -> str | None:

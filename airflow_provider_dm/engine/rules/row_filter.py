@@ -20,7 +20,8 @@ from airflow_provider_dm.engine.config.rule_models import ExpressionFilter
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import EventFilter, RowEvent, Verdict
-from airflow_provider_dm.engine.rules.expression_values import UnknownColumn, compiled
+from airflow_provider_dm.engine.rules.expressions.compiled import compiled
+from airflow_provider_dm.engine.rules.expressions.parts import UnknownColumn
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
 
@@ -44,7 +45,7 @@ class RowsRefused(DmError):
 
 
 class Loss(IntEnum):
-    """What a filter may take away, from nothing to anything."""
+    """Rows that a filter may take away, from none to any."""
 
     NOTHING = 0
     DELETES = 1

@@ -36,7 +36,7 @@ _EXIST: Final = _View("table_schema, table_name, table_type", "FROM information_
 _COLUMNS: Final = _View(
     "table_schema, table_name, ordinal_position, column_name, data_type, column_type, is_nullable, "
     "character_set_name, collation_name, numeric_precision, numeric_scale, datetime_precision, character_octet_length, "
-    "extra, generation_expression",
+    "extra, generation_expression, column_default",
     "FROM information_schema.columns WHERE {names}",
     "ORDER BY table_schema, table_name, ordinal_position",
 )
@@ -153,8 +153,10 @@ def _columns(rows: list[tuple[Any, ...]]) -> tuple[Column, ...]:
 
 
 def _column(position: int, row: tuple[Any, ...]) -> Column:
-    name, data_type, column_type, nullable, charset, collation, precision, scale, fsp, octets, extra, expression = row
+    name, data_type, column_type, nullable, charset, collation, precision, scale, fsp, octets, *more = row
+    extra, expression, default = more
     extras = text(extra or b"").upper()
+    counted = "AUTO_INCREMENT" in extras
     return Column(
         name=text(name),
         position=position,
@@ -171,6 +173,9 @@ def _column(position: int, row: tuple[Any, ...]) -> Column:
         generated=bool(expression) or "VIRTUAL GENERATED" in extras or "STORED GENERATED" in extras,
         invisible="INVISIBLE" in extras,
         expression=text(expression or b""),
+        # NULL where there is no default; of a nullable column MariaDB writes the word.
+        filled=counted or (default is not None and text(default) != "NULL"),
+        counted=counted,
     )
 
 

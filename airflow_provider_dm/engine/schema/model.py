@@ -33,6 +33,10 @@ class Column:
     invisible: bool = False
     expression: str = field(default="", compare=False, repr=False)
     """What a generated column is computed by, as this server writes it. No part of what a table's rows are."""
+    filled: bool = field(default=False, compare=False, repr=False)
+    """Whether a row that does not name it gets a value: a DEFAULT other than NULL, or a number (`counted`)."""
+    counted: bool = field(default=False, compare=False, repr=False)
+    """AUTO_INCREMENT."""
     constant: bytes | None = field(default=None, compare=False, repr=False)
     """The value of a column that the table does not have, and that routing adds to each row (`with_constants`)."""
 
@@ -105,7 +109,8 @@ class Table:
         """Return the stored table as JSON."""
         found = asdict(self.stored) | {"name": list(self.name)}
         for column in found["columns"]:
-            del column["constant"]
+            for name in ("constant", "filled", "counted"):
+                del column[name]
         return found
 
     @classmethod

@@ -28,16 +28,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 Json = dict[str, Any]
 
+WAITING_FOR_LOCK: Final = "waiting for lock"
+"""The status of a run with an end that has nothing else left to do. Rows are held back, and the next run goes on."""
+
 
 class Phase(StrEnum):
-    """Where a lock stands."""
+    """Stage of a lock's life."""
 
     WAITING = "waiting"
     CONFLICT = "conflict"
@@ -46,7 +49,7 @@ class Phase(StrEnum):
 
 
 class Action(StrEnum):
-    """What a person wants the owner to do (DM's words)."""
+    """Order of a person to the owner, in DM's words."""
 
     EXEC = "exec"
     SKIP = "skip"
@@ -89,7 +92,7 @@ class LockRefuses(DmError):
 
 @dataclass(frozen=True)
 class Info:
-    """What one source has reported. `tables`: its shards. `at`: where its log has the DDL: the same in one life of the
+    """Report of one source. `tables`: its shards. `at`: where its log has the DDL: the same in one life of the
     task, so another place is what a task of this name has left behind that is no more."""
 
     source: str

@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.shard.lock import Lock, Phase
 
 
 class Turn(StrEnum):
-    """What is to be done, or waited for."""
+    """Next step of a source, or what it waits for."""
 
     RESYNC = "resync"
     SHARDS = "shards"

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -37,11 +37,12 @@ from airflow_provider_dm.engine.target.statements import (
     count_rows,
     delete_image,
     delete_rows,
+    in_pieces,
     write_rows,
 )
 
-BATCH_ROWS = 1_000
-"""A transaction takes whole buckets until it has so many rows."""
+BATCH_ROWS: Final = 1_000
+"""A transaction takes whole buckets until it has so many rows, if nobody says another number."""
 
 
 @dataclass(eq=False)
@@ -81,7 +82,8 @@ class Target:
 class WaveWriter:
     """The writer of the waves of one epoch. `pool` runs batches side by side; None: one after another.
 
-    `recording`: merged tables are not exact yet, although the log is (merge/joining.py).
+    `recording`: merged tables are not exact yet, although the log is (merge/joining.py). `batch`: the rows of a
+    transaction, None: BATCH_ROWS; `multiple_rows`: a statement may be about more than one.
     """
 
     plan: SyncPlan
@@ -90,55 +92,68 @@ class WaveWriter:
     catch_up: bool
     pool: Executor | None = None
     recording: bool = False
+    batch: int | None = None
+    multiple_rows: bool = True
 
     def release(self, wave: Wave) -> int:
         """Write wave 1: only buckets that have something to delete. Return how many rows wait for their places: none.
 
         Raises the errors of `fenced_transaction`, MissingRow.
         """
-        return self._write(wave, sorted(wave), Act.RELEASE)
+        return self._write([wave], sorted(wave), Act.RELEASE)
 
-    def advance(self, wave: Wave, buckets: Sequence[int]) -> int:
-        """Write wave 2, for all of `buckets`, as each of them moves on even if it has no rows. Return how many rows
-        have to wait for their places in merged tables."""
-        return self._write(wave, buckets, Act.ADVANCE)
+    def advance(self, wave: Wave, buckets: Sequence[int], later: Sequence[Wave] = ()) -> int:
+        """Write wave 2, for all of `buckets`, as each of them moves on even if it has no rows, and in the same
+        transactions those behind it. Return how many rows have to wait for their places in merged tables."""
+        return self._write([wave, *later], buckets, Act.ADVANCE)
 
-    def _write(self, wave: Wave, buckets: Sequence[int], act: Act) -> int:
-        batches = list(_batches(wave, buckets))
+    def _write(self, waves: Sequence[Wave], buckets: Sequence[int], act: Act) -> int:
+        batches = list(_batches(waves, buckets, self.batch or BATCH_ROWS))
         if self.pool is None or len(batches) == 1:
-            return sum(self._write_batch(wave, batch, act) for batch in batches)
+            return sum(self._write_batch(waves, batch, act) for batch in batches)
         # All of them end before this does, also when one fails: what is still running is not left behind.
-        writes = [self.pool.submit(self._write_batch, wave, batch, act) for batch in batches]
+        writes = [self.pool.submit(self._write_batch, waves, batch, act) for batch in batches]
         wait(writes)
         return sum(write.result() for write in writes)
 
-    def _write_batch(self, wave: Wave, batch: Sequence[int], act: Act) -> int:
+    def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: Act) -> int:
         try:
-            return self._transaction(wave, batch, act, careful=False)
-        except _CountsDiffer:
+            return self._transaction(waves, batch, act, careful=False)
+        except CountsDiffer:
             # Rolled back. Once more, now asking which rows are there before they are written over.
-            return self._transaction(wave, batch, act, careful=True)
+            return self._transaction(waves, batch, act, careful=True)
 
-    def _transaction(self, wave: Wave, batch: Sequence[int], act: Act, *, careful: bool) -> int:
+    def _transaction(self, waves: Sequence[Wave], batch: Sequence[int], act: Act, *, careful: bool) -> int:
         # Made before the transaction begins, so that locks are held for writing only.
-        ready = self._table_writes(wave, batch)
+        ready = self._table_writes(waves, batch)
         contested = 0
 
         def body(connection: Connection, buckets: Sequence[int]) -> None:
             nonlocal contested
-            tables = ready if len(buckets) == len(batch) else self._table_writes(wave, buckets)
+            tables = ready if len(buckets) == len(batch) else self._table_writes(waves, buckets)
             contested = sum(self._run(connection, writes, careful=careful) for writes in tables)
 
         fenced_transaction(self.target.transactions, self.step, act, batch, body)
         return contested
 
-    def _table_writes(self, wave: Wave, buckets: Iterable[int]) -> list[_Writes]:
+    def write_inside(self, connection: Connection, waves: Sequence[Wave], *, careful: bool) -> int:
+        """Write waves one behind the other, inside a transaction whose frontier has moved. Return how many rows have to
+        wait. Raises MissingRow, CountsDiffer (then it is tried again, `careful`), and what statements raise."""
+        tables = self._table_writes(waves, range(self.plan.buckets))
+        return sum(self._run(connection, writes, careful=careful) for writes in tables)
+
+    def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
+        access = self.target.access()
+        if not self.multiple_rows:
+            access = replace(access, dialect=replace(access.dialect, most_rows=1))
+        return [writes for wave in waves for writes in self._writes_of(wave, buckets, access)]
+
+    def _writes_of(self, wave: Wave, buckets: Iterable[int], access: Access) -> Iterator[_Writes]:
         by_target: dict[int, dict[int, list[TableWork]]] = {}
         for bucket in buckets:
             for source, work in wave.get(bucket, {}).items():
                 by_target.setdefault(self.plan.sources[source].target, {}).setdefault(source, []).append(work)
-        access = self.target.access()
-        return [self._table_write(works, access) for works in by_target.values()]
+        return (self._table_write(works, access) for works in by_target.values())
 
     def _table_write(self, works: dict[int, list[TableWork]], access: Access) -> _Writes:
         """Return what is to be written to one target table. `works`: that of the table, by source table."""
@@ -149,8 +164,9 @@ class WaveWriter:
             return WritesInOrder(part, access, tuple(changes), sql.row, sql.key, self.catch_up)
         known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
         if not known or not all(map(self.plan.is_merged, works)):
-            lossy = not self.plan.losses.keys().isdisjoint(works)
-            return _TableWrites.of(part, [work for some in works.values() for work in some], access, lossy=lossy)
+            overlapping = self.catch_up and not self.plan.snapshots.issuperset(works)
+            unsure = overlapping or not self.plan.losses.keys().isdisjoint(works)
+            return _TableWrites.of(part, [work for some in works.values() for work in some], access, unsure=unsure)
         literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
         mode = Mode.CATCH_UP if self.catch_up else Mode.RECORDING if self.recording else Mode.EXACT
@@ -167,13 +183,13 @@ class WaveWriter:
 
         def changed(statement: Statement, number: int) -> None:
             if number != 2 * statement.rows and not careful:
-                raise _CountsDiffer
+                raise CountsDiffer
 
         if isinstance(writes, MergedWrites):
             return writes.run(connection, found=found, changed=changed, careful=careful)
         if isinstance(writes, WritesInOrder):
             writes.run(connection)
-        elif (self.catch_up or writes.lossy) and writes.part.key is not None:
+        elif writes.unsure and writes.part.key is not None:
             writes.run(connection, found=_any_number, changed=_any_number, careful=False)
         else:
             writes.run(connection, found=found, changed=changed, careful=careful)
@@ -193,11 +209,11 @@ class _TableWrites:
     statements: tuple[Statement, ...]
     changed: tuple[Row, ...]
     key: Callable[[Row], Literals]
-    lossy: bool
-    """Rows may be there, or not, that the log knows nothing of."""
+    unsure: bool
+    """Rows may be there, or not, whatever the log says: it overlaps a load, or filters leave some of it out."""
 
     @classmethod
-    def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access, *, lossy: bool) -> _TableWrites:
+    def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access, *, unsure: bool) -> _TableWrites:
         mapping, dialect = part.mapping, access.dialect
         sql = _row_sql(part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
@@ -209,11 +225,15 @@ class _TableWrites:
         }
         statements = (
             *(delete_rows(mapping, deleted, dialect=dialect) if part.key is not None else ()),
-            *(delete_image(mapping, image, count) for image, count in removed),
+            *(
+                delete_image(mapping, image, together)
+                for image, count in removed
+                for together in in_pieces(count, dialect.most_rows)
+            ),
             *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
         )
         changed = tuple(row for work in works for row in work.change)
-        return cls(part, access, statements, changed, sql.key, lossy)
+        return cls(part, access, statements, changed, sql.key, unsure)
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
         """See `MergedWrites.run`."""
@@ -270,14 +290,14 @@ def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Lit
     return literals
 
 
-def _batches(wave: Wave, buckets: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield neighbouring buckets, together until they have BATCH_ROWS rows."""
+def _batches(waves: Sequence[Wave], buckets: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
+    """Yield neighbouring buckets, together until they have so many rows."""
     batch: list[int] = []
     rows = 0
     for bucket in buckets:
         batch.append(bucket)
-        rows += sum(work.rows() for work in wave.get(bucket, {}).values())
-        if rows >= BATCH_ROWS:
+        rows += sum(work.rows() for wave in waves for work in wave.get(bucket, {}).values())
+        if rows >= most:
             yield tuple(batch)
             batch, rows = [], 0
     if batch:
@@ -285,7 +305,7 @@ def _batches(wave: Wave, buckets: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 @dataclass(eq=False)
-class _CountsDiffer(DmError):
+class CountsDiffer(DmError):
     """An UPSERT did not change exactly its rows. Rolls the transaction back."""
 
     code: ClassVar[str] = "DM-6022"

@@ -27,7 +27,7 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
     if not part.hashed:
         whole_table = bucket_of_all(part, buckets)
         return lambda _row: whole_table
-    forms = [(number, _form(part, number), b"%d:" % part.key.index(number)) for number in part.hashed]
+    forms = [(number, form_of(part, number), b"%d:" % part.key.index(number)) for number in part.hashed]
     if len(forms) == 1:
         return _by_one(name, *forms[0], buckets)
 
@@ -50,9 +50,13 @@ def _name(part: TargetPart) -> bytes:
     return f"{part.name.schema}\0{part.name.table}\0".encode()
 
 
-def _form(part: TargetPart, number: int) -> Transform:
+def form_of(part: TargetPart, number: int) -> Transform:
+    """Return the function from a value of a column to the form that all have which the target may hold for equal.
+
+    For columns of `plan.told_apart`.
+    """
     form = codec_for(part.mapping.source.name, part.mapping.source.columns[number]).key_form
-    assert form is not None, "plan.target_part hashes only columns that have one"
+    assert form is not None, "plan.told_apart names only columns that have one"
     return form
 
 

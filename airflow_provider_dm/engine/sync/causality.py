@@ -18,7 +18,8 @@ Modes. *Exact*: the target is what the log says, so new rows are INSERTs (a dupl
 changed rows are upserts that must find their row, deletions must find theirs. *Catch-up*: chunks of a full load overlap
 this piece of the log, rows may be newer or missing; every surviving image is a REPLACE, everything that vanished or
 moved is deleted, nothing is counted. REPLACE removes whoever holds its unique values, so one wave is enough. It is
-right at the end of the mode, not in between. Keyless tables are never in catch-up: they are copied from one snapshot.
+right at the end of the mode, not in between. Tables that are copied from one snapshot (those without a key among them)
+are never in catch-up: `plan.snapshots`.
 
 *Kept*: filters leave deletes out (`rules.row_filter`), so rows are there that the log knows nothing of. Every change
 says what its key's row is to be, and that is written over whatever is there, by the identity key only: a row that is
@@ -26,20 +27,25 @@ gone at the source is not removed for another one that has taken its unique valu
 changes that depend on each other are not sorted at all: they are written in their order, in one bucket (`in_order`),
 also in catch-up, where an upsert of each image would make rows of those that were left out.
 
+*Every change* (`compact: false`): nothing was folded. What depends on each other is in one bucket, and level by level
+each change is sorted as if it were all there is (`dependence`); deletes come before writes within a level, so there is
+no wave 1, and further levels follow in the same transaction.
+
 In merged tables the same holds for the rows of each source table by itself; what becomes of a row whose place another
 one's row holds is `merge.writer`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider_dm.engine.rules.row_filter import check_overlap
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.bucket import BucketOf, bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.change import Change, Key
-from airflow_provider_dm.engine.sync.compactor import Folded
+from airflow_provider_dm.engine.sync.compactor import Counts, Folded, Keyed, count_into, fold_into
+from airflow_provider_dm.engine.sync.dependence import Kept, Order, marks_of
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
 
 
@@ -75,16 +81,23 @@ class Waves:
 
     first: Wave = field(default_factory=dict)
     second: Wave = field(default_factory=dict)
+    later: list[Wave] = field(default_factory=list)
+    """What follows wave 2, one behind the other, in each transaction of it."""
 
     def rows(self) -> int:
-        return sum(
-            work.rows() for wave in (self.first, self.second) for tables in wave.values() for work in tables.values()
-        )
+        waves = (self.first, self.second, *self.later)
+        return sum(work.rows() for wave in waves for tables in wave.values() for work in tables.values())
+
+    def level(self, number: int) -> Wave:
+        """Return wave 2, or one of those behind it."""
+        while number > len(self.later):
+            self.later.append({})
+        return self.later[number - 1] if number else self.second
 
 
 def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: bool = False) -> Waves:
     """Sort folded changes into waves and buckets. `recording`: merged tables are not exact yet (merge/joining.py)."""
-    waves, losses = Waves(), plan.losses
+    waves, sort = Waves(), _Sorting(plan, catch_up, recording)
     for index, changes in folded.in_order.items():
         part = plan.part(index)
         if catch_up and part.key is not None and part.unique:
@@ -92,35 +105,78 @@ def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: boo
         bucket = waves.second.setdefault(bucket_of_all(part, plan.buckets), {})
         bucket[index] = TableWork(in_order=changes)
     for index, keyed in folded.keyed.items():
-        part = plan.part(index)
-        sorter = _Sorter(waves, index, bucket_function(part, plan.buckets))
-        if recording and not catch_up and plan.is_merged(index):
+        sort.keyed(keyed, _Sorter.of(waves, index, bucket_function(plan.part(index), plan.buckets)))
+    for index, counts in folded.counts.items():
+        sort.counts(counts, _Sorter.of(waves, index, bucket_function(plan.part(index), plan.buckets)))
+    for target, kept in folded.kept.items():
+        sort.levels(kept, plan.targets[target], waves)
+    return waves
+
+
+@dataclass(frozen=True)
+class _Sorting:
+    """The choice of how the changes of a table are sorted."""
+
+    plan: SyncPlan
+    catch_up: bool
+    recording: bool
+
+    def keyed(self, keyed: Keyed, sorter: _Sorter) -> None:
+        index, part = sorter.table, self.plan.part(sorter.table)
+        if self.recording and not self.catch_up and self.plan.is_merged(index):
             _recording(keyed.values(), sorter)
-        elif catch_up:
+        elif self.catch_up and index not in self.plan.snapshots:
             _catch_up(keyed.items(), part, sorter)
-        elif index in losses and not plan.is_merged(index):
+        elif index in self.plan.losses and not self.plan.is_merged(index):
             _kept(keyed.items(), part, sorter)
         elif part.unique:
             _exact_in_two_waves(keyed.values(), part, sorter)
         else:
             _exact_in_one_wave(keyed.values(), sorter)
-    for index, counts in folded.counts.items():
-        part = plan.part(index)
-        _counted(counts.items(), part, _Sorter(waves, index, bucket_function(part, plan.buckets)))
-    return waves
+
+    def counts(self, counts: Counts, sorter: _Sorter) -> None:
+        _counted(counts.items(), self.plan.part(sorter.table), sorter)
+
+    def levels(self, kept: Sequence[Kept], part: TargetPart, waves: Waves) -> None:
+        order = Order.of(marks_of(part), kept)
+        keyed: dict[tuple[int, int, int], Keyed] = {}
+        counts: dict[tuple[int, int, int], Counts] = {}
+        for level, bucket, (lead, before, after) in zip(
+            order.levels, order.buckets(self.plan.buckets), kept, strict=True
+        ):
+            place = (level, bucket, lead)
+            if part.key is None:
+                count_into(counts.setdefault(place, {}))(before, after)
+            else:
+                fold_into(keyed.setdefault(place, {}), part)(before, after)
+        for (level, bucket, lead), changes in keyed.items():
+            self.keyed(changes, _Sorter.of_level(waves, level, lead, bucket))
+        for (level, bucket, lead), images in counts.items():
+            self.counts(images, _Sorter.of_level(waves, level, lead, bucket))
 
 
 @dataclass(frozen=True)
 class _Sorter:
-    waves: Waves
+    wave_1: Wave
+    wave_2: Wave
     table: int
     bucket_of: BucketOf
 
+    @classmethod
+    def of(cls, waves: Waves, table: int, bucket_of: BucketOf) -> _Sorter:
+        return cls(waves.first, waves.second, table, bucket_of)
+
+    @classmethod
+    def of_level(cls, waves: Waves, level: int, table: int, bucket: int) -> _Sorter:
+        """Return the sorter of one level of one bucket: its deletes are no wave of their own."""
+        wave = waves.level(level)
+        return cls(wave, wave, table, lambda _row: bucket)
+
     def first(self, row: Row) -> TableWork:
-        return self._work(self.waves.first, row)
+        return self._work(self.wave_1, row)
 
     def second(self, row: Row) -> TableWork:
-        return self._work(self.waves.second, row)
+        return self._work(self.wave_2, row)
 
     def _work(self, wave: Wave, row: Row) -> TableWork:
         tables = wave.setdefault(self.bucket_of(row), {})

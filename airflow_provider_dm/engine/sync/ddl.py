@@ -39,7 +39,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
 from airflow_provider_dm.engine.rules.event_filter import Verdict as Said
-from airflow_provider_dm.engine.rules.online_ddl import RealChange
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
 
 _ON_TABLES: Final = re.compile(
     r"\s*(?:CREATE|ALTER|DROP|TRUNCATE|RENAME)\s+(?:OR\s+REPLACE\s+)?TABLES?\s", re.IGNORECASE

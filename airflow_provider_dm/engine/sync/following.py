@@ -35,9 +35,9 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
-from airflow_provider_dm.engine.rules import online_ddl
-from airflow_provider_dm.engine.rules.online_ddl import step as online_step
-from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl import outcomes
+from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import statements_of
@@ -122,15 +122,15 @@ class Following:
             copied=plan.copied_behind(ddl.end.sort_key),
         )
         match outcome:
-            case online_ddl.PassOver(why):
+            case outcomes.PassOver(why):
                 return PassOver(why)
-            case online_ddl.Remember(ghost):
+            case outcomes.Remember(ghost):
                 return PassOver(f"it is remembered with {ghost}")
-            case online_ddl.Apply(real, changes):
+            case outcomes.Apply(real, changes):
                 return Repeat(real, changes)
-            case online_ddl.Stop(why):
+            case outcomes.Stop(why):
                 return Concerns(why)
-            case online_ddl.Ordinary(rest):
+            case outcomes.Ordinary(rest):
                 return judge_ddl(rest, ddl, rules, tables)
             case _:
                 assert_never(outcome)
@@ -319,6 +319,7 @@ class Following:
             merged_targets(target_connection(self.source.target), self.source.fence.ref),
             sql=ddl.sql,
             agreeing=self.shards is not None and self.shards.agreeing,
+            strict_collations=self.source.config.strict_collations,
         )
 
     def _defaults(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> SessionDefaults:

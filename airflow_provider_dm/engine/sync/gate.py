@@ -38,7 +38,7 @@ class Gate:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the work should wait for its resumption, and not end."""
+        """Tell whether the work should wait for its resumption, and not end."""
         return self.wish is Stage.PAUSED and not self.ending.is_set()
 
     def wait(self) -> bool:

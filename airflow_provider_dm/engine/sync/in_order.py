@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
@@ -27,6 +26,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.change import Change, Key
 from airflow_provider_dm.engine.sync.compactor import key_getter
+from airflow_provider_dm.engine.sync.dependence import Kind
 from airflow_provider_dm.engine.sync.plan import TargetPart
 from airflow_provider_dm.engine.target.statements import (
     Literals,
@@ -40,18 +40,6 @@ from airflow_provider_dm.engine.target.statements import (
 MOST_TOGETHER: Final = 500
 
 
-class Kind(Enum):
-    """What a change is."""
-
-    INSERT = "insert"
-    UPDATE = "update"
-    DELETE = "delete"
-
-    @classmethod
-    def of(cls, change: Change) -> Kind:
-        return cls.INSERT if change.before is None else cls.DELETE if change.after is None else cls.UPDATE
-
-
 def runs(changes: Sequence[Change], part: TargetPart) -> Iterator[tuple[Kind, list[Change]]]:
     """Yield neighbours of one kind. Rows of keyed tables differ in one run, as the target tells them apart."""
     certain = part.key is not None and len(part.hashed) == len(part.key)
@@ -60,15 +48,15 @@ def runs(changes: Sequence[Change], part: TargetPart) -> Iterator[tuple[Kind, li
     seen: set[Key] = set()
     for change in changes:
         keys = {key_of(row) for row in change if row is not None}
-        together = certain or (part.key is None and Kind.of(change) is Kind.INSERT)
+        together = certain or (part.key is None and Kind.of(*change) is Kind.INSERT)
         fits = together and len(run) < MOST_TOGETHER and (part.key is None or seen.isdisjoint(keys))
-        if run and not (fits and Kind.of(change) is Kind.of(run[-1])):
-            yield Kind.of(run[-1]), run
+        if run and not (fits and Kind.of(*change) is Kind.of(*run[-1])):
+            yield Kind.of(*run[-1]), run
             run, seen = [], set()
         run.append(change)
         seen |= keys
     if run:
-        yield Kind.of(run[-1]), run
+        yield Kind.of(*run[-1]), run
 
 
 @dataclass(frozen=True)

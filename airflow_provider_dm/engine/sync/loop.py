@@ -14,7 +14,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
@@ -29,9 +29,10 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
-from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
 from airflow_provider_dm.engine.sync.ddl import (
     Concerns,
     DdlRefusedByFilter,
@@ -40,7 +41,7 @@ from airflow_provider_dm.engine.sync.ddl import (
     Repeat,
     stop_error,
 )
-from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
+from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
@@ -55,6 +56,8 @@ from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened, open_sync
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
+from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES
+from airflow_provider_dm.engine.sync.writing import Writing, most_held, spreads
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.subtask import note_location
@@ -126,7 +129,8 @@ def run_sync(
             here=opened.lo,
             applied=opened.lo,
             edge=opened.edge,
-            size=size or (EpochSize() if source.job.ship_ranges else EpochSize.on_one_machine()),
+            points=DmPoints(source, writes.transactions),
+            size=sized(size, source, opened.plan),
         )
         finished = loop.run()
     seconds = round(time.monotonic() - began, 3)
@@ -139,8 +143,17 @@ def run_sync(
         loop.sharing.rows,
         shown.ddl_applied,
         seconds,
-        tuple(shown.unresolved_groups),
+        tuple(shown.unresolved_groups or ()),
     )
+
+
+def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSize:
+    """Return the size with which a sync begins. `size`: of whoever knows better."""
+    syncer = source.config.syncer
+    if size is None:
+        size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()
+        size = size.holding(most_held(syncer))
+    return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or BATCH_ROWS)) if plan.whole else size
 
 
 @dataclass
@@ -170,6 +183,10 @@ class Loop:
     applied: Location
     edge: Location | None
     size: EpochSize
+    points: DmPoints | None = None
+    """DM's checkpoint table; None: nobody wants it."""
+    furthest: Location | None = None
+    """Where the last epoch or statement ends that was begun."""
     noted_at: float = 0.0
     said_at: float = 0.0
 
@@ -180,6 +197,7 @@ class Loop:
         except DmError as error:
             if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
                 self.note(Stage.PAUSED, now=True, only_meta=True)
+                self._note_exit()
             raise
 
     def _run(self) -> bool:
@@ -273,6 +291,7 @@ class Loop:
 
     def _epoch(self, epoch: Epoch) -> None:
         self.shards.check_no_resync()
+        self.furthest = epoch.hi
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
         began = time.monotonic()
         self.prepared.note(epoch)
@@ -290,7 +309,7 @@ class Loop:
         self._follow_plan()
         if applied.contested or self.sharing.rows:
             self._look_at_shared(now=False)
-        self.size = self.size.after(epoch.bytes, seconds)
+        self.size = self.size.after(epoch.bytes, seconds, applied.changes)
         self.progress.transactions += epoch.transactions
         self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
@@ -310,13 +329,13 @@ class Loop:
         )
 
     def _apply_with_retries(self, epoch: Epoch) -> Applied:
-        tasks = 1 if self._is_one_task(epoch) else self.runner.slots
+        tasks = 1 if epoch.bytes <= self.size.one_task else self.runner.slots
         job = EpochJob(
             self.shared_plan,
             self.source.target,
             self._step(epoch.hi),
             self._catching_up(),
-            connections_of_task(self.source.config.syncer.worker_count, tasks),
+            Writing.of(self.source.config.syncer, self.plan, tasks=tasks),
             self.sharing.recording,
         )
         for attempt in range(RETRIES):
@@ -331,11 +350,7 @@ class Loop:
         return self._apply(job, epoch)
 
     def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
-        ship = self.source.job.ship_ranges
-        return apply_epoch(self.runner, job, epoch, in_one_task=self._is_one_task(epoch), ship=ship)
-
-    def _is_one_task(self, epoch: Epoch) -> bool:
-        return epoch.bytes <= self.size.one_task
+        return apply_epoch(self.runner, job, epoch, ship=self.source.job.ship_ranges)
 
     def _has_become_shared(self, error: DmError) -> bool:
         """Tell whether a new row has met that of a source which has begun to feed the same table meanwhile."""
@@ -371,6 +386,7 @@ class Loop:
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
+        self.furthest = ddl.end
         operator = self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
@@ -414,6 +430,8 @@ class Loop:
         self._show_shards()
         self._follow_plan()
         self.progress.ddl_applied += 1
+        if self.points is not None:
+            self.points.tables_changed()
         if ddl.rows is None:
             self._applied_up_to(ddl.end)
 
@@ -489,6 +507,8 @@ class Loop:
             return True  # asked to stop in the middle: nothing else may be applied before the rest of it
         plan = self.following.plan_without(group, self.sharing.plan.buckets)
         self.shards.finish(group, plan)
+        if self.points is not None:
+            self.points.tables_changed()
         self.sharing.adopt(plan)
         self.shards.adopt(plan)
         self._follow_plan()
@@ -499,6 +519,28 @@ class Loop:
     def _show_shards(self) -> None:
         self.progress.unresolved_groups = self.shards.to_json()
 
+    def _note_points(self, stage: Stage) -> None:
+        """Write DM's checkpoint when it is due, or the sync ends."""
+        if self.points is None:
+            return
+        ends = stage is Stage.STOPPED
+        if ends or self.points.is_due():
+            self.points.write(self._stand(), (self.edge or self.applied) if ends else None)
+
+    def _note_exit(self) -> None:
+        """Write into DM's checkpoint how far the sync may have come that ends by an error, if the target takes it."""
+        if self.points is None:
+            return
+        try:
+            self.points.write(self._stand(), self.furthest or self.edge or self.applied)
+        except DmError as error:
+            log.info("DM's checkpoint does not show where the sync has ended: %s", error)
+
+    def _stand(self) -> Standing:
+        uncertain = self.opened.catch_up_until if self._catching_up() else None
+        prepared = self.prepared.needed(self.applied)
+        return Standing.of(self.applied, prepared, self.shards.groups.values(), uncertain=uncertain)
+
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
         if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
@@ -507,6 +549,7 @@ class Loop:
         ref = fence.ref
         if not only_meta:
             self.writes.transactions(lambda connection: note_location(connection, fence, applied))
+            self._note_points(stage)
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)
             self.tail.look(self.here, self.opened.goal)

@@ -271,7 +271,7 @@ class Today:
 
     @property
     def is_certain(self) -> bool:
-        """No DDL lies behind the start, or none that would make a difference: both servers have the same tables."""
+        """Tell whether both servers have the same tables: no DDL behind the start makes a difference."""
         return self.source.keys() == self.target.keys() and all(
             alike(one, self.target[name], self.servers) for name, one in self.source.items()
         )

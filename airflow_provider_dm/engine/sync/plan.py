@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from itertools import product
+from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table, value_signature
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged, row_filter
@@ -30,6 +33,9 @@ from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
 from airflow_provider_dm.engine.schema.model import Index, Table
 from airflow_provider_dm.engine.sync.change import Key
 from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+GROUPS_VERSION: Final = 1
+"""Of the way in which changes that depend on each other are found, and get their bucket (sync/dependence.py)."""
 
 
 @dataclass(eq=False)
@@ -72,7 +78,7 @@ class SourcePart:
 
     @property
     def width(self) -> int:
-        """How many values a row has, with those that are added."""
+        """Return the number of values of a row, with those that are added."""
         return len(self.table.columns) + len(self.added)
 
     def whole(self, row: Row | None) -> Row | None:
@@ -117,6 +123,18 @@ class TargetPart:
             row[number] = value
         return tuple(row)
 
+    def as_before(self) -> TargetPart:
+        """Return this part as releases had it that took columns which only the target has for changed by any change."""
+        index, everything = _places(self.mapping), tuple(range(len(self.mapping.source.columns)))
+        further = _further_keys(self.mapping)
+        unique = tuple(
+            _unique_values(key, self.mapping.target, index, everything)
+            if all(name.lower() in index for name in key.columns)
+            else everything
+            for key in further
+        )
+        return replace(self, unique=unique)
+
     @property
     def key_columns(self) -> tuple[str, ...]:
         return self.mapping.target.identity.columns if self.mapping.target.identity else ()
@@ -142,9 +160,16 @@ class SyncPlan:
     """Tables of the task whose rows are passed over for now (sync/shards.py), as they are at this place of the log."""
     alone: bool = False
     """Rows of other tables are passed over, whatever the rules say: these are applied afterwards."""
+    snapshots: frozenset[int] = frozenset()
+    """Indexes of the source tables that were copied from one snapshot, so that their rows are exact from `skip_until`
+    on."""
     gone: tuple[tuple[TableName, str], ...] = ()
     """Tables that the source had, and had no more where others were copied again: rows up to that place are passed
     over."""
+    compact: bool = True
+    """Changes are folded; else each is written (sync/dependence.py)."""
+    whole: bool = False
+    """Transactions of the source are written whole and in their order (sync/transactional.py)."""
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
@@ -155,6 +180,10 @@ class SyncPlan:
             made_of = (*made_of, filters)
         if any(source.added for source in self.sources):
             made_of = (*made_of, tuple(source.added for source in self.sources))
+        if (self.compact, self.whole) != (True, False):
+            made_of = (*made_of, ("compact", self.compact, "whole", self.whole, GROUPS_VERSION))
+        if self.snapshots:
+            made_of = (*made_of, sorted(self.snapshots))
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
 
     def _folded_apart(self) -> tuple[int, ...]:
@@ -162,9 +191,23 @@ class SyncPlan:
         shards = Counter(source.target for source in self.sources)
         return tuple(target for target in sorted(self.merged) if shards[target] > 1)
 
+    def older(self) -> Iterator[SyncPlan]:
+        """Yield the plan as older releases had it: their half epochs are completed by theirs."""
+        targets = tuple(part.as_before() for part in self.targets)
+        before = replace(self, targets=targets, snapshots=frozenset())
+        yield before
+        yield self.folding_together()
+        yield before.folding_together()
+
     def folding_together(self) -> SyncPlan:
         """Return the plan as releases without `merge` had it."""
         return replace(self, merged=frozenset())
+
+    def in_other_modes(self) -> Iterator[SyncPlan]:
+        """Yield the plan as it would be if the user had asked for another way of writing."""
+        for compact, whole in product((True, False), (False, True)):
+            if (compact, whole) != (self.compact, self.whole):
+                yield replace(self, compact=compact, whole=whole)
 
     def leads(self) -> tuple[int, ...]:
         """Return for each source table the one that its changes are folded with: itself, or the first of its target."""
@@ -209,6 +252,16 @@ class SyncPlan:
             merged = shards[self.sources[index].target] > 1 or part.name in elsewhere
             if merged and not (overwrites and part.key is not None):
                 check_merged(one, part.name)
+
+    def check_keys_kept(self) -> None:
+        """Refuse tables in which, while a load or a past is caught up with, a row could be written over by another one.
+
+        Merged tables that were copied have rows wait instead. Raises TargetKeyNotKept."""
+        for index, source in enumerate(self.sources):
+            part = self.part(index)
+            if part.key is not None and index not in self.snapshots and (self.adopts or not self.is_merged(index)):
+                added = (column for column in part.mapping.source.columns if column.constant is not None)
+                check_keys_kept(TableMapping(source.table.with_constants(added), part.mapping.target))
 
     def owner(self, source: int) -> int:
         return max(0, self.owners[source]) if self.owners else 0
@@ -258,6 +311,8 @@ def make_plan(
     adopts: bool = False,
     copied_again: Mapping[TableName, str] | None = None,
     held: Collection[TableName] = frozenset(),
+    compact: bool = True,
+    whole: bool = False,
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
     have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes,
@@ -295,7 +350,10 @@ def make_plan(
         owners=tuple(schema.owner for schema in schemas),
         adopts=adopts,
         held=tuple(one.table for one in everything if one.table.name in held),
+        snapshots=frozenset() if adopts else _snapshots(sources, parts),
         gone=_gone(everything, copied_again or {}),
+        compact=compact,
+        whole=whole,
     )
     plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
     return plan
@@ -304,6 +362,16 @@ def make_plan(
 def _gone(schemas: Sequence[TableSchema], copied_again: Mapping[TableName, str]) -> tuple[tuple[TableName, str], ...]:
     there = {schema.table.name for schema in schemas}
     return tuple((name, until) for name, until in sorted(copied_again.items()) if name not in there)
+
+
+def _snapshots(sources: Sequence[SourcePart], parts: Sequence[TargetPart]) -> frozenset[int]:
+    """Return the tables, alone in targets with a key, that a copy could not page (copy/keyless.py)."""
+    shards = Counter(source.target for source in sources)
+    return frozenset(
+        index
+        for index, source in enumerate(sources)
+        if parts[source.target].key is not None and shards[source.target] == 1 and KeyOrder.of(source.table) is None
+    )
 
 
 def _check_key_types(mapping: TableMapping) -> None:
@@ -335,29 +403,42 @@ def merged_parts(
 
 def target_part(mapping: TableMapping) -> TargetPart:
     """Return what tells the rows of a target table apart."""
-    index = {column.name.lower(): number for number, column in enumerate(mapping.source.columns)}
-    identity = mapping.target.identity
-    further = [key for key in mapping.target.unique_keys if identity is None or key.name != identity.name]
+    index, identity, further = _places(mapping), mapping.target.identity, _further_keys(mapping)
     everything = tuple(range(len(mapping.source.columns)))
     return TargetPart(
         mapping=mapping,
         key=tuple(index[name.lower()] for name in identity.columns) if identity else None,
-        hashed=_hashed(mapping, identity, index) if identity else everything,
-        unique=tuple(_unique_values(key, index, everything) for key in further),
+        hashed=told_apart(mapping, identity, index) if identity else everything,
+        unique=tuple(_unique_values(key, mapping.target, index, everything) for key in further),
     )
 
 
-def _unique_values(key: Index, index: Mapping[str, int], everything: tuple[int, ...]) -> tuple[int, ...]:
-    if key.expression or any(name.lower() not in index for name in key.columns):
+def _places(mapping: TableMapping) -> dict[str, int]:
+    return {column.name.lower(): number for number, column in enumerate(mapping.source.columns)}
+
+
+def _further_keys(mapping: TableMapping) -> list[Index]:
+    identity = mapping.target.identity
+    return [key for key in mapping.target.unique_keys if identity is None or key.name != identity.name]
+
+
+def _unique_values(key: Index, target: Table, index: Mapping[str, int], everything: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the columns of which the key's values are made. What only the target has, no change of a row changes,
+    unless it is computed."""
+    own = [target.column(name) for name in key.columns if name.lower() not in index]
+    if key.expression or any(column.generated for column in own):
         return everything
-    return tuple(index[name.lower()] for name in key.columns)
+    return tuple(index[name.lower()] for name in key.columns if name.lower() in index)
 
 
-def _hashed(mapping: TableMapping, identity: Index, index: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the key columns whose values, where the target may hold two for equal, have one common form."""
-    prefixes = identity.prefixes or (None,) * len(identity.columns)
+def told_apart(mapping: TableMapping, key: Index, index: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the key columns whose values, where the target may hold two for equal, have one common form.
+
+    `index`: the places of the columns in the source's rows, by their names in lower case.
+    """
+    prefixes = key.prefixes or (None,) * len(key.columns)
     usable = []
-    for name, prefix in zip(identity.columns, prefixes, strict=True):
+    for name, prefix in zip(key.columns, prefixes, strict=True):
         source = mapping.source.columns[index[name.lower()]]
         target = mapping.target.column(name)
         forms = (codec_for(mapping.source.name, source).key_form, codec_for(mapping.target.name, target).key_form)

@@ -47,8 +47,10 @@ class SyncProgress:
     """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
     contested_rows: int = 0
     """Rows that wait until rows of other source tables give their places in merged tables free."""
-    unresolved_groups: list[dict[str, Any]] = field(default_factory=list)
-    """Merged tables whose shards have made DDL that the target waits to make (DM's unresolvedGroups)."""
+    unresolved_groups: list[dict[str, Any]] | None = None
+    """Merged tables whose shards have made DDL that the target waits to make (DM's unresolvedGroups); None: nobody has
+    looked yet.
+    """
     resuming: str = ""
     """What has failed, while the sync waits to go on by itself."""
     binlog_type: str = "local"

@@ -53,7 +53,7 @@ NOT_ALONE: Final[tuple[type[DmError], ...]] = (OtherSourcesWanted,)
 
 @dataclass(frozen=True)
 class Life:
-    """What became of one run of the loop. `worked`: it has applied something, or found that there is nothing to."""
+    """Outcome of one run of the loop. `worked`: it has applied something, or found that there is nothing to."""
 
     seconds: float
     worked: bool
@@ -61,7 +61,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait after the next failure. `steps`: how often the pause has been lengthened.
+    """Pause after the next failure. `steps`: how often the pause has been lengthened.
 
     `failing_since` (seconds of a clock that only grows): when it came to nothing for the first time in a row.
     """

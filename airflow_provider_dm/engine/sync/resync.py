@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.shard.group import Group, Piece
 from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch, connections_of_task
+from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.locations import location_at, numbered
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import after
@@ -40,6 +40,7 @@ from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.start import plan_for
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
+from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import target_connection
@@ -184,9 +185,9 @@ class _Lane:
             self.of.source.target,
             self._step(epoch.hi),
             self.of.catching_up(self.applied),
-            connections_of_task(self.of.source.config.syncer.worker_count, tasks),
+            Writing.of(self.of.source.config.syncer, self.plan, tasks=tasks),
         )
-        applied = apply_epoch(self.of.runner, job, epoch, in_one_task=tasks == 1, ship=self.of.source.job.ship_ranges)
+        applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
         self.prepared = after(self.prepared, epoch)
         self.here = self.applied = epoch.hi
         self.edge, self.moved_at = None, time.monotonic()

@@ -76,7 +76,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, Verdict
 from airflow_provider_dm.engine.rules.mapping import family_of
-from airflow_provider_dm.engine.rules.online_ddl import RealChange
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema
@@ -142,11 +142,11 @@ class SchemaChange:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What decides besides the tables themselves. `position`: where the statement ends, as `Location.sort_key`.
+    """Facts besides the tables that decide. `position`: where the statement ends, as `Location.sort_key`.
 
     `fed_elsewhere`: target tables that take the rows of other sources of the task. `once_merged`: those that have taken
     the rows of several tables, of which some may have ended. `sql`: the statement's text. `agreeing`: the shards of a
-    merged table agree on its DDL.
+    merged table agree on its DDL. `strict_collations`: none is replaced by its nearest.
     """
 
     rules: SubtaskRules
@@ -157,6 +157,7 @@ class Surroundings:
     once_merged: frozenset[TableName] = frozenset()
     sql: str = ""
     agreeing: bool = False
+    strict_collations: bool = False
 
     def unfiltered(self) -> Surroundings:
         """Return the same without the binlog event filter, for what a person has decided."""
@@ -521,6 +522,7 @@ class _Change:
             collation,
             source_flavour=self.tables.tracker.server.flavour,
             target_flavour=self.around.target.flavour,
+            strict=self.around.strict_collations,
         )
         self.notes += made.notes
         self.statements.append(TargetDdl(made.sql(), ()))
@@ -544,6 +546,7 @@ class _Change:
             collation=self._collation,
             has_primary_key=has_primary_key,
             cascades_are_logged=self.tables.cascades_are_logged,
+            strict_collations=around.strict_collations,
         )
         self.notes += emitted.notes
         for one in emitted.statements:

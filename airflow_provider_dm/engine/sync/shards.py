@@ -475,6 +475,7 @@ class Shards:
                 "synced": [one.table.quoted() for one in group.members],
                 "unsynced": [name.quoted() for name in missing(group, self._shards_of(group.target))],
                 "waits": self.waits.get(group.target, ""),
+                "madeAt": _made_at(first) if first is not None else None,
             }
             for group in self.unresolved
         ]
@@ -501,6 +502,12 @@ def _due(group: Group, names: Collection[TableName]) -> Item:
 
 def _first(group: Group) -> Item | None:
     return next((one.items[0] for one in group.members if one.items), None)
+
+
+def _made_at(item: Item) -> float | None:
+    """Return when a shard has made a DDL, by its server's clock, in seconds since 1970; None: it was not taken down."""
+    said: list[list[Any]] = item.how.get("session", [])
+    return next((float(value) for name, value in said if name == "timestamp"), None)
 
 
 def _save(connection: Connection, source: SyncSource, group: Group) -> None:

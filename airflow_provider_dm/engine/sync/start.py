@@ -13,12 +13,13 @@ from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
+from airflow_provider_dm.engine.config.units import Apply
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location, Order, compare
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
@@ -137,7 +138,8 @@ class Opened:
     """A subtask ready to be synced. `lo` is applied in all buckets; `edge`, if not None, in some: the first epoch ends
     there. `goal` None: no end.
 
-    `first_plan`: by which an older release has written half of that epoch; it holds until `edge` (frontier rule 6)."""
+    `first_plan`: by which an older release, or another mode, has written half of that epoch; it holds until `edge`
+    (frontier rule 6)."""
 
     plan: SyncPlan
     first_plan: SyncPlan
@@ -152,7 +154,7 @@ class Opened:
 def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) -> Opened:
     """Read all of it, and tell the metadata DB what of the log is needed.
 
-    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, what
+    Raises SubtaskMissing, GoalBehind, SourceWentBack, PlanChanged, TableLeftOut, RouteChanged, TargetKeyNotKept, what
     `begin_incremental` raises, and what reading schemas and making a plan raises.
     """
     ref, announcer = source.fence.ref, Announcer(source, store)
@@ -171,6 +173,12 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         check_numbers(lo, reader, reader.newest_suffix())
     lo = numbered(lo, subtask, reader)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
+    if (
+        subtask.catch_up_until is not None
+        and not has_passed(lo, subtask.catch_up_until)
+        and not source.config.overwrites
+    ):
+        plan.check_keys_kept()
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
     if edge is None and plan.fingerprint() != subtask.plan:
         _note_plan(plan, left_out, source)
@@ -206,9 +214,10 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
     """
     if edge is None or plan.fingerprint() == subtask.plan:
         return plan
-    older = plan.folding_together()
-    if older.fingerprint() == subtask.plan:
-        return older
+    in_any_mode = (plan, *plan.in_other_modes())
+    for older in (*in_any_mode, *(before for one in in_any_mode for before in one.older())):
+        if older.fingerprint() == subtask.plan:
+            return older
     raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
 
 
@@ -311,7 +320,7 @@ def plan_for(
     `under_way`: target tables that look as they will behind a DDL statement whose rest comes first, before any row. A
     run has died in it, and until it is done they count for what the source has.
     """
-    ref = source.fence.ref
+    ref, syncer = source.fence.ref, source.config.syncer
     wanted = {schema.target for schema in schemas if schema.table.name not in held}
     targets = read_tables(connection, wanted.difference(under_way))
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
@@ -327,6 +336,8 @@ def plan_for(
         held=held,
         adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
         copied_again=copied_again,
+        compact=syncer.compact,
+        whole=syncer.apply is Apply.TRANSACTIONAL,
     )
 
 

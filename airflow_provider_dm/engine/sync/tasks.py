@@ -1,6 +1,7 @@
 """What an executor does with an epoch. Plain picklable values; each may run twice, the frontier decides what counts.
 
     small epoch   ApplyRanges   decode and fold all ranges, both waves, all buckets: one task, no exchange
+    whole         ApplyTransactions   decode and write whole transactions one by one: one task
     large epoch   FoldRange     one range: decode, fold, one blob for each group of buckets
                   ApplyGroup    one group: fold the blobs of all ranges, then one wave
 
@@ -13,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from airflow_provider_dm.engine.binlog.planner import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
@@ -25,6 +27,8 @@ from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.fallback import unreadable
 from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan
 from airflow_provider_dm.engine.sync.runner import Shared
+from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, units_of
+from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.frontier import Act, Step
 
 
@@ -46,8 +50,7 @@ class EpochJob:
     target: Endpoint
     step: Step
     catch_up: bool
-    threads: int
-    """Target connections of one task."""
+    writing: Writing
     recording: bool = False
     """See `WaveWriter`."""
 
@@ -55,7 +58,16 @@ class EpochJob:
         return make_waves(self.plan.value, folded, catch_up=self.catch_up, recording=self.recording)
 
     def writer(self, pool: Executor | None) -> WaveWriter:
-        return WaveWriter(self.plan.value, Target.at(self.target), self.step, self.catch_up, pool, self.recording)
+        return WaveWriter(
+            self.plan.value,
+            Target.at(self.target),
+            self.step,
+            self.catch_up,
+            pool,
+            self.recording,
+            self.writing.batch,
+            self.writing.multiple_rows,
+        )
 
 
 @dataclass(frozen=True)
@@ -70,9 +82,22 @@ class ApplyRanges:
         for one in ranges:
             compactor.add_all(_changes(plan, one))
         waves = self.job.waves(compactor.folded)
-        writer = self.job.writer(_pool(self.job.threads))
-        contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets))
+        writer = self.job.writer(_pool(self.job.writing.connections))
+        contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
         return Applied(compactor.folded.changes, waves.rows(), contested)
+
+
+@dataclass(frozen=True)
+class ApplyTransactions:
+    """An epoch's transactions, whole and one after the other, in one task. `together`: as one (`units_of`)."""
+
+    job: EpochJob
+    together: bool
+
+    def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
+        units = units_of(ranges, self.job.step.hi, partial(_changes, self.job.plan.value), together=self.together)
+        counted = TransactionalWriter(self.job.writer(None)).write(units)
+        return Applied(counted.changes, counted.rows, counted.contested)
 
 
 @dataclass(frozen=True)
@@ -100,7 +125,7 @@ class ApplyGroup:
         plan = self.job.plan.value
         folded = unpack(plan, blobs)
         waves = self.job.waves(folded)
-        writer = self.job.writer(_pool(self.job.threads))
+        writer = self.job.writer(_pool(self.job.writing.connections))
         if self.act is Act.RELEASE:
             contested = writer.release(waves.first)
         else:

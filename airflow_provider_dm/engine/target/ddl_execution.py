@@ -145,6 +145,18 @@ def execute_ddl(
         raise translate(error, server=str(endpoint)) from error
 
 
+def end_earlier_ddl(endpoint: Endpoint, fence: Fence) -> None:
+    """Wait until no DDL of an earlier run of this subtask is under way; none is sent later, as it is fenced then.
+
+    Raises DdlLocked (retry), Fenced, TargetWentBack, and what connecting raises.
+    """
+    try:
+        with fresh_target(endpoint) as connection, _locked(endpoint, connection, fence):
+            run_transaction(endpoint, fence.check)
+    except pymysql.err.Error as error:
+        raise translate(error, server=str(endpoint)) from error
+
+
 def _checked_entries(connection: Connection, fence: Fence, position: str) -> dict[int, Entry]:
     fence.check(connection)
     return read_entries(connection, fence.ref, position)

@@ -31,7 +31,7 @@ _COLUMN: Final = re.compile(r"\bcolumn ([`'][^`']+[`'](?:\.`[^`]+`){0,2})")
 
 @dataclass(eq=False)
 class TargetUnreachable(DmError):
-    """No connection to the target, or it broke."""
+    """Error: there is no connection to the target, or it broke."""
 
     server: str
     reason: str

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls, Remembered
+from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 
 _TABLE: Final = "dm_online_ddl"

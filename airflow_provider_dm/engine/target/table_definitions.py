@@ -23,7 +23,7 @@ _TABLE: Final = "dm_table_definition"
 
 @dataclass(frozen=True)
 class Definitions:
-    """What a source says of its tables and schemas: each table's CREATE TABLE, each schema's default collation."""
+    """Definitions of a source's tables and schemas: each table's CREATE TABLE, each schema's default collation."""
 
     tables: Mapping[TableName, str]
     collations: Mapping[str, str]

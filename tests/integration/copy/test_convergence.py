@@ -15,7 +15,6 @@ from airflow_provider_dm.engine.config.job import SecretRef
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.loop import run_sync
@@ -23,6 +22,7 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences
+from tests.relay_thread import RelayThread
 
 META_VARIABLE = "DM_TEST_COPY_META"
 
@@ -32,6 +32,19 @@ TABLES = {
     "unique_too": "id INT PRIMARY KEY, u INT, v INT, UNIQUE KEY u (u)",
     "keyless": "a INT, b VARCHAR(10)",
 }
+MORE = """v INT, own INT NOT NULL DEFAULT 7, maybe INT UNIQUE, at TIMESTAMP NOT NULL DEFAULT NOW(),
+    twice INT AS (v * 2), c VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, UNIQUE KEY vc (v, c, maybe)"""
+IN_ANOTHER_WAY = {
+    "more": ("c VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, v INT", MORE),
+    "keyed_there": ("c INT NOT NULL, v INT", "c INT PRIMARY KEY, v INT, UNIQUE KEY vc (v, c)"),
+    "counted_there": ("c INT, v INT", "c INT, v INT, n BIGINT AUTO_INCREMENT PRIMARY KEY"),
+    "keyless_there": ("c INT PRIMARY KEY, v INT", "c INT, v INT, own VARCHAR(9) NOT NULL DEFAULT ''"),
+    "by_another_key": (
+        "id INT AUTO_INCREMENT PRIMARY KEY, c INT NOT NULL UNIQUE, v INT",
+        "id INT NOT NULL, c INT NOT NULL PRIMARY KEY, v INT, KEY (id)",
+    ),
+}
+"""What a person has made of a table in the target. All have a key `c`, which is theirs or the writer's."""
 KEYS = 400
 FIRST = {
     "plain": "INSERT INTO plain VALUES (%(n)s, 0)",
@@ -39,7 +52,15 @@ FIRST = {
     "unique_too": "INSERT INTO unique_too VALUES (%(n)s, %(n)s, 0)",
     "keyless": "INSERT INTO keyless VALUES (%(n)s % 20, 'twin')",
 }
+CHANGES_OF = (
+    "DELETE FROM {t} WHERE c = '{a}'",
+    "UPDATE {t} SET v = {b} WHERE c = '{a}'",
+    "UPDATE {t} SET v = v + 1 WHERE v % 7 = {a} % 7",
+    "DELETE FROM {t} WHERE c = '{a}'; INSERT INTO {t} (c, v) VALUES ('{a}', {b})",
+    "DELETE FROM {t} WHERE c = '{b}'; UPDATE {t} SET c = '{b}' WHERE c = '{a}'",
+)
 CHANGES = (
+    *(one.replace("{t}", table) for one in CHANGES_OF for table in IN_ANOTHER_WAY),
     "REPLACE INTO plain VALUES ({a}, {b})",
     "DELETE FROM plain WHERE id = {a}",
     "UPDATE IGNORE plain SET id = {b} WHERE id = {a}",
@@ -68,7 +89,8 @@ def writer(server: Server, schema: str) -> Iterator[None]:
                 try:
                     for _ in range(chance.randint(1, 4)):
                         change = chance.choice(CHANGES).format(a=chance.randint(1, KEYS), b=chance.randint(1, KEYS))
-                        cursor.execute(change)
+                        for statement in change.split("; "):
+                            cursor.execute(statement)
                     connection.commit()
                 except pymysql.err.IntegrityError:
                     connection.rollback()
@@ -92,6 +114,12 @@ def test_copy_and_sync_converge_while_a_writer_runs(
         with source.connect(database=schema) as connection, connection.cursor() as cursor:
             for number in range(1, KEYS + 1):
                 cursor.execute(FIRST[name].replace("% 7", "%% 7").replace("% 20", "%% 20"), {"n": number})
+    fresh_schema(target)
+    for name, (here, there) in IN_ANOTHER_WAY.items():
+        source.sql(f"CREATE TABLE {name} ({here})", database=schema)
+        target.sql(f"CREATE TABLE {name} ({there})", database=schema)
+        rows = ", ".join(f"('{number}', {number % 9})" for number in range(1, KEYS + 1))
+        source.sql(f"INSERT INTO {name} (c, v) VALUES {rows}", database=schema)
     monkeypatch.setattr(page, "FIRST_ROWS", 4)
     monkeypatch.setattr(page, "MOST_ROWS", 4)
     url = f"sqlite:///{tmp_path}/meta.db"
@@ -107,7 +135,7 @@ def test_copy_and_sync_converge_while_a_writer_runs(
     )
     spec = migration.spec
     relay_spec = RelaySpec(source=spec.sources[0], meta_url=SecretRef(env=META_VARIABLE), launcher_pid=os.getpid())
-    relay = RelayProcess.start(relay_spec, {**os.environ, META_VARIABLE: url}, tmp_path / "relay.log")
+    relay = RelayThread(relay_spec)
     try:
         with MetaStore.open(url) as store:
 
@@ -126,3 +154,8 @@ def test_copy_and_sync_converge_while_a_writer_runs(
     assert result["sources"]["one"]["written_to_meanwhile"], "the writer did nothing during the copy"
     report = differences(target, {f"{schema}.{name}": [(source, f"{schema}.{name}")] for name in TABLES})
     assert report.equal, report
+    for name in IN_ANOTHER_WAY:
+        columns = "id, c, v" if name == "by_another_key" else "c, v"
+        both = [sorted(one.sql(f"SELECT {columns} FROM {name}", database=schema), key=repr) for one in (source, target)]
+        assert both[0] == both[1], name
+    assert target.sql("SELECT COUNT(*) FROM more WHERE own <> 7 OR NOT twice <=> v * 2", database=schema) == [(0,)]

@@ -4,10 +4,11 @@ import pytest
 
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.copy.begin import RelayNotRunning, wait_for_relay
-from airflow_provider_dm.engine.copy.design import TargetKeyNotKept, TargetNotEmpty
+from airflow_provider_dm.engine.copy.design import TargetNotEmpty
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.reading.survey import EngineNotTransactional, NoTablesSelected
+from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
 from testbed import Server

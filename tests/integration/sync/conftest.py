@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -21,7 +22,6 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -35,6 +35,7 @@ from airflow_provider_dm.engine.target.session import close_target, target_conne
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.far_away import port_to
+from tests.relay_thread import RelayThread
 from tests.spark_fixtures import spark  # noqa: F401 (a fixture)
 
 META_VARIABLE = "DM_TEST_META_URL"
@@ -71,7 +72,8 @@ class SyncKit:
     store: MetaStore
     meta_url: str
     tables: Sequence[str] = tuple(TABLES)
-    relays: list[RelayProcess] = field(default_factory=list)
+    relays: list[Any] = field(default_factory=list)
+    """Each a RelayThread, or a RelayProcess where a test kills it."""
     attempts: int = 0
     task_keys: dict[str, object] = field(default_factory=dict)
     instance_keys: dict[str, object] = field(default_factory=dict)
@@ -150,8 +152,10 @@ class SyncKit:
                 "until": "stopped",
             }
         )
-        environment = {**os.environ, META_VARIABLE: self.meta_url}
-        self.relays.append(RelayProcess.start(spec, environment, self.folder / "relay.log"))
+        self.relays.append(self.relay_of(spec))
+
+    def relay_of(self, spec: RelaySpec) -> Any:
+        return RelayThread(spec, {**os.environ, META_VARIABLE: self.meta_url})
 
     def create(self, *tables: str) -> None:
         """The tables, empty, on both sides; the sync begins here."""

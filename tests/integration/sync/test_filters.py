@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
-from airflow_provider_dm.engine.rules.expression_values import ExpressionNotSupported
+from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.rules.row_filter import RowsRefused
 from airflow_provider_dm.engine.sync import following

@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.config.rule_models import TablePattern
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept
 from airflow_provider_dm.engine.sync import apply
 from airflow_provider_dm.engine.sync.apply import MissingRow
 from airflow_provider_dm.engine.sync.begin import SyncSource
@@ -116,6 +117,27 @@ def test_from_a_given_start_rows_that_are_there_already_do_no_harm(kit: SyncKit)
     kit.sync()
 
     assert kit.differences() == []
+
+
+def test_from_a_given_start_no_row_of_the_source_takes_anothers_place(one_kit: SyncKit) -> None:
+    """REPLACE would make one row of two, where only the target takes them for one."""
+    one_kit.create("plain", "code")
+    binary = "ALTER TABLE code MODIFY c varchar(20) COLLATE utf8mb4_bin NOT NULL"
+    one_kit.source.sql(binary, database=one_kit.schema)
+    one_kit.target.sql("ALTER TABLE plain ADD UNIQUE KEY v (v)", database=one_kit.schema)
+    one_kit.pull()
+    start = one_kit.upstream()
+    one_kit.write("INSERT INTO code VALUES ('abc', 1)", "INSERT INTO plain VALUES (1, 'same'), (2, 'same')")
+    one_kit.write("INSERT INTO code VALUES ('ABC', 1)")
+
+    for key, cure in (("PRIMARY", binary), ("v", "ALTER TABLE plain DROP KEY v")):
+        with pytest.raises(TargetKeyNotKept) as stopped:
+            one_kit.sync(start=start)
+        assert stopped.value.key == key
+        one_kit.target.sql(cure, database=one_kit.schema)
+
+    assert one_kit.sync(start=start).finished
+    assert one_kit.differences() == []
 
 
 def test_a_row_of_somebody_else_is_not_replaced(one_kit: SyncKit) -> None:

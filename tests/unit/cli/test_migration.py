@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_dm.cli.migration import Different, Equal, Phase, Unfair, meaning_of, phases
+from airflow_provider_dm.cli.migration import Different, Equal, Phase, Summary, Unfair, meaning_of, phases
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.mysql.location import Location
 
@@ -70,3 +70,10 @@ def test_many_differing_tables_are_counted() -> None:
     assert isinstance(verdict, Different)
     assert len(verdict.tables) == 6
     assert verdict.tables[-1] == "and 3 more"
+
+
+def test_a_run_says_what_it_leaves_held_back() -> None:
+    group = {"target": "`shop`.`o`", "waits": "for mysql-02"}
+    waiting = Summary(unresolved_groups={"mysql-01": [group]}).waiting
+    assert waiting == "waiting for lock: mysql-01 holds back rows of `shop`.`o`, and waits for mysql-02"
+    assert Summary().waiting == ""

@@ -11,7 +11,6 @@ from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
 from airflow_provider_dm.engine.copy.design import (
     MOST_SCANNED,
     Design,
-    TargetKeyNotKept,
     TargetNotEmpty,
     TargetTableGone,
     design,
@@ -21,6 +20,7 @@ from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, SourceTable, TargetSurvey
+from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Column, Index, Table

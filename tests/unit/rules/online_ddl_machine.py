@@ -10,8 +10,9 @@ from airflow_provider_dm.engine.ddl.parse import NotRead, parse
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.online_ddl import Outcome, Stop, step
-from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Outcome, Stop
+from airflow_provider_dm.engine.rules.online_ddl.step import step
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
 DM = OnlineDdlConfig()

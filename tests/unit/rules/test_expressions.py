@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.expression_values import (
+from airflow_provider_dm.engine.rules.expressions.compiled import (
     ExpressionNotSupported,
     ExpressionOutOfRange,
-    UnknownColumn,
     compiled,
 )
+from airflow_provider_dm.engine.rules.expressions.parts import UnknownColumn
 from airflow_provider_dm.engine.schema.codec import Value
 from airflow_provider_dm.engine.schema.model import Column, Table
 

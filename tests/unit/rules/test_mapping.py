@@ -70,6 +70,28 @@ def test_the_target_may_have_columns_that_it_fills_by_itself() -> None:
     assert (mapping.written, [column.name for column in mapping.target_columns]) == ((0, 1), ["id", "v"])
 
 
+def test_a_default_is_enough_and_a_column_without_one_is_not() -> None:
+    source, own = table("a", "id int"), replace(column("own int", 1), nullable=False)
+    target = replace(table("b", "id int", key=("id",)), columns=(column("id int"), replace(own, filled=True)))
+    assert map_table(source, target).written == (0,)
+    with pytest.raises(TargetTableMismatch):
+        map_table(source, replace(target, columns=(column("id int"), own)))
+
+
+def test_a_key_that_the_target_counts_tells_no_rows_apart() -> None:
+    """Behind it, the next one does; where there is none, rows are counted."""
+    number = replace(column("n bigint", 1), nullable=False, filled=True, counted=True)
+    by_id = Index("u", ("id",))
+    target = replace(filled(table("b", "id int", key=("n",))), columns=(*filled(table("b", "id int")).columns, number))
+
+    assert map_table(table("a", "id int"), target).target.identity is None
+    keyed = replace(target, unique_keys=(*target.unique_keys, by_id))
+    assert map_table(table("a", "id int"), keyed).target.identity == by_id
+    given = map_table(table("a", "id int", "n bigint"), keyed).target.identity
+    assert given is not None
+    assert given.primary
+
+
 def text_column(charset: str = "utf8mb4", kind: str = "varchar(4)") -> Table:
     added = replace(column(f"c {kind}"), charset=charset, nullable=False)
     return replace(table("b", "id int"), columns=(*table("b", "id int").columns, replace(added, position=1)))

@@ -9,17 +9,17 @@ from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import DropTables, Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules import online_ddl
-from airflow_provider_dm.engine.rules.online_ddl import (
+from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import (
+    UNSURE,
     Apply,
     Ordinary,
     Outcome,
     PassOver,
     Remember,
     Stop,
-    step,
 )
-from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.step import step
 from tests.unit.rules.online_ddl_machine import SHOP, follow, last, rules, table
 
 LIKE = "CREATE TABLE _t_gho LIKE t"
@@ -312,7 +312,7 @@ def test_nothing_is_remembered_while_it_is_off() -> None:
 
 
 def test_a_name_with_a_character_that_is_not_known_is_for_others_to_judge() -> None:
-    assert online_ddl.UNSURE == client_charsets.UNSURE
+    assert UNSURE == client_charsets.UNSURE
     assert isinstance(last("CREATE TABLE `_t\ufffd_gho` LIKE t"), Ordinary)
 
 

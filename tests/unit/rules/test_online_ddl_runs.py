@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.ddl.statements import AddColumn, AlterTable, Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.online_ddl import Apply, Ordinary, Stop, step
-from airflow_provider_dm.engine.rules.online_memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, Ordinary, Stop
+from airflow_provider_dm.engine.rules.online_ddl.step import step
 from airflow_provider_dm.engine.schema.model import Column, Table
 from tests.unit.rules.online_ddl_machine import rules, said, table
 

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.online_ddl import Apply, Ordinary, Outcome, PassOver, Remember, Stop
-from airflow_provider_dm.engine.rules.online_memory import OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, Ordinary, Outcome, PassOver, Remember, Stop
 from airflow_provider_dm.engine.schema.model import Table
 from tests.unit.rules.online_ddl_machine import follow
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from airflow_provider_dm.engine.config.rule_models import ExpressionFilter, FilterRule
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
-from airflow_provider_dm.engine.rules.expression_values import ExpressionNotSupported
+from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported
 from airflow_provider_dm.engine.rules.row_filter import ExpressionFilters, Loss, RowFilter, RowsRefused, row_filter
 from airflow_provider_dm.engine.schema.model import Column, Table
 

@@ -4,8 +4,8 @@ Up to three sources with two shards each make up to three DDL, at their own plac
 form in between. A step is one transaction, of the target or of the metadata DB. Nothing is remembered between two of
 them but what they have written, so a driver that dies between any two and is replaced does what is done here next; one
 that dies in the middle of running the DDL leaves it `run` and not noted. All states that can be reached are looked at.
-Of three sources with three DDL these are 844,239 (`docker/local chaos shard-model`, most of a minute); the tests go random
-ways through them.
+Of three sources with three DDL these are 844,239 (`docker/local chaos shard-model`, most of a minute); the tests go
+random ways through them.
 
 Held against each: a row is applied when the merged table has the row's form, and once; a DDL is run once. Where nothing
 more can be done everything has been.

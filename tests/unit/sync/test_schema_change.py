@@ -15,8 +15,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
-from airflow_provider_dm.engine.rules.online_ddl import RealChange
-from airflow_provider_dm.engine.rules.online_memory import LoggedText
+from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
+from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.schema_change import (

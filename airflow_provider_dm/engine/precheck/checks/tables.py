@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from airflow_provider_dm.engine.copy.design import TargetTableGone
+from airflow_provider_dm.engine.copy.design import TargetTableGone, replaces
 from airflow_provider_dm.engine.copy.preconditions import TableNotCopied
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, create_table_like
 from airflow_provider_dm.engine.errors import DmError
@@ -15,9 +15,10 @@ from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, 
 from airflow_provider_dm.engine.precheck.result import State, named, said
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import TRANSACTIONAL
+from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
 from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import Ghost, Trash
 from airflow_provider_dm.engine.rules.row_filter import row_filter
-from airflow_provider_dm.engine.rules.tool_tables import Ghost, Trash
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType, codec_for
 from airflow_provider_dm.engine.schema.model import Table
@@ -103,6 +104,7 @@ def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
     does not exist yet have to fit the first of them.
     """
     expected = dict(facts.tables)
+    feeders = Counter(target for one in facts.sources for _, target in facts.of_task(one))
     misfits = 0
     for source in facts.sources:
         anew = source.copies and source.id not in facts.begun
@@ -111,7 +113,10 @@ def check_columns(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
                 if source.follows:
                     row_filter(source.rules.events, source.rules.expressions, table)
                 extracted = source.rules.router.extracted(table.name)
-                map_table(table, expected.setdefault(target, table), extracted, created_anew=anew)
+                mapping = map_table(table, expected.setdefault(target, table), extracted, created_anew=anew)
+                begins = target in facts.tables and source.id not in facts.begun
+                if begins and replaces(mapping, source.subtask, alone=feeders[target] == 1):
+                    check_keys_kept(mapping)
             except DmError as error:
                 misfits += 1
                 yield State.FAIL, *said(error)
@@ -204,6 +209,7 @@ def _creation(
             source_flavour=source.info.flavour,
             target_flavour=facts.info.flavour,
             collation="",
+            strict=source.subtask.strict_collations,
         )
         if made.keyless:
             check_keyless(facts.connection, [str(target)], str(facts.endpoint))

@@ -1,4 +1,4 @@
-"""The text of an expression filter as a tree. It says what the text says; what that means is `expression_values`'.
+"""The text of an expression filter as a tree. It says what the text says; what that means is `compiled`'.
 
     expression := and/or/xor/not of tests         a = 1 AND NOT (b IN (2, 3) OR c IS NULL)
     test       := sum [comparison sum] | sum IS [NOT] NULL|TRUE|FALSE|UNKNOWN | sum [NOT] IN|BETWEEN|LIKE …
@@ -40,12 +40,16 @@ class Collated:
 
 
 @dataclass(frozen=True)
-class Arithmetic:
-    """`+`, `-`, `*`, `/`, `%` or DIV."""
+class _Pair:
+    """Two operands and the sign between them."""
 
     sign: str
     left: Tree
     right: Tree
+
+
+class Arithmetic(_Pair):
+    """`+`, `-`, `*`, `/`, `%` or DIV."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,8 @@ class Negative:
     operand: Tree
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(_Pair):
     """`=`, `<=>`, `<>`, `<`, `<=`, `>` or `>=`."""
-
-    sign: str
-    left: Tree
-    right: Tree
 
 
 @dataclass(frozen=True)
@@ -94,13 +93,8 @@ class Not:
     operand: Tree
 
 
-@dataclass(frozen=True)
-class Logical:
+class Logical(_Pair):
     """AND, OR or XOR."""
-
-    sign: str
-    left: Tree
-    right: Tree
 
 
 Tree: TypeAlias = (

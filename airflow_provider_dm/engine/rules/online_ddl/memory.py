@@ -10,7 +10,7 @@ from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.rules.tool_tables import Ghost
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import Ghost
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,10 @@ class OnlineDdls:
 
     def with_away(self, trash: TableName, real: TableName | None) -> OnlineDdls:
         return replace(self, away=_with(self.away, trash, real))
+
+    def trash_of(self, real: TableName) -> TableName | None:
+        """Return where a real table lies that nothing has replaced yet."""
+        return next((trash for trash, one in self.away.items() if one == real), None)
 
     def outdated(self, real: TableName, why: str) -> OnlineDdls:
         """Return it after a change of a table of the task: its ghosts are copies of what it was."""

@@ -1,0 +1,155 @@
+"""The value of an expression for a row, as the server has it: types first, then values.
+
+Every part of an expression has a type that follows from the columns and constants in it, and a type decides how two
+values are compared and computed with. A pair of types whose rules are not known here to the last digit is refused when
+the expression is compiled (ExpressionNotSupported), so a row never meets a guess. Only a result that does not fit its
+type is met with a row: the server would stop there, and so does the task (ExpressionOutOfRange).
+
+    whole numbers   Python's, held against the range of BIGINT after each step
+    decimals        Python's Decimal, exact: products of too many digits are refused
+    doubles         the processor's
+    text            `text`
+    moments         texts of one form, which sort as they lie in time
+
+Values are None for NULL, and truth has three values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.expressions import syntax
+from airflow_provider_dm.engine.rules.expressions.columns import constant_part, type_of
+from airflow_provider_dm.engine.rules.expressions.comparisons import (
+    among,
+    between,
+    boolean,
+    comparison,
+    like,
+    logical,
+    truth_of,
+)
+from airflow_provider_dm.engine.rules.expressions.numbers import arithmetic, negative
+from airflow_provider_dm.engine.rules.expressions.parts import OutOfRange, Part, Read, Refused, UnknownColumn
+from airflow_provider_dm.engine.rules.expressions.syntax import Tree, read_expression
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.schema.model import Table
+
+
+@dataclass(eq=False)
+class ExpressionNotSupported(DmError):
+    """An expression filter whose answer is not known here for every row."""
+
+    expression: str
+    table: str
+    why: str
+
+    code: ClassVar[str] = "DM-5203"
+    what: ClassVar[str] = "the expression filter {expression!r} of {table} is not evaluated: {why}."
+    hint: ClassVar[str] = (
+        "It would have to be right for every row, so what is not certain is refused; docs/limits.md has what is known. "
+        "Write it in another way, or leave the filter out."
+    )
+
+
+@dataclass(eq=False)
+class ExpressionOutOfRange(DmError):
+    """A row for which an expression filter has no value: the server would stop as well."""
+
+    expression: str
+    table: str
+
+    code: ClassVar[str] = "DM-5204"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = "the expression filter {expression!r} of {table} has met a row for which it is out of range."
+    hint: ClassVar[str] = "Nothing of this piece of the log was written. Change the expression, and start again."
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A compiled expression. `columns`: the positions of those that it needs."""
+
+    text: str
+    table: TableName
+    columns: frozenset[int]
+    truth: Read
+
+    def is_true(self, row: Row) -> bool:
+        """Tell whether it is true for a row; NULL is not. Raises ExpressionOutOfRange."""
+        try:
+            return self.truth(row) is True
+        except OutOfRange:
+            raise ExpressionOutOfRange(self.text, str(self.table)) from None
+
+
+@lru_cache(maxsize=1024)
+def compiled(text: str, table: Table) -> Expression:
+    """Return an expression over the rows of a table. Raises ExpressionNotSupported, UnknownColumn."""
+    try:
+        compiler = _Compiler(table)
+        part = compiler.part(read_expression(text))
+        return Expression(text, table.name, frozenset(compiler.columns), truth_of(part))
+    except (Unreadable, Refused, RecursionError) as error:
+        raise ExpressionNotSupported(text, str(table.name), str(error)) from None
+
+
+class _Compiler:
+    """The parts of one expression over one table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.columns: set[int] = set()
+
+    def part(self, tree: Tree) -> Part:
+        match tree:
+            case syntax.Constant(kind, text):
+                return constant_part(kind, text)
+            case syntax.ColumnRef(name):
+                return self._column(name, None)
+            case syntax.Collated(syntax.ColumnRef(name), collation):
+                return self._column(name, collation)
+            case syntax.Collated():
+                raise Refused("COLLATE stands behind something else than a column")
+            case syntax.Negative(operand):
+                return negative(self.part(operand))
+            case syntax.Arithmetic(sign, left, right):
+                return arithmetic(sign, self.part(left), self.part(right))
+            case syntax.Comparison(sign, left, right):
+                return boolean(comparison(sign, self.part(left), self.part(right)))
+            case syntax.Is(operand, "NULL"):
+                read = self.part(operand).read
+                return boolean(lambda row: read(row) is None)
+            case syntax.Is(operand, what):
+                truth, wanted = truth_of(self.part(operand)), what == "TRUE"
+                return boolean(lambda row: truth(row) is wanted)
+            case syntax.In(operand, items):
+                return boolean(among(self.part(operand), [self.part(item) for item in items]))
+            case syntax.Between(operand, low, high):
+                return boolean(between(self.part(operand), self.part(low), self.part(high)))
+            case syntax.Like(operand, pattern):
+                return boolean(like(self.part(operand), self.part(pattern)))
+            case syntax.Not(operand):
+                truth = truth_of(self.part(operand))
+                return boolean(lambda row: None if (found := truth(row)) is None else not found)
+            case syntax.Logical(sign, left, right):
+                return boolean(logical(sign, truth_of(self.part(left)), truth_of(self.part(right))))
+
+    def _column(self, name: str, collation: str | None) -> Part:
+        try:
+            column = self.table.column(name)
+        except KeyError:
+            raise UnknownColumn(name) from None
+        self.columns.add(column.position)
+        kind, convert = type_of(self.table.name, column, collation)
+        at = column.position
+
+        def read(row: Row) -> Any:
+            value = row[at]
+            return None if value is None else convert(value)
+
+        return Part(kind, read)

@@ -1,0 +1,164 @@
+"""Types and values of the parts of an expression.
+
+Whole     a whole number of at most 64 bits      1, `id`
+Exact     a decimal                              1.5, `price`
+Double    a double                               1e3
+Quoted    a string constant, which is what it is compared with: `born` > '2024-02-29'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from airflow_provider_dm.engine.rules.expressions.text import Collation
+from airflow_provider_dm.engine.schema.codec import Row
+
+Read: TypeAlias = Callable[[Row], Any]
+"""A function from a row to the value of a part."""
+
+SIGNED: Final = (-(2**63), 2**63 - 1)
+UNSIGNED: Final = (0, 2**64 - 1)
+
+
+class Refused(Exception):
+    """A part of an expression that is not evaluated; the argument says why."""
+
+
+class OutOfRange(Exception):
+    """A value that its type does not hold."""
+
+
+class UnknownColumn(Exception):
+    """A column that the table does not have: such a filter takes nothing away. The argument is its name."""
+
+
+@dataclass(frozen=True)
+class Null:
+    """The literal NULL."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number of at most 64 bits. `digits`: as many it has at most."""
+
+    unsigned: bool
+    digits: int
+
+    def check(self, value: int) -> int:
+        low, high = UNSIGNED if self.unsigned else SIGNED
+        if not low <= value <= high:
+            raise OutOfRange
+        return value
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A decimal."""
+
+    digits: int
+    decimals: int
+
+
+@dataclass(frozen=True)
+class Double:
+    """A double."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text of a column under a known collation, as the bytes of its charset."""
+
+    collation: Collation
+
+
+@dataclass(frozen=True)
+class Binary:
+    """Bytes."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of an ENUM, in UTF-8."""
+
+    members: tuple[bytes, ...]
+    collation: str
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A DATE (`day`) or a DATETIME, as `YYYY-MM-DD hh:mm:ss.ffffff`."""
+
+    day: bool
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A TIME, in microseconds."""
+
+
+@dataclass(frozen=True)
+class Year:
+    """A YEAR, as a number."""
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A string constant; what it is depends on what it is compared with."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """A value of which nothing is known but whether it is NULL. `why`: what it is."""
+
+    why: str
+
+
+Type: TypeAlias = Null | Whole | Exact | Double | Text | Binary | Member | Moment | Clock | Year | Quoted | Opaque
+_Number: TypeAlias = Whole | Exact | Double
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an expression: its type, its value for a row, and the value if it is a constant."""
+
+    type: Type
+    read: Read
+    constant: object = None
+
+
+def fixed(kind: Type, value: object) -> Part:
+    """Return the part that is a constant."""
+    return Part(kind, lambda _row: value, value)
+
+
+def described(kind: Type) -> str:
+    """Return what a user calls a value of a type."""
+    match kind:
+        case Opaque(why):
+            return f"a value that is not compared here ({why})"
+        case Null():
+            return "NULL"
+        case Whole():
+            return "a whole number"
+        case Exact():
+            return "a decimal"
+        case Double():
+            return "a double"
+        case Text():
+            return "text"
+        case Binary():
+            return "bytes"
+        case Member():
+            return "an ENUM"
+        case Moment(day):
+            return "a DATE" if day else "a DATETIME"
+        case Clock():
+            return "a TIME"
+        case Year():
+            return "a YEAR"
+        case Quoted(text):
+            return f"the string {text!r}"

@@ -1,0 +1,106 @@
+"""Whether rows that are distinct at the source stay distinct in the target.
+
+Where rows may be newer than the log that is read, they are written by REPLACE: copies of tables with several unique
+keys, and everything behind a load or a start in the past until the log has come so far. REPLACE removes whoever has its
+unique values, and nobody would notice that this was another row of the source. So every unique key of the target has to
+follow from one of the source: over the same columns or more, and telling the same text apart. Elsewhere a row that is
+distinct at the source only meets a duplicate, which stops the task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.ddl.create_like import MARIADB_TO_MYSQL, MYSQL_TO_MARIADB
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.rules.mapping import TableMapping, family
+from airflow_provider_dm.engine.schema.model import Column, Index
+
+_NEAREST: Final = frozenset((*MYSQL_TO_MARIADB.items(), *MARIADB_TO_MYSQL.items()))
+"""What a target table gets that is created for the task, with a note."""
+
+
+@dataclass(eq=False)
+class TargetKeyNotKept(DmError):
+    """Rows that are distinct at the source may be one in the target."""
+
+    source: str
+    target: str
+    key: str
+
+    code: ClassVar[str] = "DM-7017"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "the unique key {key} of {target} has no counterpart in {source} that tells the same rows apart: rows there "
+        "may share its values, or the target's collation takes more of them for equal."
+    )
+    hint: ClassVar[str] = (
+        "Drop the key in the target, add it to the source, or give the target's columns the source's collation, so "
+        "that no row replaces another. If rows are meant to overwrite each other, set the loader's "
+        "on-duplicate-logical to replace."
+    )
+
+
+def check_keys_kept(mapping: TableMapping) -> None:
+    """Check that every unique key of the target follows from one of the source. Raises TargetKeyNotKept."""
+    for key in mapping.target.unique_keys:
+        if not _never_met(key, mapping) and not any(
+            _follows(key, ours, mapping) for ours in mapping.source.unique_keys
+        ):
+            raise TargetKeyNotKept(str(mapping.source.name), str(mapping.target.name), key.name)
+
+
+def _never_met(key: Index, mapping: TableMapping) -> bool:
+    """Tell whether a column of the key is NULL in all rows that are written: it is the target's own, and not filled."""
+    given = {column.name.lower() for column in mapping.source.columns}
+    columns = [mapping.target.column(name) for name in key.columns]
+    own = (column for column in columns if column.name.lower() not in given)
+    return any(column.nullable and not (column.filled or column.generated) for column in own)
+
+
+def _follows(theirs: Index, ours: Index, mapping: TableMapping) -> bool:
+    """Tell whether rows that differ in `ours` differ in `theirs`."""
+    if theirs.expression or ours.expression:
+        return theirs.expression and ours.expression  # what is computed is not known here
+    lengths = _lengths(theirs)
+    for column, length in _lengths(ours).items():
+        kept = lengths.get(column, 0)
+        if kept is not None and (length is None or kept < length):
+            return False
+        if not _told_apart(mapping.source.column(column), mapping.target.column(column)):
+            return False
+    return True
+
+
+def _lengths(key: Index) -> dict[str, int | None]:
+    prefixes = key.prefixes or (None,) * len(key.columns)
+    return dict(zip(map(str.lower, key.columns), prefixes, strict=True))
+
+
+def _told_apart(ours: Column, theirs: Column) -> bool:
+    """Tell whether text that differs at the source differs in the target, as far as the names of collations say."""
+    if family(ours) != "text" or ours.collation is None or theirs.collation is None:
+        return True
+    if (ours.collation, theirs.collation) in _NEAREST or _rule(ours.collation) == _rule(theirs.collation):
+        return True
+    return theirs.collation.endswith("_bin") and (_pads(ours.collation) or not _pads(theirs.collation))
+
+
+def _rule(collation: str) -> str:
+    """Return a collation's name without its charset.
+
+    >>> _rule("utf8mb3_general_ci") == _rule("utf8mb4_general_ci")
+    True
+    """
+    charset, _, rule = collation.partition("_")
+    return rule if charset in ("utf8", "utf8mb3", "utf8mb4") else collation
+
+
+def _pads(collation: str) -> bool:
+    """Tell whether trailing spaces count for nothing.
+
+    >>> [_pads(name) for name in ("utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb4_nopad_bin", "utf8mb4_uca1400_ai_ci")]
+    [True, False, False, True]
+    """
+    return "_0900_" not in collation and "_nopad_" not in collation

@@ -1,0 +1,160 @@
+"""A task of DM goes on here: its checkpoint is taken over in the middle of a workload, and every row is equal."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.location import Location
+from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
+from tests.integration.sync.conftest import SyncKit, rows_of
+
+TABLES = ("plain", "uniq", "pair")
+OTHER = Location("other.000001", 4)
+
+
+def both(kit: SyncKit, *statements: str) -> None:
+    """One transaction of the source that DM has applied."""
+    kit.write(*statements)
+    for statement in statements:
+        kit.target.sql(statement, database=kit.schema)
+
+
+def only_there(kit: SyncKit, *statements: str) -> None:
+    """What DM had applied of transactions behind its checkpoint when it died."""
+    for statement in statements:
+        kit.target.sql(statement, database=kit.schema)
+
+
+def inside_next(kit: SyncKit, here: Location) -> Location:
+    """The place behind the first rows event of the transaction that begins there."""
+    events = kit.source.sql(f"SHOW BINLOG EVENTS IN '{here.file}' FROM {here.position}")
+    return here.at(next(int(end) for _, _, kind, _, end, _ in events if str(kind).lower().startswith("write_rows")))
+
+
+def uniq_info() -> dict[str, object]:
+    columns = [
+        column("id", INT, length=11, flag=NOT_NULL_KEY),
+        column("u", INT, length=11),
+        column("v", VARCHAR, length=40, collate="utf8mb4_bin"),
+    ]
+    return table_info("uniq", columns, [index("u", ("u",), unique=True)])
+
+
+def plain_info() -> dict[str, object]:
+    columns = [column("id", LONG, length=20, flag=NOT_NULL_KEY), column("v", VARCHAR, length=40, collate="utf8mb4_bin")]
+    return table_info("plain", columns)
+
+
+def test_a_task_of_dm_goes_on_in_the_middle_of_a_workload(kit: SyncKit) -> None:
+    kit.create(*TABLES)
+    dm = DmTable(kit.target, kit.meta_schema, relay_suffix=2 if kit.source.flavour == kit.target.flavour else 0)
+    dm.create()
+    both(kit, "INSERT INTO plain VALUES (1, 'a'), (2, 'b')", "INSERT INTO uniq VALUES (1, 1, 'a'), (2, 2, 'b')")
+    both(kit, "INSERT INTO pair VALUES (1, 'x', 1), (2, 'y', 2)", "UPDATE plain SET v = 'c' WHERE id = 1")
+    start = kit.upstream()
+    # DM is killed: of what follows, plain is applied up to its own point, the rest in part, in no order.
+    both(kit, "INSERT INTO plain VALUES (3, 'c')", "DELETE FROM plain WHERE id = 2")
+    both(kit, "UPDATE plain SET v = 'd' WHERE id = 3")
+    plain = kit.upstream()
+    kit.write("UPDATE uniq SET u = NULL WHERE id = 1", "UPDATE uniq SET u = 1 WHERE id = 2", "DELETE FROM plain")
+    here = kit.upstream()
+    kit.write("INSERT INTO pair VALUES (3, 'z', 3)", "UPDATE pair SET a = 4, v = 5 WHERE a = 1")
+    leaving = kit.upstream()
+    only_there(kit, "DELETE FROM uniq WHERE id = 2", "INSERT INTO pair VALUES (3, 'z', 3)")
+    # Then life goes on, with DDL.
+    kit.write("INSERT INTO plain VALUES (7, 'x')", "UPDATE pair SET v = v + 1")
+    kit.write("ALTER TABLE uniq ADD COLUMN w int NOT NULL DEFAULT 7 FIRST, MODIFY v varchar(60)")
+    kit.write("INSERT INTO uniq VALUES (8, 9, 9, 'new')", "UPDATE uniq SET w = 1 WHERE id = 1")
+    dm.put(plain, table=(kit.schema, "plain"), info=plain_info())
+    dm.put(start, table=(kit.schema, "uniq"), info=uniq_info())
+    dm.put(inside_next(kit, here), table=(kit.schema, "pair"))
+    dm.put(start, leaving=leaving)
+    kit.sync()
+    assert kit.differences() == []
+    ((*_, subtask),) = kit.target.sql(f"SELECT start_location, catch_up_until FROM `{kit.meta_schema}`.dm_subtask")
+    assert f'"position": {leaving.position}' in str(subtask)
+    end = kit.upstream()
+    assert [row for row in dm.rows() if row[-1]] == [
+        ("", "", end.file, end.position, end.gtid_set, end.file, end.position, end.gtid_set, 1)
+    ], "and DM could go on from here"
+    ((told,),) = dm.target.sql(f"SELECT table_info FROM {dm.name} WHERE cp_table = 'uniq'")
+    assert [one["name"]["O"] for one in json.loads(told)["cols"]] == ["w", "id", "u", "v"]
+
+
+def refusal(kit: SyncKit) -> DmError:
+    """The error of a sync that leaves nothing in the target."""
+    kit.pull()
+    with pytest.raises(DmError) as raised:
+        kit.run(kit.spec("caught-up"))
+    assert kit.target.sql(f"SELECT start_location FROM `{kit.meta_schema}`.dm_subtask") == [(None,)]
+    return raised.value
+
+
+def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit) -> None:
+    """What cannot be understood, or does not fit, is refused in front of the first row."""
+    kit = one_kit
+    kit.create("plain", "keyless")
+    dm = DmTable(kit.target, kit.meta_schema)
+    dm.create()
+    start = kit.upstream()
+    kit.write("INSERT INTO plain VALUES (1, 'log')")
+    end = kit.upstream()
+    plain, keyless = (kit.schema, "plain"), (kit.schema, "keyless")
+    cases: dict[str, tuple[str, Callable[[], object]]] = {
+        "a column": ("DM-6080.*not known.*newer", lambda: dm.put(start).add_column("newer")),
+        "no global point": ("DM-6080.*no global point", lambda: dm.put(start, table=plain)),
+        "another server's": ("DM-6080.*cannot be compared", lambda: dm.put(start).put(OTHER, table=plain)),
+        "behind the end": (
+            "DM-6080.*behind the end",
+            lambda: dm.put(start, leaving=start).put(end.at(end.position + 99), table=plain),
+        ),
+        "an unknown table": (
+            "DM-6080.*neither it nor a server",
+            lambda: dm.put(start, leaving=start).put(end, table=(kit.schema, "gone")),
+        ),
+        "GTIDs of others": (
+            "DM-6080.*do not agree",
+            lambda: dm.put(replace(start, gtid_set="3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"), leaving=start),
+        ),
+        "rows without a key": ("DM-6082.*keyless", lambda: dm.put(start, leaving=end)),
+        "no place": ("DM-6048", lambda: dm.put(start.at(start.position + 1), leaving=start)),
+    }
+    for what, (said, leave) in cases.items():
+        leave()
+        error = refusal(kit)
+        assert re.search(said, str(error)), (what, str(error))
+        dm.target.sql(f"DROP TABLE {dm.name}")
+        dm.create()
+    # Stopped in peace, tables without a key go on, too.
+    kit.write("INSERT INTO keyless VALUES (1, 'x'), (1, 'x')")
+    dm.put(start, leaving=start)
+    dm.put(start, table=keyless)
+    kit.sync()
+    assert kit.differences() == []
+
+
+def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> None:
+    kit = one_kit
+    kit.create("plain", "uniq")
+    dm = DmTable(kit.target, kit.meta_schema)
+    dm.create()
+    start = kit.upstream()
+    kit.write("INSERT INTO plain VALUES (1, 'log')", "INSERT INTO uniq VALUES (1, 1, 'log')")
+    kit.target.sql("INSERT INTO plain VALUES (1, 'by DM')", database=kit.schema)
+    dm.put(kit.upstream(), table=(kit.schema, "plain"))
+    dm.put(start)
+    kit.write("INSERT INTO plain VALUES (2, 'log')")
+    kit.sync()
+    assert rows_of(kit.target, kit.schema, "plain") == [(1, b"by DM"), (2, b"log")]
+    assert rows_of(kit.target, kit.schema, "uniq") == [(1, 1, b"log")]
+    # What has begun here goes on here, whatever the table says by now.
+    dm.target.sql(f"UPDATE {dm.name} SET binlog_pos = 4, binlog_name = '{kit.first_file}'")
+    kit.write("UPDATE plain SET v = 'new' WHERE id = 2")
+    kit.sync()
+    assert rows_of(kit.target, kit.schema, "plain") == [(1, b"by DM"), (2, b"new")]
