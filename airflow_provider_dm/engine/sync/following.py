@@ -57,13 +57,15 @@ from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.start import plan_for
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_again, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
-from airflow_provider_dm.engine.target.ddl_execution import execute_ddl
+from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, INJECTED, forget_entries, note_intent, read_entries
 from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
 from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.left_behind import left_behind
 from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.shard_groups import merged_targets
 from airflow_provider_dm.engine.target.subtask import note_plan
 from airflow_provider_dm.engine.target.table_definitions import (
     save_definitions,
@@ -183,6 +185,8 @@ class Following:
             log.warning("DDL at %s: %s", ddl.at, note)
         groups = self._meet(ddl, change, operator, needs)
         statements = change.statements if change.agreed is None else ()
+        if operator is None:
+            self._check_left_behind(step, statements)
         executed = execute_ddl(self.source.target, step.fence, position, statements, self._session(ddl))
         became = plan_for(
             target_connection(self.source.target),
@@ -209,9 +213,10 @@ class Following:
             raise CannotFollow("its table is merged, and the load of the task's sources is not over there")
         skipped = operator is not None and operator.kind is OperatorKind.SKIP
         assert self.tables is not None
-        return self.shards.meet(
+        met = self.shards.meet(
             change, self.tables, (ddl.at, ddl.end), needs or ddl.at, self._session(ddl), taken_for_made=skipped
         )
+        return [*met, *self.shards.newly_merged(change, self.tables)]
 
     def plan_without(self, group: Group, buckets: int) -> SyncPlan:
         """Return the plan that holds when the group's rows are applied. Raises what planning raises."""
@@ -311,6 +316,7 @@ class Following:
             defaults,
             ddl.end.sort_key,
             elsewhere,
+            merged_targets(target_connection(self.source.target), self.source.fence.ref),
             sql=ddl.sql,
             agreeing=self.shards is not None and self.shards.agreeing,
             strict_collations=self.source.config.strict_collations,
@@ -370,6 +376,19 @@ class Following:
         with connected(self.source.spec.endpoint.resolve()) as connection:
             ((name,),) = query(connection, "SELECT @@global.system_time_zone")
         return "+00:00" if text(name) in ("UTC", "GMT", "Etc/UTC") else text(name)
+
+    def _check_left_behind(self, step: Step, statements: Sequence[TargetDdl]) -> None:
+        """Refuse to take what a filter has kept in the target for what a statement makes. Raises CannotFollow."""
+        if not self.source.rules.events.may_keep_names():
+            return
+        connection = target_connection(self.source.target)
+        found = left_behind(connection, step.fence.ref, step.hi, statements)
+        if found:
+            raise CannotFollow(
+                f"the target has it already: {found}. A filter rule may have left out what took it away, and rows that "
+                "are there would keep old values. Drop or rename it in the target, or let it stand for the new one by "
+                "`dmctl binlog skip`"
+            )
 
     def _check_newcomers(self, before: SubtaskTables, change: SchemaChange) -> None:
         """Refuse, for now, a new table that goes where other sources are not exact yet. Raises OwnerNotReady."""

@@ -35,6 +35,7 @@ from typing import assert_never
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
+from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
@@ -143,8 +144,9 @@ class SchemaChange:
 class Surroundings:
     """Facts besides the tables that decide. `position`: where the statement ends, as `Location.sort_key`.
 
-    `fed_elsewhere`: target tables that take the rows of other sources of the task. `sql`: the statement's text.
-    `agreeing`: the shards of a merged table agree on its DDL. `strict_collations`: none is replaced by its nearest.
+    `fed_elsewhere`: target tables that take the rows of other sources of the task. `once_merged`: those that have taken
+    the rows of several tables, of which some may have ended. `sql`: the statement's text. `agreeing`: the shards of a
+    merged table agree on its DDL. `strict_collations`: none is replaced by its nearest.
     """
 
     rules: SubtaskRules
@@ -152,6 +154,7 @@ class Surroundings:
     session: SessionDefaults
     position: str
     fed_elsewhere: frozenset[TableName] = frozenset()
+    once_merged: frozenset[TableName] = frozenset()
     sql: str = ""
     agreeing: bool = False
     strict_collations: bool = False
@@ -234,6 +237,8 @@ class _Change:
     ended: list[TableName] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     agreed: TableName | None = None
+    gone: set[Named] = field(default_factory=set)
+    """What statements in front of the next one take out of the target."""
 
     def of(self, statement: Statement) -> SchemaChange:
         match statement:
@@ -339,8 +344,13 @@ class _Change:
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:
         if self._is_copied(name) or self._target_of(name) is None or self._wanted(statement) is None:
             return
-        if self._is_for_all(name):
-            self.notes.append(f"{name} is emptied at its source; its rows in {self.around.route(name)} stay")
+        target = self.around.route(name)
+        if self._is_for_all(name) or (self.around.agreeing and target in self.around.once_merged):
+            self.notes.append(f"{name} is emptied at its source; its rows in {target} stay")
+        elif target in self.around.once_merged:
+            raise CannotFollow(
+                f"{target} may have rows of other tables that are no more, which it would remove as well"
+            )
         else:
             self._emit(statement, self.tables.tracker)
 
@@ -350,7 +360,7 @@ class _Change:
             return
         if self._is_copied(name):
             return
-        if self._is_shared(schema.target, name):
+        if self._is_shared(schema.target, name) or schema.target in self.around.once_merged:
             self.notes.append(f"{name} is dropped at its source; its rows in {schema.target} stay")
         elif wanted:
             self._emit(DropTables((name,), if_exists=True), self.tables.tracker)
@@ -543,7 +553,8 @@ class _Change:
             flavour = around.target.flavour
             parts = tuple(statement_sql(part, mode, flavour) for part in _parts(one))
             sql, alike = statement_sql(one, mode, flavour), statement_sql(_alike(one), mode, flavour)
-            self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), _renames(one)))
+            new = newly_made(one, self.gone)
+            self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), _renames(one), new))
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
         """Return a column as the source has it behind the statement; the table by its name in front of it."""
