@@ -307,7 +307,7 @@ class _Found:
         with closing(Tail.of(one.source.job, name, one.announcer.store, SyncProgress())) as tail:
             plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
             statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
-            tables = today.at_start(name, first_statements(statements))
+            tables = today.at_start(name, first_statements(statements, self.server))
         log.info("%s: %d tables at %s, as the log and the target show them", name, len(tables), start)
         schemas, keyed = one._schemas(tables)
         definitions = replace(self.definitions, tables={name: known.create for name, known in tables.items()})
