@@ -332,9 +332,8 @@ class _Found:
         name, bounded = source.config.source_id, not source.spec.config.enable_relay
         with closing(Tail.of(source.job, name, self.beginning.announcer.store, SyncProgress())) as tail:
             plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
-            return first_statements(
-                statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
-            )
+            statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
+            return first_statements(statements, self.server)
 
     def behind(self, start: Location) -> _Found:
         """Return the same with what DM has applied behind the start. Raises KeylessUncertain, CheckpointUnusable."""

@@ -449,9 +449,11 @@ class Loop:
         if operator is None:
             return
         try:
-            self.following.inject(operator, here, self.source.fence)
+            plan = self.following.inject(operator, here, self.sharing.plan)
         except CannotFollow as error:
             raise InjectionRefused(str(here), str(error)) from None
+        if plan is not self.sharing.plan:
+            self.sharing.adopt(plan)
         self._follow_plan()
 
     def _advance(self, hi: Location) -> None:
