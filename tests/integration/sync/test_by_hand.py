@@ -68,9 +68,9 @@ def test_statements_are_executed_in_front_of_rows_and_of_ddl(one_kit: SyncKit, m
     sent: list[str] = []
     send = ddl_execution._send
 
-    def sending(connection: Connection, sql: str) -> None:
+    def sending(connection: Connection, sql: str) -> object:
         sent.append(sql)
-        send(connection, sql)
+        return send(connection, sql)
 
     monkeypatch.setattr(ddl_execution, "_send", sending)
     begin(one_kit)
