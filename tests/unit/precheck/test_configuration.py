@@ -15,7 +15,9 @@ def states(**syncer: Any) -> dict[State, str]:
 
 
 def test_keys_without_an_effect_are_named() -> None:
-    said = states(**{"worker-count": 4, "batch": 7, "safe-mode": True, "checkpoint-flush-interval": 5})  # three have one
+    said = states(
+        **{"worker-count": 4, "batch": 7, "safe-mode": True, "checkpoint-flush-interval": 5}
+    )  # three have one
 
     assert State.FAIL not in said
     assert said[State.WARN].endswith("one have no effect: safe-mode")
