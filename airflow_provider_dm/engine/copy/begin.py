@@ -160,7 +160,9 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
     # Asked second: another run of this task plans its chunks before it writes the first row.
     copied_into = _copied_into(task, sources, target)
     planned = design(surveys, subtasks, there, fresh=fresh, copied_into=copied_into)
-    created = create(target, planned.creations, schemas_to_create(surveys, planned.creations, there.flavour))
+    strict = any(subtask.strict_collations for subtask in subtasks.values())
+    schemas = schemas_to_create(surveys, planned.creations, there.flavour, strict=strict)
+    created = create(target, planned.creations, schemas)
     again = design(surveys, subtasks, survey_target(target, names), fresh=set(), copied_into=copied_into)
     notes = (*created, *(f"{one.name}: {note}" for one in planned.creations for note in one.notes))
     for note in notes:

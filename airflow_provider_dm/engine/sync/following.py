@@ -313,6 +313,7 @@ class Following:
             elsewhere,
             sql=ddl.sql,
             agreeing=self.shards is not None and self.shards.agreeing,
+            strict_collations=self.source.config.strict_collations,
         )
 
     def _defaults(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> SessionDefaults:

@@ -144,7 +144,7 @@ class Surroundings:
     """Facts besides the tables that decide. `position`: where the statement ends, as `Location.sort_key`.
 
     `fed_elsewhere`: target tables that take the rows of other sources of the task. `sql`: the statement's text.
-    `agreeing`: the shards of a merged table agree on its DDL.
+    `agreeing`: the shards of a merged table agree on its DDL. `strict_collations`: none is replaced by its nearest.
     """
 
     rules: SubtaskRules
@@ -154,6 +154,7 @@ class Surroundings:
     fed_elsewhere: frozenset[TableName] = frozenset()
     sql: str = ""
     agreeing: bool = False
+    strict_collations: bool = False
 
     def unfiltered(self) -> Surroundings:
         """Return the same without the binlog event filter, for what a person has decided."""
@@ -511,6 +512,7 @@ class _Change:
             collation,
             source_flavour=self.tables.tracker.server.flavour,
             target_flavour=self.around.target.flavour,
+            strict=self.around.strict_collations,
         )
         self.notes += made.notes
         self.statements.append(TargetDdl(made.sql(), ()))
@@ -534,6 +536,7 @@ class _Change:
             collation=self._collation,
             has_primary_key=has_primary_key,
             cascades_are_logged=self.tables.cascades_are_logged,
+            strict_collations=around.strict_collations,
         )
         self.notes += emitted.notes
         for one in emitted.statements:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from airflow_provider_dm.engine.config.passed_over import passed_over
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.config.unsupported import without_effect
@@ -24,3 +25,5 @@ def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> It
         if keys := without_effect(task.subtask(instance.source_id).syncer):
             what = f"these keys of the syncer of {instance.source_id} have no effect: {', '.join(keys)}"
             yield State.WARN, what, "docs/limits.md says what the sync does instead of each; leave them out."
+    for key, instead in passed_over(task):
+        yield State.WARN, f"no effect has: {key}; {instead}", "Leave it out, if you need nothing of it."
