@@ -13,6 +13,7 @@ from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import meta_table
 from airflow_provider_dm.engine.target.prepared_xa import forget_prepared
+from airflow_provider_dm.engine.target.safe_mode_window import begin_window
 from airflow_provider_dm.engine.target.shard_groups import forget_groups
 
 BUCKETS: Final = 64
@@ -141,10 +142,17 @@ def noted_place(known: Subtask | None, configured: Location | None) -> Location 
 
 
 def begin_subtask(
-    connection: Connection, fence: Fence, *, unit: str, start: Location, catch_up_until: Location | None = None
+    connection: Connection,
+    fence: Fence,
+    *,
+    unit: str,
+    start: Location,
+    catch_up_until: Location | None = None,
+    safe_mode_seconds: int = 0,
 ) -> None:
     """Set, inside a transaction, where the log is read from, and create the frontier there.
 
+    `safe_mode_seconds`: of the log time for which rows may collide, as the past is not ours (sync/safe_mode.py).
     For a subtask of which nothing is applied yet; changing it under a frontier that stands elsewhere would lose rows.
     Raises Fenced or TargetWentBack.
     """
@@ -159,6 +167,7 @@ def begin_subtask(
     )
     forget_prepared(connection, ref)
     forget_groups(connection, ref)
+    begin_window(connection, ref, safe_mode_seconds)
     frontier = ref.table("dm_frontier")
     query(connection, f"DELETE FROM {frontier} WHERE task = %s AND source = %s", ref.key)
     with connection.cursor() as cursor:
