@@ -120,4 +120,6 @@ class DmTable:
         return self
 
     def rows(self, columns: str = f"cp_schema, cp_table, {POINT}, {EXIT}, is_global") -> list[tuple[Any, ...]]:
-        return self.target.sql(f"SELECT {columns} FROM {self.name} WHERE id = '{self.source}' ORDER BY 1, 2")
+        return self.target.sql(
+            f"SELECT {columns} FROM {self.name} WHERE id = '{self.source}' ORDER BY cp_schema, cp_table"
+        )

@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
-from airflow_provider_dm.engine.sync.dm_import import DmStart, Given, keyless_of
+from airflow_provider_dm.engine.sync.dm_import import DmExtent, DmStart, Given, keyless_of
 from airflow_provider_dm.engine.sync.locations import RELAY_LOOK_SECONDS, in_relay
 from airflow_provider_dm.engine.sync.past import (
     First,
@@ -54,6 +54,7 @@ from airflow_provider_dm.engine.sync.past import (
     tables_of_target,
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.safe_mode import NO_EXIT_POINT, SafeModeStart
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
@@ -130,6 +131,8 @@ class SyncSource:
     config: SubtaskConfig
     target: Endpoint
     fence: Fence
+    safe_start: SafeModeStart = NO_EXIT_POINT
+    """What is known of the past if the task begins now, and it is not ours."""
 
     @classmethod
     def of(cls, job: JobSpec, fence: Fence) -> SyncSource:
@@ -267,7 +270,7 @@ class _Beginning:
         known = {name: Known(table, definitions.tables[name]) for name, table in tables.items()}
         schemas, keyed = self._schemas(known)
         one = self if self.dm is None else replace(self, dm=self.dm.for_tables(tables, rules.block_allow.allows))
-        return _Found(one, today, tuple(binlogs), schemas, keyed, definitions, server, today)
+        return _Found(one, today, tuple(binlogs), schemas, keyed, definitions, server)
 
     def _schemas(self, tables: Mapping[TableName, Known]) -> tuple[tuple[TableSchema, ...], frozenset[TableName]]:
         """Return these tables with their targets, and those of the targets that can be merged."""
@@ -300,7 +303,8 @@ class _Found:
     keyed: frozenset[TableName]
     definitions: Definitions
     server: Server
-    catch_up_until: Location | None
+    dm_extent: DmExtent | None = None
+    """What DM has applied behind the start; None: DM has left nothing."""
 
     def at(self, start: Location, stop: threading.Event) -> _Found:
         """Return the same with the tables as they were at the start. Waits, where it has to be looked for, until the
@@ -345,7 +349,7 @@ class _Found:
         connection = target_connection(one.source.target)
         targets = read_tables(connection, {it.target for it in schemas} & set(list_tables(connection)))
         extent.check_keys(one.source.config.source_id, start, keyless_of(schemas, targets))
-        return replace(self, schemas=schemas, catch_up_until=extent.until)
+        return replace(self, schemas=schemas, dm_extent=extent)
 
     def proven(self, stop: threading.Event) -> Location:
         """Return the configured place with its GTID set. Waits until the log has come so far."""
@@ -377,7 +381,15 @@ class _Found:
         source, by_hand = self.beginning.source, self.beginning.by_hand()
 
         def body(connection: Connection) -> None:
-            begin_subtask(connection, source.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.catch_up_until)
+            dm = self.dm_extent
+            begin_subtask(
+                connection,
+                source.fence,
+                unit=UNIT_SYNC,
+                start=start,
+                catch_up_until=source.safe_start.overlap(start, self.today) if dm is None else dm.until,
+                safe_mode_seconds=(source.safe_start if dm is None else dm.past).seconds(source.config.syncer),
+            )
             if self.beginning.dm is not None:
                 self.beginning.dm.check_still(connection, source.fence.ref)
             enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)

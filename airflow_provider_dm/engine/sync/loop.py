@@ -19,7 +19,7 @@ from typing import Any, Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.config.task import ShardMode
+from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
@@ -49,6 +49,7 @@ from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
+from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
 from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement, RefusedByFilter
 from airflow_provider_dm.engine.sync.shard_groups import needed_with
 from airflow_provider_dm.engine.sync.shards import Shards
@@ -115,6 +116,14 @@ def run_sync(
             opened=opened,
             writes=writes,
             prepared=PreparedHere(writes.transactions, source.fence, opened.prepared),
+            safe_mode=SafeModeHere(
+                writes.transactions,
+                source.fence,
+                always=source.config.syncer.safe_mode,
+                overlap=opened.catch_up_until,
+                loaded=source.config.mode is not TaskMode.INCREMENTAL,
+                window=opened.window,
+            ),
             sharing=Sharing.of(source, opened.plan),
             following=Following(source, shards=shards),
             shards=shards,
@@ -171,6 +180,7 @@ class Loop:
     """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
     prepared: PreparedHere
     """The XA transactions that are prepared at `applied`, and `here`."""
+    safe_mode: SafeModeHere
     sharing: Sharing
     following: Following
     shards: Shards
@@ -208,6 +218,7 @@ class Loop:
         self.progress.goal, self.progress.ddl_at = self.opened.goal, None
         self.progress.location = self.applied
         self._show_shards()
+        self._show_safe_mode(exit_point=self.edge)
         self.note(Stage.RUNNING, now=True)
         wait, idle_since = SHORTEST_WAIT, time.monotonic()
         ahead: Future[Planned] | None = None
@@ -218,6 +229,7 @@ class Loop:
                     continue
                 planned = self._planned(ahead)
                 ahead = None
+                self.safe_mode.note(planned)
                 match planned:
                     case Epoch(lo=lo, hi=hi, bytes=size):
                         if self.edge is None:
@@ -273,11 +285,12 @@ class Loop:
 
     def _plan_from(self, lo: Location, prepared: tuple[Prepared, ...]) -> Planned:
         limit, range_bytes = self.size.limit, self.size.range_bytes(self.runner.slots)
-        return self.tail.plan(lo, goal=self._next_goal(lo), limit=limit, range_bytes=range_bytes, prepared=prepared)
+        goal, time_ = self._next_goal(lo), self.safe_mode.until_time
+        return self.tail.plan(lo, goal=goal, limit=limit, range_bytes=range_bytes, prepared=prepared, until_time=time_)
 
     def _next_goal(self, lo: Location) -> Location | None:
-        """Return what an epoch must not cross: goal, end of catch-up mode, a person's place; None: none is ahead."""
-        ends = (self.opened.goal, self.opened.catch_up_until, self.by_hand.next_place(lo))
+        """Return what an epoch must not cross: goal, ends of safe mode, a person's place; None: none is ahead."""
+        ends = (self.opened.goal, self.opened.catch_up_until, self.safe_mode.exit, self.by_hand.next_place(lo))
         return min((end for end in ends if end and not reached(lo, end)), key=lambda end: end.sort_key, default=None)
 
     def _at_goal(self) -> bool:
@@ -297,6 +310,7 @@ class Loop:
         self.shards.check_no_resync()
         self.furthest = epoch.hi
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
+        self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
         self.prepared.note(epoch)
         try:
@@ -318,6 +332,8 @@ class Loop:
         self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
         self._count(epoch, applied)
+        self.safe_mode.met(applied.collisions)
+        self._show_safe_mode()
         log.log(
             logging.INFO if seconds > LONG_SECONDS else logging.DEBUG,
             "epoch applied: %s..%s, %d bytes, %d transactions, %d changes, %d rows, %.3f s",
@@ -341,6 +357,7 @@ class Loop:
             self._catching_up(),
             Writing.of(self.source.config.syncer, self.plan, tasks=tasks),
             self.sharing.recording,
+            self.safe_mode.is_lenient(self.applied) and (self.safe_mode.always or self.sharing.lawful),
         )
         for attempt in range(RETRIES):
             try:
@@ -550,6 +567,9 @@ class Loop:
         uncertain = self.opened.catch_up_until if self._catching_up() else None
         prepared = self.prepared.needed(self.applied)
         return Standing.of(self.applied, prepared, self.shards.groups.values(), uncertain=uncertain)
+
+    def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
+        self.progress.safe_mode = self.safe_mode.to_json(self.applied, exit_point)
 
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""

@@ -86,6 +86,14 @@ class Point:
     def __str__(self) -> str:
         return str(self.place) if self.place is not None else self.gtid_set
 
+    def to_json(self) -> dict[str, Any]:
+        place = self.place
+        return {
+            "binlog_name": None if place is None else place.file,
+            "binlog_pos": None if place is None else place.position,
+            "binlog_gtid": self.gtid_set,
+        }
+
 
 @dataclass(frozen=True)
 class TablePoint:
@@ -104,6 +112,14 @@ class DmCheckpoint:
     point: Point
     exit_safe: Point | None
     tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for people: {"global_point", "exit_safe_point", "tables": {name: point}}."""
+        return {
+            "global_point": self.point.to_json(),
+            "exit_safe_point": None if self.exit_safe is None else self.exit_safe.to_json(),
+            "tables": {str(name): one.point.to_json() for name, one in self.tables.items()},
+        }
 
     def unusable(self, why: str) -> CheckpointUnusable:
         return CheckpointUnusable(self.table, self.source, why)
@@ -168,7 +184,21 @@ def to_take_over(connection: Connection, ref: SubtaskRef, mode: TaskMode, known:
     found = read_checkpoint(connection, ref)
     if found is not None and known is not None and (other := shared_with(connection, ref)):
         raise found.unusable(f"it may be that of task {other}, as the target's names have no case")
+    if found is not None and _shards_wait(connection, ref):
+        raise found.unusable("shards of a merged table are in the middle of a DDL (`shard-ddl-lock` of DM shows them)")
     return found
+
+
+def _shards_wait(connection: Connection, ref: SubtaskRef) -> bool:
+    """Tell whether DM has noted DDL of merged tables that is not resolved; a row goes when it is."""
+    name = f"{ref.task}_syncer_sharding_meta"
+    there = query(
+        connection,
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+        (ref.meta_schema, name),
+    )
+    table = f"{quote(ref.meta_schema)}.{quote(name)}"
+    return bool(there and query(connection, f"SELECT 1 FROM {table} WHERE source_id = %s LIMIT 1", (ref.source,)))
 
 
 def read_checkpoint(connection: Connection, ref: SubtaskRef) -> DmCheckpoint | None:

@@ -31,6 +31,7 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
+from airflow_provider_dm.engine.sync.safe_mode import NO_EXIT_POINT, SafeModeStart
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
@@ -114,6 +115,7 @@ class SyncKit:
 
     def spec(self, until: str = "caught-up", start: Location | None = None, **changes: object) -> JobSpec:
         instance: dict[str, object] = {"source_id": SOURCE_ID, "block_allow_list": "ours"}
+        instance["syncer"] = {"safe-mode-duration": "0s"}  # exact from where the log ended at the start
         instance |= self.instance_keys
         if start is not None:
             instance["meta"] = {"binlog-name": start.file, "binlog-pos": start.position}
@@ -213,6 +215,7 @@ class SyncKit:
         stop: threading.Event | None = None,
         progress: SyncProgress | None = None,
         size: EpochSize | None = None,
+        safe_start: SafeModeStart = NO_EXIT_POINT,
     ) -> SyncResult:
         """Claim and sync, as the app does."""
         endpoint = spec.target.resolve()
@@ -225,7 +228,7 @@ class SyncKit:
         fence = Fence(self.ref, lease.generation)
         claim_generation(endpoint, fence)
         return run_sync(
-            SyncSource.of(spec, fence),
+            replace(SyncSource.of(spec, fence), safe_start=safe_start),
             runner or LocalRunner(),
             self.store,
             stop or threading.Event(),

@@ -6,13 +6,18 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.lease import LeaseHeld
+from airflow_provider_dm.engine.meta.model import Holder
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.target.removal import remove_progress
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
-from tests.integration.sync.conftest import SyncKit, rows_of
+from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
 TABLES = ("plain", "uniq", "pair")
 OTHER = Location("other.000001", 4)
@@ -158,3 +163,65 @@ def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> No
     kit.write("UPDATE plain SET v = 'new' WHERE id = 2")
     kit.sync()
     assert rows_of(kit.target, kit.schema, "plain") == [(1, b"by DM"), (2, b"new")]
+
+
+def files_of(kit: SyncKit) -> list[str]:
+    """DM's files of the kit's task, as arguments of dmctl."""
+    login = {"host": kit.target.host, "port": kit.target.port, "user": kit.target.user}
+    task = {
+        "name": kit.task,
+        "task-mode": "all",
+        "meta-schema": kit.meta_schema,
+        "target-database": login,
+        "mysql-instances": [{"source-id": SOURCE_ID, "block-allow-list": "ours"}],
+        "block-allow-list": {"ours": {"do-dbs": [kit.schema]}},
+    }
+    upstream = {"host": kit.source.host, "port": kit.source.port, "user": kit.source.user}
+    source = {"source-id": SOURCE_ID, "from": upstream}
+    for name, content in (("task.yaml", task), ("source.yaml", source)):
+        (kit.folder / name).write_text(json.dumps(content))
+    work = ["--work-dir", str(kit.folder / "work"), "--meta-url", kit.meta_url, "--json"]
+    return [str(kit.folder / "task.yaml"), "--source", str(kit.folder / "source.yaml"), *work]
+
+
+def test_a_task_is_taken_over_by_hand_and_forgotten(one_kit: SyncKit, capsys: pytest.CaptureFixture[str]) -> None:
+    """`import-checkpoint` begins a task of DM whose load is DM's, once; nobody forgets it under a run."""
+    kit = one_kit
+    kit.create("plain")
+    kit.write("INSERT INTO plain VALUES (1, 'DM')")
+    kit.target.sql("INSERT INTO plain VALUES (1, 'DM')", database=kit.schema)
+    start = kit.upstream()
+    kit.write("INSERT INTO plain VALUES (2, 'log')")
+
+    def dmctl(verb: str) -> dict[str, Any]:
+        main([verb, *files_of(kit)])
+        found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return found
+
+    assert "DM-9045" in dmctl("import-checkpoint")["msg"]
+    dm = DmTable(kit.target, kit.meta_schema)
+    dm.create()
+    dm.put(start, leaving=start)
+    taken = dmctl("import-checkpoint")
+    assert taken["sources"] == [{"source": SOURCE_ID, "start": str(start), "catch_up_until": None}]
+    assert "has begun here" in dmctl("import-checkpoint")["msg"]
+    assert rows_of(kit.target, kit.schema, "plain") == [(1, b"DM")], "nothing of the log is applied by that"
+    kit.sync()
+    assert kit.differences() == []
+
+    target = kit.endpoint(kit.target, "target").resolve()
+
+    def forget() -> list[str]:
+        return remove_progress(kit.store, target, kit.meta_schema, kit.task, [SOURCE_ID], who="test")
+
+    lease = kit.store.acquire_lease(kit.task, SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=0)
+    with pytest.raises(LeaseHeld):
+        forget()
+    assert dm.rows("is_global")
+    kit.store.release_lease(lease)
+    assert forget() == [SOURCE_ID]
+    assert dm.rows("is_global") == []
+    assert kit.target.sql(f"SELECT start_location FROM `{kit.meta_schema}`.dm_subtask") == [(None,)]
+    assert kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.dm_frontier") == []
+    assert kit.store.list_subtasks(task=kit.task) == []
+    assert refusal(kit).code == "DM-6047", "the task begins from nothing"
