@@ -1,7 +1,7 @@
 """Keys of a task that are understood and change nothing here, for the precheck to say so (docs/limits.md has them all).
 
 Only those of which a user may expect something: that a key names a default, or that DM does nothing by it either, is no
-news."""
+news. A syncer's keys all have an effect, but for those that DM deprecates."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from typing import Any, Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
+from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
@@ -121,7 +121,7 @@ def run_sync(
                 source.fence,
                 always=source.config.syncer.safe_mode,
                 overlap=opened.catch_up_until,
-                loaded=source.config.mode is not TaskMode.INCREMENTAL,
+                loaded=not opened.plan.adopts,
                 window=opened.window,
             ),
             sharing=Sharing.of(source, opened.plan),
@@ -546,6 +546,9 @@ class Loop:
     def _show_shards(self) -> None:
         self.progress.unresolved_groups = self.shards.to_json()
 
+    def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
+        self.progress.safe_mode = self.safe_mode.to_json(self.applied, exit_point)
+
     def _note_points(self, stage: Stage) -> None:
         """Write DM's checkpoint when it is due, or the sync ends."""
         if self.points is None:
@@ -567,9 +570,6 @@ class Loop:
         uncertain = self.opened.catch_up_until if self._catching_up() else None
         prepared = self.prepared.needed(self.applied)
         return Standing.of(self.applied, prepared, self.shards.groups.values(), uncertain=uncertain)
-
-    def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
-        self.progress.safe_mode = self.safe_mode.to_json(self.applied, exit_point)
 
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""

@@ -31,7 +31,6 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
-from airflow_provider_dm.engine.sync.safe_mode import NO_EXIT_POINT, SafeModeStart
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
@@ -215,7 +214,6 @@ class SyncKit:
         stop: threading.Event | None = None,
         progress: SyncProgress | None = None,
         size: EpochSize | None = None,
-        safe_start: SafeModeStart = NO_EXIT_POINT,
     ) -> SyncResult:
         """Claim and sync, as the app does."""
         endpoint = spec.target.resolve()
@@ -228,7 +226,7 @@ class SyncKit:
         fence = Fence(self.ref, lease.generation)
         claim_generation(endpoint, fence)
         return run_sync(
-            replace(SyncSource.of(spec, fence), safe_start=safe_start),
+            SyncSource.of(spec, fence),
             runner or LocalRunner(),
             self.store,
             stop or threading.Event(),
