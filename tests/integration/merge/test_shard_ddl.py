@@ -354,6 +354,25 @@ def test_ddl_that_the_target_refuses_waits_for_its_cure(one_source: Shops) -> No
     assert shops.compared().equal, shops.compared()
 
 
+def test_a_column_that_a_filter_has_kept_is_not_taken_for_the_new_one(one_pair: Shops) -> None:
+    shops = one_pair
+    rule = {"schema-pattern": shops.schema, "events": ["drop column"], "action": "Ignore"}
+    common = {"route-rules": ["merge"], "filter-rules": ["keeps"]}
+    instances = [{"source-id": name, "block-allow-list": name, **common} for name in shops.sources]
+    shops.task = {**PESSIMISTIC, "filters": {"keeps": rule}, "mysql-instances": instances}
+    shops.create(PLAIN, "a:o_1", "b:o_2")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'old')")
+    shops.load()
+    for source, name in (("a", "o_1"), ("b", "o_2")):
+        shops.write(source, *(f"ALTER TABLE {name} {ddl}" for ddl in ("DROP COLUMN v", "ADD COLUMN v varchar(30)")))
+    shops.sync()
+    with pytest.raises(ShardDdlRefused, match="is there already: column v of"):
+        shops.sync("a")
+    shops.target.sql("ALTER TABLE o DROP COLUMN v", database=shops.schema)
+    shops.sync("a", "b")
+    assert shops.rows() == [(1, None)]
+
+
 @pytest.mark.parametrize(
     ("ddl", "why"),
     [
