@@ -57,7 +57,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode import log_seconds
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
+from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint, to_take_over
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
@@ -238,6 +238,8 @@ def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
         return []
     if not is_to_begin(config, subtask, stands, copied=bool(load_chunks(connection, ref))):
         return []
+    if subtask is not None and subtask.start is not None and read_checkpoint(connection, ref) is not None:
+        return []  # it began where DM has left it, of which `meta` knows nothing; ours is written behind that only
     if config.start is None:
         with connected(source.spec.endpoint.resolve()) as upstream:
             raise StartMissing(*ref.key, str(current_location(upstream)))

@@ -130,7 +130,12 @@ def checkpoint_name(task: str) -> str:
     return f"{task}{SUFFIX}"
 
 
-def quoted_name(ref: SubtaskRef) -> str:
+def _table(ref: SubtaskRef) -> str:
+    """Return the table's quoted name for a statement with arguments, in which a percent sign of it is doubled."""
+    return _quoted(ref).replace("%", "%%")
+
+
+def _quoted(ref: SubtaskRef) -> str:
     return f"{quote(ref.meta_schema)}.{quote(checkpoint_name(ref.task))}"
 
 
@@ -197,7 +202,7 @@ def _shards_wait(connection: Connection, ref: SubtaskRef) -> bool:
         "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
         (ref.meta_schema, name),
     )
-    table = f"{quote(ref.meta_schema)}.{quote(name)}"
+    table = f"{quote(ref.meta_schema)}.{quote(name)}".replace("%", "%%")
     return bool(there and query(connection, f"SELECT 1 FROM {table} WHERE source_id = %s LIMIT 1", (ref.source,)))
 
 
@@ -214,7 +219,7 @@ def read_checkpoint(connection: Connection, ref: SubtaskRef) -> DmCheckpoint | N
     rows = query_whole(
         connection,
         ", ".join(name if name in columns else f"NULL AS {name}" for name in _WRITTEN),
-        f"FROM {quoted_name(ref)} WHERE id = %s",
+        f"FROM {_table(ref)} WHERE id = %s",
         (ref.source,),
         tail="ORDER BY cp_schema, cp_table",
     )
@@ -284,7 +289,7 @@ def create_checkpoint_table(connection: Connection, ref: SubtaskRef) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
     query(
         connection,
-        f"CREATE TABLE IF NOT EXISTS {quoted_name(ref)} "
+        f"CREATE TABLE IF NOT EXISTS {_quoted(ref)} "
         f"({columns}, UNIQUE KEY uk_id_schema_table (id, cp_schema, cp_table)) "
         "ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
     )
@@ -322,7 +327,7 @@ def move_table_points(connection: Connection, ref: SubtaskRef, at: Location, exc
     others = "".join(" AND NOT (cp_schema = %s AND cp_table = %s)" for _ in except_for)
     query(
         connection,
-        f"UPDATE {quoted_name(ref)} SET binlog_name = %s, binlog_pos = %s, binlog_gtid = %s "
+        f"UPDATE {_table(ref)} SET binlog_name = %s, binlog_pos = %s, binlog_gtid = %s "
         f"WHERE id = %s AND NOT is_global{others}",
         (at.file, at.position, at.gtid_set, ref.source, *(part for name in except_for for part in name)),
     )
@@ -331,13 +336,13 @@ def move_table_points(connection: Connection, ref: SubtaskRef, at: Location, exc
 def delete_table_points(connection: Connection, ref: SubtaskRef, keep: Collection[TableName]) -> None:
     """Remove the points of tables that are none of the task's any more, in such a transaction."""
     rows = query_whole(
-        connection, "cp_schema, cp_table", f"FROM {quoted_name(ref)} WHERE id = %s AND NOT is_global", (ref.source,)
+        connection, "cp_schema, cp_table", f"FROM {_table(ref)} WHERE id = %s AND NOT is_global", (ref.source,)
     )
     for schema, table in rows:
         if TableName(text(schema), text(table)) not in keep:
             query(
                 connection,
-                f"DELETE FROM {quoted_name(ref)} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+                f"DELETE FROM {_table(ref)} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
                 (ref.source, text(schema), text(table)),
             )
 
@@ -347,7 +352,7 @@ def forget_checkpoint(connection: Connection, ref: SubtaskRef) -> int:
     if not columns_there(connection, ref):
         return 0
     with connection.cursor() as cursor:
-        return int(cursor.execute(f"DELETE FROM {quoted_name(ref)} WHERE id = %s", (ref.source,)))
+        return int(cursor.execute(f"DELETE FROM {_table(ref)} WHERE id = %s", (ref.source,)))
 
 
 _Row = tuple[tuple[str, str], Location, Location | None, str, bool]
@@ -356,7 +361,7 @@ _Row = tuple[tuple[str, str], Location, Location | None, str, bool]
 def _put(connection: Connection, ref: SubtaskRef, rows: Iterable[_Row]) -> None:
     changed = ", ".join(f"{name} = VALUES({name})" for name in _WRITTEN if not name.startswith(("id", "cp_")))
     marks = ", ".join(["%s"] * len(_WRITTEN))
-    sql = f"INSERT INTO {quoted_name(ref)} ({', '.join(_WRITTEN)}) VALUES ({marks}) ON DUPLICATE KEY UPDATE {changed}"
+    sql = f"INSERT INTO {_table(ref)} ({', '.join(_WRITTEN)}) VALUES ({marks}) ON DUPLICATE KEY UPDATE {changed}"
     for key, at, exit_safe, info, is_global in rows:
         leaving = (exit_safe.file, exit_safe.position, exit_safe.gtid_set) if exit_safe is not None else ("", 0, "")
         values = (ref.source, *key, at.file, at.position, at.gtid_set, *leaving, info, is_global)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,8 +15,14 @@ from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
+from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWentBack
 from airflow_provider_dm.engine.target.removal import remove_progress
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
@@ -58,7 +65,9 @@ def plain_info() -> dict[str, object]:
 
 def test_a_task_of_dm_goes_on_in_the_middle_of_a_workload(kit: SyncKit) -> None:
     kit.create(*TABLES)
-    dm = DmTable(kit.target, kit.meta_schema, relay_suffix=2 if kit.source.flavour == kit.target.flavour else 0)
+    by_gtid = kit.source.flavour != kit.target.flavour
+    kit.source_keys["enable-gtid"] = by_gtid
+    dm = DmTable(kit.target, kit.meta_schema, relay_suffix=0 if by_gtid else 2)
     dm.create()
     both(kit, "INSERT INTO plain VALUES (1, 'a'), (2, 'b')", "INSERT INTO uniq VALUES (1, 1, 'a'), (2, 2, 'b')")
     both(kit, "INSERT INTO pair VALUES (1, 'x', 1), (2, 'y', 2)", "UPDATE plain SET v = 'c' WHERE id = 1")
@@ -76,10 +85,14 @@ def test_a_task_of_dm_goes_on_in_the_middle_of_a_workload(kit: SyncKit) -> None:
     kit.write("INSERT INTO plain VALUES (7, 'x')", "UPDATE pair SET v = v + 1")
     kit.write("ALTER TABLE uniq ADD COLUMN w int NOT NULL DEFAULT 7 FIRST, MODIFY v varchar(60)")
     kit.write("INSERT INTO uniq VALUES (8, 9, 9, 'new')", "UPDATE uniq SET w = 1 WHERE id = 1")
+    places = [start, plain, leaving, start if by_gtid else inside_next(kit, here)]
+    if by_gtid:  # as another server named them, before a failover
+        places = [replace(place, file=f"old-bin.{90 + number:06d}") for number, place in enumerate(places)]
+    start, plain, exit_point, pair = places
     dm.put(plain, table=(kit.schema, "plain"), info=plain_info())
     dm.put(start, table=(kit.schema, "uniq"), info=uniq_info())
-    dm.put(inside_next(kit, here), table=(kit.schema, "pair"))
-    dm.put(start, leaving=leaving)
+    dm.put(pair, table=(kit.schema, "pair"))
+    dm.put(start, leaving=exit_point)
     kit.sync()
     assert kit.differences() == []
     ((*_, subtask),) = kit.target.sql(f"SELECT start_location, catch_up_until FROM `{kit.meta_schema}`.dm_subtask")
@@ -147,22 +160,46 @@ def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit) -> None:
 def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> None:
     kit = one_kit
     kit.create("plain", "uniq")
-    dm = DmTable(kit.target, kit.meta_schema)
+    kit.task = "shop's 50% `Task`"
+    dm = DmTable(kit.target, kit.meta_schema, task=kit.task)
     dm.create()
+    early = kit.upstream()
+    kit.write("INSERT INTO plain VALUES (3, 'before DM')", "DELETE FROM plain")
     start = kit.upstream()
     kit.write("INSERT INTO plain VALUES (1, 'log')", "INSERT INTO uniq VALUES (1, 1, 'log')")
     kit.target.sql("INSERT INTO plain VALUES (1, 'by DM')", database=kit.schema)
     dm.put(kit.upstream(), table=(kit.schema, "plain"))
     dm.put(start)
     kit.write("INSERT INTO plain VALUES (2, 'log')")
-    kit.sync()
+    # A run that ends before it has applied anything leaves DM's word; `meta` of the task counts as little as with DM.
+    left = dm.rows()
+    kit.begin(start)
+    assert dm.rows() == left
+    kit.sync(start=early)
     assert rows_of(kit.target, kit.schema, "plain") == [(1, b"by DM"), (2, b"log")]
     assert rows_of(kit.target, kit.schema, "uniq") == [(1, 1, b"log")]
-    # What has begun here goes on here, whatever the table says by now.
+    end, target = kit.upstream(), kit.endpoint(kit.target, "target").resolve()
+    # Nobody writes a point that is ahead of the rows, and nobody who has been replaced writes at all.
+    before = dm.rows()
+    assert [(row[1], row[3]) for row in before] == [("", end.position), ("plain", end.position), ("uniq", end.position)]
+    source = SyncSource.of(kit.spec(), Fence(kit.ref, current_generation(target_connection(target), kit.ref)))
+    later = Standing(end.at(end.position + 1), end)
+    with pytest.raises(TargetWentBack):
+        points(source, target).write(later)
+    claim_generation(target, Fence(kit.ref, source.fence.generation + 1))
+    with pytest.raises(Fenced):
+        points(source, target).write(Standing(end, end))
+    assert dm.rows() == before
+    # What has begun here goes on here, whatever the table says by now; and the table is no part of that.
     dm.target.sql(f"UPDATE {dm.name} SET binlog_pos = 4, binlog_name = '{kit.first_file}'")
+    dm.target.sql(f"ALTER TABLE {dm.name} DROP COLUMN binlog_pos")
     kit.write("UPDATE plain SET v = 'new' WHERE id = 2")
     kit.sync()
     assert rows_of(kit.target, kit.schema, "plain") == [(1, b"by DM"), (2, b"new")]
+
+
+def points(source: SyncSource, target: Endpoint) -> DmPoints:
+    return DmPoints(source, partial(run_transaction, target))
 
 
 def files_of(kit: SyncKit) -> list[str]:
