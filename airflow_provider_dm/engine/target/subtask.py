@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.meta_tables import meta_table
 from airflow_provider_dm.engine.target.prepared_xa import forget_prepared
 from airflow_provider_dm.engine.target.safe_mode_window import begin_window
 from airflow_provider_dm.engine.target.shard_groups import forget_groups
@@ -103,6 +104,26 @@ def known_subtasks(connection: Connection, meta_schema: str, task: str, sources:
     )
     found = [read_subtask(connection, SubtaskRef(meta_schema, task, source)) for source in sources] if exists else []
     return {subtask.source: subtask for subtask in found if subtask is not None}
+
+
+def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> list[Subtask]:
+    """Return all that the target knows, or all of one task, by task and source. Raises AnswerCut."""
+    exists = query(
+        connection,
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_subtask'",
+        (meta_schema,),
+    )
+    if not exists:
+        return []
+    rows = query_whole(
+        connection,
+        "task, source",
+        f"FROM {meta_table(meta_schema, 'dm_subtask')} WHERE %s IN ('', task)",
+        (task,),
+        tail="ORDER BY 1, 2",
+    )
+    found = (read_subtask(connection, SubtaskRef(meta_schema, text(one), text(source))) for one, source in rows)
+    return [one for one in found if one is not None]
 
 
 def begun_subtasks(connection: Connection, meta_schema: str, task: str, sources: Iterable[str]) -> dict[str, Subtask]:

@@ -19,6 +19,6 @@ def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> It
     yield State.OK, f"task {task.name} asks for nothing that is not supported", ""
     if task.remove_meta:
         what = "remove-meta in the task file has no effect, as in DM: what the task has done already is not done again"
-        yield State.WARN, what, "Leave it out. To begin anew, give the task another name."
+        yield State.WARN, what, "Leave it out. To begin anew: `dmctl start-task --remove-meta`, or another name."
     for key, instead in passed_over(task):
         yield State.WARN, f"no effect has: {key}; {instead}", "Leave it out, if you need nothing of it."
