@@ -1,7 +1,8 @@
 """What a valid file may ask for and this release cannot do, although doing nothing about it would change data.
 
 Each gap is a value, so that the precheck can show all of them and `subtask` can refuse on the first. A gap that closes
-is deleted here and in docs/limits.md. Keys whose absence changes no data are not gaps (`passed_over`)."""
+is deleted here and in docs/limits.md. Keys whose absence changes no data are not gaps; those of them that a user may
+expect something of are in passed_over.py, for a warning."""
 
 from __future__ import annotations
 

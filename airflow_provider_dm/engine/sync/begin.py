@@ -54,7 +54,7 @@ from airflow_provider_dm.engine.sync.past import (
     tables_of_target,
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.safe_mode import NO_EXIT_POINT, SafeModeStart
+from airflow_provider_dm.engine.sync.safe_mode import log_seconds
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint, to_take_over
@@ -131,8 +131,6 @@ class SyncSource:
     config: SubtaskConfig
     target: Endpoint
     fence: Fence
-    safe_start: SafeModeStart = NO_EXIT_POINT
-    """What is known of the past if the task begins now, and it is not ours."""
 
     @classmethod
     def of(cls, job: JobSpec, fence: Fence) -> SyncSource:
@@ -338,9 +336,8 @@ class _Found:
         name, bounded = source.config.source_id, not source.spec.config.enable_relay
         with closing(Tail.of(source.job, name, self.beginning.announcer.store, SyncProgress())) as tail:
             plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
-            return first_statements(
-                statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
-            )
+            statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
+            return first_statements(statements, self.server)
 
     def behind(self, start: Location) -> _Found:
         """Return the same with what DM has applied behind the start. Raises KeylessUncertain, CheckpointUnusable."""
@@ -390,8 +387,8 @@ class _Found:
                 source.fence,
                 unit=UNIT_SYNC,
                 start=start,
-                catch_up_until=source.safe_start.overlap(start, self.today) if dm is None else dm.until,
-                safe_mode_seconds=(source.safe_start if dm is None else dm.past).seconds(source.config.syncer),
+                catch_up_until=self.today if dm is None else dm.until,
+                safe_mode_seconds=log_seconds(source.config.syncer, exit_is_known=dm is not None and dm.exit_is_known),
             )
             if self.beginning.dm is not None:
                 self.beginning.dm.check_still(connection, source.fence.ref)

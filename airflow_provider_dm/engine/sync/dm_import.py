@@ -35,7 +35,6 @@ from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.dm_points import lies_ahead, place_to_begin, same_suffix
 from airflow_provider_dm.engine.sync.past import First, Known, Today, alike
-from airflow_provider_dm.engine.sync.safe_mode import NO_EXIT_POINT, SafeModeStart
 from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point, read_checkpoint
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import TableSchema
@@ -171,8 +170,8 @@ class DmStart:
             ends = []
         ends += points.values()
         until = max(ends, key=lambda place: place.sort_key, default=None)
-        past = NO_EXIT_POINT if leaving is None else SafeModeStart(start)
-        return DmExtent(points, until if until is not None and not reached(start, until) else None, past)
+        until = until if until is not None and not reached(start, until) else None
+        return DmExtent(points, until, exit_is_known=leaving is not None)
 
     def _is_ahead(self, point: Point, what: str) -> bool:
         ahead = lies_ahead(point, self.checkpoint.point, by_gtid=self.by_gtid)
@@ -200,12 +199,11 @@ class DmStart:
 
 @dataclass(frozen=True)
 class DmExtent:
-    """What DM has applied behind a start. `until`: up to there it may have applied anything; None: nothing. `past`: as
-    safe mode knows it."""
+    """Changes behind a start that DM has applied. `until`: up to there it may have applied anything; None: nothing."""
 
     points: Mapping[TableName, Location]
     until: Location | None
-    past: SafeModeStart
+    exit_is_known: bool
 
     def check_keys(self, source: str, start: Location, keyless: Collection[TableName]) -> None:
         """Check that there is a key wherever rows may be there or not. Raises KeylessUncertain."""

@@ -19,7 +19,7 @@ from typing import Any, Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
+from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
@@ -61,7 +61,7 @@ from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES
 from airflow_provider_dm.engine.sync.writing import Writing, most_held, spreads
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.subtask import note_location
+from airflow_provider_dm.engine.target.subtask import note_location, note_plan
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ def run_sync(
                 source.fence,
                 always=source.config.syncer.safe_mode,
                 overlap=opened.catch_up_until,
-                loaded=source.config.mode is not TaskMode.INCREMENTAL,
+                loaded=not opened.plan.adopts,
                 window=opened.window,
             ),
             sharing=Sharing.of(source, opened.plan),
@@ -161,6 +161,10 @@ def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSi
     syncer = source.config.syncer
     if size is None:
         size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()
+        if not (plan.compact or plan.whole):
+            size = replace(
+                size, largest=size.usual
+            )  # each change is held, with the values that it depends on others by
         size = size.holding(most_held(syncer))
     return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or BATCH_ROWS)) if plan.whole else size
 
@@ -383,6 +387,10 @@ class Loop:
     def _follow_plan(self) -> None:
         """Switch to the plan as it is now: after the first epoch, and when tables have become shared."""
         if self.plan is not self.sharing.plan:
+            if self.plan is self.opened.first_plan is not self.opened.plan:
+                # Before anything is written by it: half an epoch of its own must not be taken for the older one's.
+                fence, noted = self.source.fence, self.sharing.plan.fingerprint()
+                self.writes.transactions(lambda connection: note_plan(connection, fence, noted))
             self.plan, self.shared_plan = self.sharing.plan, self.runner.share(self.sharing.plan)
 
     def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
@@ -458,9 +466,11 @@ class Loop:
         if operator is None:
             return
         try:
-            self.following.inject(operator, here, self.source.fence)
+            plan = self.following.inject(operator, here, self.sharing.plan)
         except CannotFollow as error:
             raise InjectionRefused(str(here), str(error)) from None
+        if plan is not self.sharing.plan:
+            self.sharing.adopt(plan)
         self._follow_plan()
 
     def _advance(self, hi: Location) -> None:
@@ -536,6 +546,9 @@ class Loop:
     def _show_shards(self) -> None:
         self.progress.unresolved_groups = self.shards.to_json()
 
+    def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
+        self.progress.safe_mode = self.safe_mode.to_json(self.applied, exit_point)
+
     def _note_points(self, stage: Stage) -> None:
         """Write DM's checkpoint when it is due, or the sync ends."""
         if self.points is None:
@@ -557,9 +570,6 @@ class Loop:
         uncertain = self.opened.catch_up_until if self._catching_up() else None
         prepared = self.prepared.needed(self.applied)
         return Standing.of(self.applied, prepared, self.shards.groups.values(), uncertain=uncertain)
-
-    def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
-        self.progress.safe_mode = self.safe_mode.to_json(self.applied, exit_point)
 
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""

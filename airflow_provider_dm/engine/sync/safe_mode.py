@@ -39,7 +39,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet
@@ -127,34 +127,12 @@ class Window:
         return replace(self, ends_at=ends_at, exit=end if behind else overlap)
 
 
-@dataclass(frozen=True)
-class SafeModeStart:
-    """The knowledge of a past that is not ours, with which a subtask begins. `exit`: DM's safemode_exit_point, behind
-    which nothing was applied; None: not known."""
-
-    exit: Location | None = None
-
-    def overlap(self, start: Location, today: Location) -> Location:
-        """Return up to where rows may be there already. `today`: where the log ends; nobody can have applied more."""
-        if self.exit is None:
-            return today
-        return replace(self.exit, suffix=start.suffix, server_uuid=start.server_uuid)
-
-    def seconds(self, syncer: SyncerConfig) -> int:
-        """Return the log time to go by; 0 where the exit point is known, or the user wants none."""
-        return log_seconds(syncer) if self.exit is None else 0
-
-
-NO_EXIT_POINT: Final = SafeModeStart()
-
-
-def log_seconds(syncer: SyncerConfig) -> int:
-    """Return how much log time safe mode takes: the longer of what is configured and two flush intervals.
-
-    A `safe-mode-duration` of 0s means none, as in DM.
+def log_seconds(syncer: SyncerConfig, *, exit_is_known: bool) -> int:
+    """Return how much log time is to go by for a past that is not ours: the longer of what is configured and two flush
+    intervals. None with an exit point, and none for a `safe-mode-duration` of 0s, as in DM.
     """
     duration, flushes = syncer.safe_mode_duration, 2 * syncer.checkpoint_flush_interval
-    return 0 if duration == 0 else max(math.ceil(duration or 0), flushes)
+    return 0 if exit_is_known or duration == 0 else max(math.ceil(duration or 0), flushes)
 
 
 def state_at(place: Location, *, always: bool, overlap: Location | None, loaded: bool, window: Window | None) -> State:

@@ -164,7 +164,8 @@ class TransactionalWriter:
                 yield _Group(unit.hi, partial(_pieces_of, unit))
                 held, hi = [], ""
                 continue
-            held, hi = [*held, *unit.changes()] if held else list(unit.changes()), unit.hi
+            held.extend(unit.changes())
+            hi = unit.hi
             if len(held) >= most:
                 yield _group(hi, held)
                 held, hi = [], ""

@@ -7,23 +7,22 @@ import pytest
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.apply import MissingRow
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.safe_mode import SafeModeStart, Window
+from airflow_provider_dm.engine.sync.safe_mode import Window
 from airflow_provider_dm.engine.sync.safe_mode_here import load_window
 from airflow_provider_dm.engine.target.session import target_connection
+from tests.dm_tables import DmTable
 from tests.integration.sync.conftest import SyncKit, rows_of
 
 ALWAYS: dict[str, object] = {"safe-mode": True}
 NOON = 1_700_000_000
 
 
-def run(
-    kit: SyncKit, syncer: dict[str, object], start: Location | None = None, exit_point: Location | None = None
-) -> SyncProgress:
+def run(kit: SyncKit, syncer: dict[str, object], start: Location | None = None) -> SyncProgress:
     """Sync to the end of the log with these keys of a syncer."""
     kit.pull()
     kit.instance_keys["syncer"], progress = syncer, SyncProgress()
     try:
-        kit.run(kit.spec("caught-up", start), progress=progress, safe_start=SafeModeStart(exit_point))
+        kit.run(kit.spec("caught-up", start), progress=progress)
     finally:
         kit.instance_keys.clear()
     return progress
@@ -146,16 +145,23 @@ def prepare(kit: SyncKit) -> Location:
     return kit.upstream()
 
 
+def left_by_dm(kit: SyncKit, point: Location, exit_point: Location) -> None:
+    checkpoint = DmTable(kit.target, kit.meta_schema)
+    checkpoint.create()
+    checkpoint.put(point, leaving=exit_point)
+
+
 BRIEF: dict[str, object] = {"checkpoint-flush-interval": 1}
 
 
 def test_a_restart_with_an_exit_point_is_safe_up_to_there_whatever_the_time(one_kit: SyncKit) -> None:
     start = prepare(one_kit)
     ends = change(one_kit, 0, 3600, 3601)
+    left_by_dm(one_kit, start, ends[1])
 
     for _ in range(2):
         with pytest.raises(MissingRow):
-            run(one_kit, BRIEF, start, exit_point=ends[1])
+            run(one_kit, BRIEF)
         assert there(one_kit) == [1, 2]
 
     on_target(one_kit, "INSERT INTO plain VALUES (3, '')")
@@ -167,9 +173,10 @@ def test_a_restart_after_a_clean_stop_needs_no_safe_mode(one_kit: SyncKit) -> No
     """Its exit point is the checkpoint itself."""
     start = prepare(one_kit)
     change(one_kit, 0)
+    left_by_dm(one_kit, start, start)
 
     with pytest.raises(MissingRow):
-        run(one_kit, {}, start, exit_point=start)
+        run(one_kit, {})
     assert there(one_kit) == []
 
 

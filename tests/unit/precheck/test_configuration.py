@@ -20,6 +20,12 @@ def test_all_keys_of_a_syncer_have_an_effect() -> None:
     assert states(**given).keys() == {State.OK}
 
 
+def test_many_workers_for_transactions_one_by_one_are_named() -> None:
+    said = states(**{"worker-count": 4, "apply": "transactional"})[State.WARN]
+    assert said.startswith("no effect has: worker-count; ")
+    assert states(**{"worker-count": 1, "apply": "transactional"}).keys() == {State.OK}
+
+
 def test_the_defaults_of_dm_are_no_reason_to_warn() -> None:
     as_exported = {"worker-count": 16, "batch": 100, "queue-size": 0, "checkpoint-flush-interval": 30, "compact": False}
     assert states(**as_exported).keys() == {State.OK}

@@ -18,13 +18,13 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode import (
     Always,
     Off,
-    SafeModeStart,
     State,
     UntilLocation,
     UntilLogTime,
     Why,
     Window,
     check_sole_owners,
+    log_seconds,
     state_at,
 )
 from airflow_provider_dm.engine.sync.safe_mode_here import load_window
@@ -111,23 +111,6 @@ def test_it_ends_at_one_place_however_epochs_are_cut_and_whoever_dies(seed: int,
         assert (noted.exit.position if noted.exit else None) == expected
 
 
-# A start whose past is not ours: DM's three situations
-
-
-def test_restart_with_an_exit_point_behind_the_checkpoint() -> None:
-    start = SafeModeStart(Location("bin.000001", 300))
-
-    assert start.overlap(LO, TODAY) == Location("bin.000001", 300)
-    assert start.seconds(SyncerConfig()) == 0
-
-
-def test_restart_with_an_exit_point_at_the_checkpoint() -> None:
-    """DM's clean stop."""
-    overlap = SafeModeStart(LO).overlap(LO, TODAY)
-
-    assert state_at(LO, always=False, overlap=overlap, loaded=False, window=None) == Off()
-
-
 @pytest.mark.parametrize(
     ("syncer", "seconds"),
     [
@@ -139,11 +122,11 @@ def test_restart_with_an_exit_point_at_the_checkpoint() -> None:
         ({"safe-mode-duration": "0s"}, 0),
     ],
 )
-def test_restart_without_an_exit_point(syncer: dict[str, object], seconds: int) -> None:
-    start = SafeModeStart()
+def test_log_time_is_the_longer_of_two_and_none_with_an_exit_point(syncer: dict[str, object], seconds: int) -> None:
+    config = SyncerConfig.model_validate(syncer)
 
-    assert start.overlap(LO, TODAY) == TODAY
-    assert start.seconds(SyncerConfig.model_validate(syncer)) == seconds
+    assert log_seconds(config, exit_is_known=False) == seconds
+    assert log_seconds(config, exit_is_known=True) == 0
 
 
 # The loop
