@@ -18,6 +18,7 @@ from pathlib import Path
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.loop import SyncResult
 from airflow_provider_dm.engine.sync.pausing import run_sync_pausing
@@ -91,8 +92,16 @@ def _sync(app: App, runner: SparkRunner, source: SyncSource, progress: SyncProgr
     return run_sync_pausing(source, app.store, gate, progress, run)
 
 
+def _status(results: Mapping[str, SyncResult]) -> str:
+    """Return how it has ended, in words: rows that are held back are neither lost nor applied."""
+    if not all(one.finished for one in results.values()):
+        return "stopped"
+    return WAITING_FOR_LOCK if any(one.unresolved_groups for one in results.values()) else "finished"
+
+
 def _result(results: dict[str, SyncResult], seconds: float) -> dict[str, object]:
     return {
+        "status": _status(results),
         "changes_applied": sum(one.changes for one in results.values()),
         "transactions": sum(one.transactions for one in results.values()),
         "ddl_applied": sum(one.ddl_applied for one in results.values()),

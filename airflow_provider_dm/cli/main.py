@@ -20,7 +20,8 @@ from airflow_provider_dm.engine.errors import DmError
 DESCRIPTION = "Data migration for MySQL-compatible databases, with DM's task and source files."
 EPILOG = (
     "exit codes: 0 done, 1 failed, 2 wrong command line, 3 another run has taken over, "
-    "4 source and target differ, 5 precheck failed, 130 interrupted (the same command continues)"
+    "4 source and target differ, 5 precheck failed, 6 done but for DDL that waits for other shards, "
+    "130 interrupted (the same command continues)"
 )
 
 

@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks
 from airflow_provider_dm.engine.verify.errors import DataDiffers
 from airflow_provider_dm.launch.job import Upstream
@@ -149,6 +150,13 @@ class Summary:
     seconds: dict[str, float] = field(default_factory=dict)
     locations: dict[str, Location] = field(default_factory=dict)
 
+    @property
+    def waiting(self) -> str:
+        """What is held back until other shards have made a DDL; "": nothing."""
+        groups = ((source, one) for source, groups in self.unresolved_groups.items() for one in groups)
+        said = [f"{source} holds back rows of {one['target']}, and waits {one['waits']}" for source, one in groups]
+        return f"{WAITING_FOR_LOCK}: {'; '.join(said)}" if said else ""
+
     def to_json(self, task: TaskConfig) -> dict[str, Any]:
         return {
             "task": task.name,
@@ -174,11 +182,6 @@ def migrate(context: RunContext, summary: Summary, *, until: str, verify: bool) 
                 summary.rows = int(_run(context, summary, phase, UNTIL_CAUGHT_UP).get("rows", 0))
             case Phase.INCREMENTAL_SYNC:
                 _sync(context, summary, until)
-            case Phase.VERIFY if summary.unresolved_groups:
-                names = {one["target"] for groups in summary.unresolved_groups.values() for one in groups}
-                context.output.say(
-                    f"waiting for lock: rows of {', '.join(sorted(names))} are held back, nothing is compared"
-                )
             case Phase.VERIFY:
                 _verify(context, summary, until)
             case Phase.PRECHECK:
@@ -196,6 +199,9 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
         summary.locations = {one.source: one.start for one in begun if one.start is not None}
     moved: Mapping[str, str] = {}
     for round_number in range(1, ROUNDS + 1):
+        if summary.unresolved_groups:  # which the last sync may have brought
+            context.output.say("nothing is compared: rows are held back")
+            return
         result = _compare(context, summary, until)
         summary.rows = int(result.get("rows", summary.rows))
         match meaning_of(result, synced=summary.locations, now=_ends_of(context.supervisor.upstreams)):

@@ -11,6 +11,7 @@ Exit codes:
     3    another run has taken the task over
     4    everything ran, and source and target differ
     5    the precheck found something that has to be changed first
+    6    no failure: all is done but for DDL of merged tables, which waits for other shards; the same command goes on
     130  interrupted; the same command continues
 """
 
@@ -43,6 +44,7 @@ class Exit(IntEnum):
     TAKEN_OVER = 3
     DIFFERENT = 4
     PRECHECK = 5
+    WAITING = 6
     INTERRUPTED = 130
 
 

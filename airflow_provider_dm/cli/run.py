@@ -27,6 +27,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
 from airflow_provider_dm.engine.precheck.result import PrecheckFailed
+from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
+from airflow_provider_dm.launch.ddl_locks import locks_document
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.job import checked_until, local_holder
 from airflow_provider_dm.launch.preflight import preflight
@@ -108,15 +110,17 @@ def _run(
         with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
             context = RunContext(supervisor, directory, relays, output, seen)
             migrate(context, summary, until=arguments.until, verify=not arguments.no_verify)
+            locks = locks_document(store, inputs.task.name)["locks"]
     except DmError as error:
         summary.seconds["total"] = time.monotonic() - began
         output.failure(error, summary.to_json(inputs.task))
         return _exit_of(error)
     forget_private(upstreams)
     summary.seconds["total"] = time.monotonic() - began
-    body = summary.to_json(inputs.task)
+    status = WAITING_FOR_LOCK if summary.waiting else "finished"
+    body = {"status": status, **summary.to_json(inputs.task), "ddl_locks": locks}
     output.answer(body, readable(summary, inputs))
-    return Exit.DONE
+    return Exit.WAITING if summary.waiting else Exit.DONE
 
 
 def readable(summary: Summary, inputs: Inputs) -> str:
@@ -129,6 +133,7 @@ def readable(summary: Summary, inputs: Inputs) -> str:
             f"task {inputs.task.name}: {verdict}",
             f"  {summary.rows:,} rows, {summary.changes_applied:,} changes applied",
             *sources,
+            *([f"  {summary.waiting}"] if summary.waiting else []),
             f"  {times}",
         ]
     )

@@ -6,7 +6,7 @@ status whose heartbeat is old is shown as Stopped, since nobody is left to say s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.meta.model import RESUMES_IN_SECONDS, RelayStatu
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.health import GONE_SECONDS, age_of
+from airflow_provider_dm.launch.ddl_locks import locks_of
 
 SILENT_SECONDS: Final = 30.0
 """A run's heartbeat comes every few seconds; one that is silent for longer is gone."""
@@ -54,9 +55,19 @@ def _of_sources(store: MetaStore, task: str | None, sources: Sequence[str]) -> J
             found.append({"result": False, "msg": f"source {name} is not known: no run has named it"})
             continue
         of_source = [(one, _last_run(store, one.task)) for one in subtasks if one.source == name]
-        found.append(source_status(name, relay, of_source))
+        found.append(source_status(name, relay, of_source, _unresolved(store, name)))
     unknown = [str(one["msg"]) for one in found if not one["result"]]
     return {"result": not unknown, "msg": "; ".join(unknown), "sources": found}
+
+
+def _unresolved(store: MetaStore, source: str) -> dict[str, str]:
+    """Return by task the lock that a source waits for: the oldest, of several."""
+    found: dict[str, str] = {}
+    for lock, _ in locks_of(store):
+        info = lock.info(source)
+        if info is not None and not info.done:
+            found.setdefault(lock.task, lock.id)
+    return found
 
 
 def _last_run(store: MetaStore, task: str) -> Run | None:
@@ -82,8 +93,14 @@ def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus]
     return Stage.RUNNING.value
 
 
-def source_status(source: str, relay: RelayStatus | None, subtasks: Sequence[tuple[SubtaskStatus, Run | None]]) -> Json:
-    """Return one element of `sources`."""
+def source_status(
+    source: str,
+    relay: RelayStatus | None,
+    subtasks: Sequence[tuple[SubtaskStatus, Run | None]],
+    locks: Mapping[str, str] | None = None,
+) -> Json:
+    """Return one element of `sources`. `locks`: by task the id of the DDL lock that the source waits for."""
+    ids = locks or {}
     return {
         "result": True,
         "msg": "" if subtasks else "no sub task started",
@@ -93,7 +110,7 @@ def source_status(source: str, relay: RelayStatus | None, subtasks: Sequence[tup
             "result": None,
             "relayStatus": relay_json(relay) if relay else None,
         },
-        "subTaskStatus": [subtask_json(subtask, run, relay) for subtask, run in subtasks],
+        "subTaskStatus": [subtask_json(subtask, run, relay, ids.get(subtask.task, "")) for subtask, run in subtasks],
     }
 
 
@@ -111,15 +128,15 @@ def relay_json(relay: RelayStatus) -> Json:
     }
 
 
-def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None) -> Json:
-    """Return DM's subTaskStatus, as far as it is known."""
+def subtask_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | None, lock_id: str = "") -> Json:
+    """Return DM's subTaskStatus, as far as it is known. `lock_id`: of the DDL lock that it waits for."""
     stage = subtask_stage(subtask, run)
     status: Json = {
         "name": subtask.task,
         "stage": stage.value,
         "unit": subtask.unit.value.capitalize(),
         "result": _result(subtask_error(subtask, run)) or _canceled(subtask, stage),
-        "unresolvedDDLLockID": "",
+        "unresolvedDDLLockID": lock_id,
         # Ours: how long the sync waits, from when it was paused, before it goes on by itself; None: it does not.
         "resumesInSeconds": _resumes_in(subtask) if stage is Stage.PAUSED else None,
     }
@@ -169,6 +186,9 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         # Ours: transactions of the log; rows that wait for their places in merged tables; for how long at this pace.
         "totalTransactions": _count(shown, "transactions"),
         "contested_rows": int(shown.get("contested_rows", 0)),
+        # Ours: whether safe mode is on, why, until where; exit_point: up to where rows may be applied already; what
+        # collided and was written over since the run began, by table.
+        "safeMode": shown.get("safe_mode") or {},
         "remainingSeconds": shown.get("seconds_left"),
     }
 

@@ -21,10 +21,15 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     :param until: ``"caught-up"`` (to where the sources' binlogs end when the app starts), ``"forever"``, or a location
         ``FILE:POSITION`` (templated)
 
+    Where nothing else is left to do than to wait for the DDL that other shards of a merged table have not made, the
+    task succeeds with the status ``waiting for lock``. Rows are held back then, and the next run goes on;
+    :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` waits until none are.
+
     Other arguments: see :class:`~airflow_provider_dm.operators.base.DmTaskOperator` and
     :class:`~airflow_provider_dm.operators.base.DmSparkAppOperator`.
 
-    Returns ``{"changes_applied", "transactions", "seconds", "sources": {source-id: {"location", …}}, "dm_run_id"}``.
+    Returns ``{"status", "changes_applied", "transactions", "seconds", "unresolved_groups", "sources": {source-id:
+    {"location", …}}, "dm_run_id"}``; ``status`` is ``finished`` or ``waiting for lock``.
     """
 
     app = "incremental_sync"
@@ -57,3 +62,12 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
             **kwargs,
         )
         self.until = until
+
+    def accept(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Say for what the sync waits, if it does."""
+        for source, groups in result.get("unresolved_groups", {}).items():
+            for one in groups:
+                self.log.warning(
+                    "%s: %s holds rows of %s back: %s", result["status"], source, one["target"], one["waits"]
+                )
+        return result

@@ -1,9 +1,6 @@
 """What runs in the triggerer: waiting until a relay has caught up, and watching one that runs for a deferred task.
 
-A trigger holds connection ids, resolves them where it runs, and looks at the metadata DB in a thread, one short
-transaction at a time. The first look comes after ten seconds: a trigger that fires while its task is still being
-deferred can get the task failed (Airflow issues 71580, 72716). A deadline is absolute, so a triggerer that restarts
-extends nothing. A metadata DB that does not answer is asked again: its silence says nothing about a relay.
+A metadata DB that does not answer is asked again: its silence says nothing about a relay.
 """
 
 from __future__ import annotations
@@ -11,86 +8,26 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
-from airflow.triggers.base import BaseTrigger, TaskFailedEvent, TaskSuccessEvent, TriggerEvent
+from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
+
+from airflow_provider_dm.triggers.base import MetadataTrigger, first_delay_of
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
     from airflow_provider_dm.engine.meta.store import MetaStore
-    from airflow_provider_dm.engine.mysql.endpoint import Secret
     from airflow_provider_dm.engine.relay.health import Life
     from airflow_provider_dm.hooks.relay import Goal, RelayProgress
 
 Event = dict[str, Any]
-T = TypeVar("T")
 
-FIRST_DELAY_SECONDS: Final = 10.0
-"""Time for Airflow to take down that the task is deferred."""
 STOP_SECONDS: Final = 10.0
 """How long a triggerer may wait for the metadata DB to take down that a relay shall stop."""
 SAY_EVERY_SECONDS: Final = 300.0
 
 
-class _MetadataTrigger(BaseTrigger):
-    """The base of those triggers that look at the metadata DB again and again."""
-
-    dm_meta_conn_id: str | None
-    poll_interval: float
-    first_delay: float
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event, then end."""
-        try:
-            event = await self._wait()
-        except Exception as error:  # noqa: BLE001  it reaches the task's log as the reason of its failure
-            event = {"status": "error", "message": f"{type(error).__name__}: {error}"}
-        yield self._as_event(event)
-
-    @abstractmethod
-    async def _wait(self) -> Event:
-        """Look until there is something to tell, and give that."""
-
-    def _as_event(self, event: Event) -> TriggerEvent:
-        return TriggerEvent(event)
-
-    async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
-        """Look once, in a connection of its own: an older one might not see what is new. None: ask again later."""
-        from airflow_provider_dm.engine.errors import DmError, Reaction
-
-        try:
-            return await asyncio.to_thread(in_store, await self._url(), look)
-        except DmError as error:
-            if error.reaction is not Reaction.RETRY:
-                raise
-            self.log.warning("%s Asking again.", error)
-            return None
-
-    async def _url(self) -> Secret:
-        """Return the same as `DmMetadataHook.url`, without blocking the loop."""
-        from airflow_provider_dm.hooks import settings
-        from airflow_provider_dm.hooks.metadata import url_of, url_without_connection
-
-        conn_id = self.dm_meta_conn_id or settings.metadata_conn_id()
-        try:
-            return url_of(await BaseHook.aget_connection(conn_id))
-        except AirflowNotFoundException:
-            return url_without_connection(conn_id)
-
-
-def in_store(url: Secret, look: Callable[[MetaStore], T]) -> T:
-    """Call `look` on a store that is opened for it alone."""
-    from airflow_provider_dm.engine.meta.store import MetaStore
-
-    with MetaStore.open(url) as store:
-        return look(store)
-
-
-class RelayCatchUpTrigger(_MetadataTrigger):
+class RelayCatchUpTrigger(MetadataTrigger):
     """A trigger that fires when the relay log of a source has reached a location, will not reach it, or the time is
     over.
 
@@ -123,7 +60,7 @@ class RelayCatchUpTrigger(_MetadataTrigger):
         self.poll_interval = poll_interval
         self.deadline = deadline
         self.end_from_trigger = end_from_trigger
-        self.first_delay = FIRST_DELAY_SECONDS if first_delay is None else first_delay
+        self.first_delay = first_delay_of(first_delay)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return path and arguments, none of them secret."""
@@ -175,7 +112,7 @@ def progress_of(store: MetaStore, source_id: str, goal: Goal) -> RelayProgress:
     return progress_to(store.relay_status(source_id), goal)
 
 
-class RelayWatchTrigger(_MetadataTrigger):
+class RelayWatchTrigger(MetadataTrigger):
     """A trigger that watches the relay of a deferred `DmRelayOperator`, and fires when a worker has something to do
     about it.
 
@@ -214,7 +151,7 @@ class RelayWatchTrigger(_MetadataTrigger):
         self.deaths = deaths
         self.dm_meta_conn_id = dm_meta_conn_id
         self.poll_interval = poll_interval
-        self.first_delay = FIRST_DELAY_SECONDS if first_delay is None else first_delay
+        self.first_delay = first_delay_of(first_delay)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return path and arguments, none of them secret."""

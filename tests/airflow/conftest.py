@@ -58,7 +58,7 @@ def run_dag(tmp_path: Path, airflow_database: None, monkeypatch: pytest.MonkeyPa
 
     A trigger runs inline, behind its task: it need not wait until that is known to be deferred, as it does in Airflow.
     """
-    monkeypatch.setattr("airflow_provider_dm.triggers.relay.FIRST_DELAY_SECONDS", 0.1)
+    monkeypatch.setattr("airflow_provider_dm.triggers.base.FIRST_DELAY_SECONDS", 0.1)
 
     def run(dag: Any, **options: Any) -> Any:
         from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db

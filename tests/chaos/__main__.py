@@ -6,12 +6,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
-from testbed import Flavour, ServerSpec, running_servers
-from tests.chaos import ddl, model, moves
+from testbed import Flavour, Server, ServerSpec, running_servers
+from tests.chaos import ddl, model, moves, shard_ddl
+from tests.chaos.forked import Nursery
 from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
+from tests.unit.shard.test_agreement_model import Rules, explore
 
 FLAVOURS: tuple[Flavour, ...] = ("mariadb", "mysql")
 
@@ -59,6 +62,19 @@ def _ddl(options: argparse.Namespace) -> int:
     return _rounds("ddl", partial(ddl.play_round, plain=options.plain), options)
 
 
+def _shard_ddl(options: argparse.Namespace) -> int:
+    with closing(Nursery()) as nursery:
+        return _rounds("shard_ddl", partial(_of_two_or_three, nursery), options)
+
+
+def _of_two_or_three(
+    nursery: Nursery, target: Server, sources: dict[str, Server], *, schema: str, seed: int
+) -> Counter[str]:
+    """Every third round has a third source, on a server that is one already."""
+    more = {"c": sources["a"]} if seed % 3 == 0 else {}
+    return shard_ddl.play_round(target, {**sources, **more}, schema=schema, seed=seed, nursery=nursery)
+
+
 def _rounds(what: str, play_round: Callable[..., Counter[str]], options: argparse.Namespace) -> int:
     """Play rounds of two sources of different flavours, in both orders, and a target of either."""
     total: Counter[str] = Counter()
@@ -70,7 +86,7 @@ def _rounds(what: str, play_round: Callable[..., Counter[str]], options: argpars
             a, b = sources if number // 2 % 2 else sources[::-1]
             done = play_round(target, {"a": a, "b": b}, schema=f"{what}_{seed}", seed=seed)
             for server in (a, b, target):
-                server.sql(f"DROP DATABASE {what}_{seed}")
+                server.sql(f"DROP DATABASE IF EXISTS {what}_{seed}")
             total += done
             killed = ", ".join(f"{count} {deed}" for deed, count in done.items())
             print(f"round {number + 1}, {a.flavour} and {b.flavour} to {target.flavour}: equal; {killed} "
@@ -91,6 +107,13 @@ def _ddl_model(options: argparse.Namespace) -> int:
     wrong = model.play_ddl(options.histories, seed=options.seed)
     print(f"all: {options.histories} histories, {wrong} wrong ({time.monotonic() - begun:.0f} s)")
     return 1 if wrong else 0
+
+
+def _shard_model(options: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    states = explore(Rules(sources=options.sources, ddls=options.ddls))
+    print(f"all: {states} states, and none breaks a law ({time.monotonic() - begun:.0f} s)")
+    return 0
 
 
 def _combinations(options: argparse.Namespace) -> list[tuple[Flavour, bool]]:
@@ -122,13 +145,19 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--mode", choices=["both", "position", "gtid"], default="both")
     moving = add("moves", _moves, "move rows between shards and sources of a merged table while all is killed")
     altering = add("ddl", _ddl, "random DDL at two sources, and rows that move beside it, while all is killed")
-    for one, usual in ((moving, 30), (altering, 50)):
+    sharding = add(
+        "shard-ddl", _shard_ddl, "random DDL of shards at two or three sources, drivers that die at every step"
+    )
+    for one, usual in ((moving, 30), (altering, 50), (sharding, 30)):
         one.add_argument("--rounds", type=int, default=usual, help=f"(default {usual})")
     altering.add_argument("--plain", action="store_true", help="drivers without Spark, and no Python workers to kill")
     rows = add("model", _model, "random histories of the exactly-once protocol's model")
     changes = add("ddl-model", _ddl_model, "random histories of the model of DDL")
     for one in (rows, changes):
         one.add_argument("--histories", type=int, default=100_000, help="(default 100,000)")
+    states = add("shard-model", _shard_model, "all states of the model of shard DDL")
+    states.add_argument("--sources", type=int, default=3, help="with two shards each (default 3)")
+    states.add_argument("--ddls", type=int, default=3, help="that all of them make (default 3)")
     return parser
 
 

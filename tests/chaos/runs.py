@@ -21,6 +21,8 @@ from airflow_provider_dm.engine.config.job import JobSpec, SecretRef
 from airflow_provider_dm.engine.errors import Reaction
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.relay.process import RelayProcess
+from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import reported_in
 from testbed import Server
 from tests.integration.merge.conftest import META_VARIABLE, Shops
@@ -29,6 +31,13 @@ from tests.integration.sync.app_process import AppProcess
 ATTEMPTS: Final = 8
 """Of one unit, as a scheduler would retry it."""
 WAIT_SECONDS: Final = 400
+
+
+class ShopsWhoseRelaysDie(Shops):
+    """Shops with relays that are processes, and can be killed."""
+
+    def relay_of(self, spec: RelaySpec, name: str) -> RelayProcess:
+        return RelayProcess.start(spec, dict(os.environ), self.folder / f"relay-{name}.log")
 
 
 @dataclass
@@ -150,7 +159,7 @@ def a_task(target: Server, sources: Mapping[str, Server], *, schema: str, seed: 
         server.sql(f"CREATE DATABASE IF NOT EXISTS {schema}")
     try:
         with MetaStore.open(url) as store:
-            yield Shops(target, sources, schema, folder, store)
+            yield ShopsWhoseRelaysDie(target, sources, schema, folder, store)
     except BaseException:
         print(f"the round with seed {seed} failed; logs and relay directories are kept in {folder}", flush=True)
         raise

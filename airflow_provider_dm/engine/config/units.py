@@ -1,29 +1,22 @@
-"""How the units of a task work: mydumpers, loaders, syncers, validators. Defaults are DM's."""
+"""How the units of a task work: mydumpers, loaders, syncers, validators. Defaults are DM's, but for a syncer's."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from airflow_provider_dm.engine.config.base import DmModel, Lowered, OptionalSeconds, Seconds
+from airflow_provider_dm.engine.config.base import DmModel, Lowered, OptionalSeconds, Seconds, empty_is
 
 DEFAULT_DIR: Final = "./dumped_data"
+MOST_WORKERS: Final = 16
+"""DM's default: what a syncer that does not say `worker-count` may have."""
 
 
-def _zero_is(default: int) -> BeforeValidator:
+def _zero_is(default: int | None) -> BeforeValidator:
     """Build a validator that takes 0 as the default: DM's exports write 0 for what was not given."""
     return BeforeValidator(lambda value: default if value in (0, "0") else value)
-
-
-def _empty_is(default: str) -> BeforeValidator:
-    """Build a validator that takes "" as the default: DM's exports write "" for what was not given."""
-
-    def fill(value: Any) -> Any:
-        return default if value == "" else value
-
-    return BeforeValidator(fill)
 
 
 class OnDuplicate(StrEnum):
@@ -50,6 +43,15 @@ class ValidatorMode(StrEnum):
     FULL = "full"
 
 
+class Apply(StrEnum):
+    """The units in which a sync writes. An extension."""
+
+    CONCURRENT = "concurrent"
+    """Changes that do not depend on each other are written side by side, wherever they lie in the log."""
+    TRANSACTIONAL = "transactional"
+    """Transactions of the source, whole and one after the other."""
+
+
 class MydumperConfig(DmModel):
     """The reading half of the full migration."""
 
@@ -72,13 +74,14 @@ class LoaderConfig(DmModel):
         default=None, validation_alias=AliasChoices("on-duplicate-logical", "on-duplicate")
     )
     """None: not said, the copier's default holds."""
-    import_mode: Annotated[ImportMode, _empty_is("logical"), Lowered] = ImportMode.LOGICAL
+    import_mode: Annotated[ImportMode, empty_is("logical"), Lowered] = ImportMode.LOGICAL
     dir: str = Field(default=DEFAULT_DIR, exclude=True, repr=False)
     """Not used yet. May be an S3 URL with a key in it, so it is shown nowhere."""
-    sorting_dir_physical: str = ""
+    # Of the physical import, under their names of today and as DM exported them before 6.4.
+    sorting_dir_physical: str = Field(default="", validation_alias=AliasChoices("sorting-dir-physical", "sorting-dir"))
     on_duplicate_physical: str = ""
-    disk_quota_physical: str = ""
-    checksum_physical: str = ""
+    disk_quota_physical: str = Field(default="", validation_alias=AliasChoices("disk-quota-physical", "disk-quota"))
+    checksum_physical: str = Field(default="", validation_alias=AliasChoices("checksum-physical", "checksum"))
     analyze: str = ""
     range_concurrency: int | None = None
     compress_kv_pairs: str = ""
@@ -89,16 +92,21 @@ class LoaderConfig(DmModel):
 
 
 class SyncerConfig(DmModel):
-    """The incremental half."""
+    """The incremental half. What None, not said, means: docs/how-to/sync-modes.md."""
 
-    worker_count: int = Field(default=16, ge=1)
-    batch: int = Field(default=100, ge=1)
+    worker_count: int | None = Field(default=None, ge=1)
+    """Target connections that write at once."""
+    batch: int | None = Field(default=None, ge=1)
     """Rows of one target transaction."""
-    queue_size: Annotated[int, _zero_is(1024)] = Field(default=1024, ge=1)
+    queue_size: Annotated[int | None, _zero_is(None)] = Field(default=None, ge=1)
+    """Changes that are held for each two workers."""
     checkpoint_flush_interval: Annotated[int, _zero_is(30)] = Field(default=30, ge=1)
     """Seconds."""
-    compact: bool = False
-    multiple_rows: bool = False
+    compact: bool = True
+    """All changes of a row in a piece of the log become one; else every change is written."""
+    multiple_rows: bool = True
+    """A statement may be about many rows."""
+    apply: Annotated[Apply, Lowered] = Apply.CONCURRENT
     safe_mode: bool = False
     safe_mode_duration: OptionalSeconds = None
     """Seconds; None: twice the flush interval."""
@@ -114,7 +122,7 @@ class SyncerConfig(DmModel):
 class ValidatorConfig(DmModel):
     """Continuous validation."""
 
-    mode: Annotated[ValidatorMode, _empty_is("none")] = ValidatorMode.NONE
+    mode: Annotated[ValidatorMode, empty_is("none")] = ValidatorMode.NONE
     worker_count: int = 4
     validate_interval: Seconds = 10.0
     check_interval: Seconds = 5.0

@@ -1,342 +1,397 @@
 """Copying tables again that were altered while they were copied: each from its own low watermark P0' in the same log.
 
-    look     whose birth is another one now                                          altered.py
+    look     whose birth is another one now                                          altered.py, groups.py
     settle   P0', and the tables as they are there: born the same before and behind it, and their definitions in between
     doubt    one transaction: their chunks go, so no late page of the first copy is written any more; they count as
-             tables to be copied again until the last step, whoever dies in between
+             tables to be copied again until the last step, whoever dies in between. Rows that wait for places go, too
+    alike    merged tables whose source tables are not alike stay so, and are looked at again later   groups.py
     remove   the target's tables: those that the task has made go, others are emptied  renewal.py
-    expect   one transaction: definitions as they are now. Until here what the target has was made after the old ones,
-             from here on after these: a table that is altered once more, and whoever dies, it is known for the task's
-    create   what was removed, and what is new
-    begin    one transaction: births, `skip_until` = P0', new chunks
+    expect   definitions as they are now. Until here what the target has was made after the old ones, from here on after
+             these: a table that is altered once more, and whoever dies, it is known for the task's
+    create   what was removed, and what is new; then nobody needs the records of whose a removed row was
+    begin    one transaction for all sources: births, `skip_until` = P0', new chunks
 
     P0 ─── ALTER t ─── RENAME a TO b ─── P0' ──────────── Pend
     rows and DDL of t, a and b up to P0' are in their second copies; a is gone there; the sync replays what comes behind
 
-Rows of merged tables are not one table's to remove, and those that a copy is meant to overwrite (on-duplicate-logical
-replace) are not the task's. Such a table may be altered as long as its columns and unique keys are what they were at
-the next look; else SchemaChangedDuringCopy.
+All sources of a run are looked at together, as a merged table takes rows of several. No source can join one that is in
+doubt (merge/joining.py), and one that has joined is seen in the transaction that doubts. What may still be sent to the
+target by a run that died is waited for at each of the sources, as any of them may have been the one that removed.
+
+A merged table that others feed than this run, and what a copy is meant to overwrite (on-duplicate-logical replace) is
+not this run's to remove. Such a table may be altered as long as its columns and unique keys are what they were at the
+next look; else SchemaChangedDuringCopy.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.altered import Altered, altered
-from airflow_provider_dm.engine.copy.begin import Loading, Source, wait_for_relay
+from airflow_provider_dm.engine.copy.alike import why_unlike
+from airflow_provider_dm.engine.copy.altered import Altered
 from airflow_provider_dm.engine.copy.design import Design, design
-from airflow_provider_dm.engine.copy.renewal import Found, Renewal, Sides, dropped, renewed
-from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked, low_watermark
+from airflow_provider_dm.engine.copy.groups import Groups, strangers, to_copy_again
+from airflow_provider_dm.engine.copy.renewal import (
+    Found,
+    Renewal,
+    Shard,
+    Sides,
+    dropped,
+    renewed_together,
+)
+from airflow_provider_dm.engine.copy.watch import Seen, Settled, Watch
+from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.server import server_of
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.reading.births import Births, read_births, settled_births
+from airflow_provider_dm.engine.reading.births import read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
-from airflow_provider_dm.engine.reading.survey import SourceSurvey, SourceTable, measure, survey_tables, survey_target
+from airflow_provider_dm.engine.reading.survey import SourceTable, TargetSurvey, measure, survey_target
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, list_tables, read_tables
-from airflow_provider_dm.engine.target.copied_tables import (
-    CopiedTable,
-    doubt_copied_tables,
-    load_copied_tables,
-    put_copied_tables,
-)
-from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, add_chunks, forget_chunks, load_chunks
-from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
+from airflow_provider_dm.engine.target.contested_row import withdraw_all
+from airflow_provider_dm.engine.target.copied_tables import CopiedTable, doubt_copied_tables, put_copied_tables
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, add_chunks, forget_chunks
+from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, end_earlier_ddl, execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import forget_entries
+from airflow_provider_dm.engine.target.owner_numbers import give_owner_numbers, lock_owner_numbers, remove_owner
+from airflow_provider_dm.engine.target.row_owner import forget_some
 from airflow_provider_dm.engine.target.session import run_transaction
-from airflow_provider_dm.engine.target.table_definitions import Definition, load_definitions, save_definitions
+from airflow_provider_dm.engine.target.table_definitions import Definition, save_definitions
 from airflow_provider_dm.engine.target.table_schema import (
-    Feeder,
     TableSchema,
     forget_table_schemas,
     load_feeders,
-    load_table_schemas,
     put_table_schemas,
 )
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 20.0
-"""Between two looks while pages are read: a look asks for every table of the source."""
+"""Between two looks while pages are read: a look asks for every table of the sources."""
 LOOK_SHARE: Final = 20
 """Where there are many tables: so many times longer is copied than looked."""
 SETTLE_ATTEMPTS: Final = 30
+WAIT_LOOK_SECONDS: Final = 3.0
+"""Between two looks where nothing is left to copy but tables that wait for each other."""
+WAIT_SECONDS: Final = 600.0
+RECORDS_OF_A_TRANSACTION: Final = 10_000
 
 
-@dataclass(frozen=True)
-class _Stand:
-    """State of the copy as the target knows it."""
+@dataclass(eq=False)
+class ShardsUnlike(DmError):
+    """The source tables of a merged table have not been altered alike for long."""
 
-    schemas: dict[TableName, TableSchema]
-    known: dict[TableName, CopiedTable]
-    chunks: list[ChunkProgress]
-    feeders: list[Feeder]
+    target: str
+    why: str
+    seconds: float
 
-
-@dataclass(frozen=True)
-class _Settled:
-    """The tables to be copied again as they are at `place`, and those of them that are gone there."""
-
-    place: Location
-    survey: SourceSurvey
-    births: Births
-    gone: tuple[TableName, ...]
+    code: ClassVar[str] = "DM-7023"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = (
+        "tables that are merged into {target} were altered while they were copied, and are not alike since: {why}. "
+        "Nothing else is left to copy, and they have been waited for {seconds:.0f} s."
+    )
+    hint: ClassVar[str] = (
+        "They are copied again when all of them have made the same DDL: make it in the others too, or undo it. The "
+        "next run waits for that as well."
+    )
 
 
 @dataclass
-class Watch:
-    """One source whose tables are being copied, and what was altered meanwhile. For the thread of the driver."""
+class Watches:
+    """The sources of a run that are being copied, and what was altered meanwhile. For the thread of the driver."""
 
     target: Endpoint
-    loading: Loading
-    slots: int
-    again: list[TableName] = field(default_factory=list)
-    """The tables that were copied again, in the order of the events, one as often as it was."""
-    sealed: frozenset[TableName] = frozenset()
-    """The tables whose DDL is the sync's from here on (altered.py)."""
-    _looked: bool = False
+    each: Sequence[Watch]
+    waits: dict[TableName, str] = field(default_factory=dict)
+    """The merged tables whose source tables are not alike, and why."""
+    merged: bool = False
+    """There are merged tables that this run may copy again."""
     _looked_at: float = field(default_factory=time.monotonic)
     _pause: float = LOOK_SECONDS
-    _last_chunk: int = -1
+    _idle_since: float | None = None
 
-    @property
-    def source(self) -> Source:
-        return self.loading.source
-
-    def look_now_and_then(self) -> None:
-        """Look if the last look is long ago. Raises as `look`."""
-        if time.monotonic() - self._looked_at >= self._pause:
-            self.look()
+    def look_now_and_then(self) -> bool:
+        """Look if the last look is long ago. Tells and raises what `look` does."""
+        return time.monotonic() - self._looked_at >= self._pause and self.look()
 
     def look(self) -> bool:
-        """Look what was altered, and begin to copy it again; tell whether there is anything.
+        """Look what was altered, and begin to copy it again; tell whether there is anything, though it may wait.
 
         Raises SchemaChangedDuringCopy, WatermarkBlocked (retry), Fenced, and what planning and creating tables raises.
         """
-        began, stand = time.monotonic(), self._stand()
-        found = self._found(stand, read_births(self.source.endpoint, self.source.rules.block_allow))
+        began = time.monotonic()
+        seen = [watch.see(read_births(watch.source.endpoint, watch.source.rules.block_allow)) for watch in self.each]
         self._looked_at = time.monotonic()
         self._pause = max(LOOK_SECONDS, LOOK_SHARE * (self._looked_at - began))
-        first, self._looked = not self._looked, True
-        if found.matters(self.sealed, also_fresh=first):
-            self._copy_again(stand)
-            return True
-        if self.source.subtask.mode is not TaskMode.FULL:
-            unfinished = {chunk.table for chunk in stand.chunks if not chunk.done}
-            self.sealed |= stand.schemas.keys() - found.names - unfinished
-        return False
+        again, groups = self._found(seen)
+        if again:
+            self._copy_again()
+        else:
+            self.waits = {}
+            for one in seen:
+                one.watch.seal(one, groups.names(one.watch.source.id))
+        for watch in self.each:
+            watch.looked()
+        return bool(again)
 
-    def _stand(self) -> _Stand:
-        ref = self.source.fence.ref
-
-        def body(connection: Connection) -> _Stand:
-            return _Stand(
-                {one.table.name: one for one in load_table_schemas(connection, ref)},
-                load_copied_tables(connection, ref),
-                load_chunks(connection, ref),
-                load_feeders(connection, ref),
-            )
-
-        stand = run_transaction(self.target, body)
-        self._last_chunk = max((self._last_chunk, *(chunk.number for chunk in stand.chunks)))
-        return stand
-
-    # What is altered
-
-    def _found(self, stand: _Stand, now: Births) -> Altered:
-        """Return what has to be copied again if anything does."""
-        rules = self.source.rules
-        planned = [name for name in stand.schemas if rules.block_allow.allows(name)]
-        found = altered(planned, stand.known, now)
-        ours = Counter(rules.router.route(name) for name in {*planned, *found.fresh})
-        shared = {name for name in found.names if self._is_shared(name, stand) or ours[rules.router.route(name)] > 1}
-        self._check_shared(shared & (found.changed | found.vanished), stand, now)
-        return found.without(shared)
-
-    def _is_shared(self, name: TableName, stand: _Stand) -> bool:
-        """Tell whether the rows of the table are, or would be, in one target table with others that stay."""
-        if self.source.subtask.overwrites:
-            return True
-        target, mine = self.source.rules.router.route(name), (self.source.id, name)
-        return any(one.target == target and (one.source, one.table) != mine for one in stand.feeders)
-
-    def _check_shared(self, names: Collection[TableName], stand: _Stand, now: Births) -> None:
-        """Take these for what they were if their rows still are. Raises SchemaChangedDuringCopy."""
-        planned = [name for name in names if name in stand.schemas]
-        if not planned:
+    def wait(self) -> None:
+        """Wait a little where nothing is left to copy but tables that are not alike. Raises ShardsUnlike."""
+        if not self.waits:
+            self._idle_since = None
             return
-        copied = {
-            chunk.table for chunk in stand.chunks
-        }  # `_doubt` takes birth and chunks of what is to be copied again
-        for name in planned:
-            if name not in now.tables:
-                raise SchemaChangedDuringCopy(self.source.id, str(name), "it is gone")
-            if name not in copied and name in stand.known and not stand.known[name].birth:
-                raise SchemaChangedDuringCopy(self.source.id, str(name), "its second copy had begun, and it is merged")
-        with connected(self.source.endpoint) as connection:
-            tables = read_tables(connection, planned)
-        for name in planned:
-            if tables[name] != stand.schemas[name].table:
-                raise SchemaChangedDuringCopy(
-                    self.source.id, str(name), "its columns or keys are not those it began with"
-                )
-        fence = self.source.fence
-        born = {name: CopiedTable(str(now.tables[name])) for name in planned}
+        now = time.monotonic()
+        self._idle_since = self._idle_since or now
+        if now - self._idle_since >= WAIT_SECONDS:
+            target, why = min(self.waits.items())
+            raise ShardsUnlike(str(target), why, now - self._idle_since)
+        time.sleep(WAIT_LOOK_SECONDS)
 
-        def body(connection: Connection) -> None:
-            fence.check(connection)
-            put_copied_tables(connection, fence.ref, born)
+    def _found(self, seen: Sequence[Seen]) -> tuple[dict[str, Altered], Groups]:
+        """Return what has to be copied again, by source. Raises SchemaChangedDuringCopy."""
+        sides = [one.side for one in seen]
+        groups = Groups.of(sides, seen[0].stand.feeders if seen else ())
+        self.merged = bool(groups.ours)
+        for one in seen:
+            one.watch.check_strangers(strangers(one.side, groups), one)
+        return to_copy_again(sides, groups), groups
 
-        run_transaction(self.target, body)
+    def _copy_again(self) -> None:
+        settled, groups = self._settle()
+        waits = why_unlike(settled, groups, self.target) if groups.ours else {}
+        for target, why in waits.items():
+            if self.waits.get(target) != why:
+                log.warning("%s is copied again when its source tables are alike: %s", target, why)
+        self.waits = waits
+        work = [one for one in (each.without(waits) for each in settled) if one.names]
+        if not work:
+            return
+        self._idle_since = None
+        for one in work:
+            log.warning(
+                "%s: tables were altered while they were copied; from %s on they are copied again: %s; gone: %s",
+                *(one.watch.source.id, one.place),
+                *(_listed([table.table.name for table in one.survey.tables]), _listed(one.gone)),
+            )
+        self._renew(work)
+        made = self._design(work, frozenset())
+        for one in work:
+            self._forget_records(one)
+        numbers = self._begin(work, made, groups)
+        for one in work:
+            one.watch.go_on_with(one, made, numbers.get(one.watch.source.id, {}))
 
-    # Copying it again
-
-    def _copy_again(self, stand: _Stand) -> None:
-        settled = self._settle(stand)
-        names = [*(one.table.name for one in settled.survey.tables), *settled.gone]
-        log.warning(
-            "%s: tables were altered while they were copied; from %s on they are copied again: %s; gone: %s",
-            *(self.source.id, settled.place, _listed(names[: len(settled.survey.tables)]), _listed(settled.gone)),
-        )
-        self._doubt(names, settled.place.sort_key)
-        self._renew(settled, stand)
-        made = self._design(settled.survey)
-        self._begin(settled)
-        self.sealed -= set(names)
-        self.again += [one.table.name for one in settled.survey.tables]
-        self.loading = self._with(settled, made)
-
-    def _settle(self, stand: _Stand) -> _Settled:
-        source, rules = self.source, self.source.rules
+    def _settle(self) -> tuple[list[Settled], Groups]:
+        """Return the tables as they are at places of their logs, in doubt from here on."""
         began = time.monotonic()
         for _ in range(SETTLE_ATTEMPTS):
-            before = settled_births(source.endpoint, rules.block_allow)
-            found = self._found(stand, before)
-            place = self._watermark()
-            try:
-                survey = survey_tables(source.endpoint, sorted(found.there), rules)
-            except TableNotFound:
-                continue  # it is gone since
-            behind = read_births(source.endpoint, rules.block_allow, also=found.names)
-            if before.same(behind, found.names) and not (before.young & found.names):
-                return _Settled(place, survey, behind, tuple(sorted(found.vanished)))
-            log.info("%s: tables are being altered, looking again", source.id)
-        raise WatermarkBlocked(source.id, "tables that are altered all the time", time.monotonic() - began)
+            seen = [
+                watch.see(settled_births(watch.source.endpoint, watch.source.rules.block_allow)) for watch in self.each
+            ]
+            again, groups = self._found(seen)
+            settled = [self._settled(one, again[one.side.source]) for one in seen if one.side.source in again]
+            whole = [one for one in settled if one is not None]
+            if len(whole) == len(settled) and self._doubt(whole, groups):
+                return whole, groups
+            log.info("tables are being altered, looking again")
+        names = ", ".join(watch.source.id for watch in self.each)
+        raise WatermarkBlocked(names, "tables that are altered all the time", time.monotonic() - began)
 
-    def _watermark(self) -> Location:
-        source, start = self.source, self.loading.start
-        place = low_watermark(source.endpoint)
-        if source.subtask.mode is TaskMode.FULL or place.server_uuid == start.server_uuid:
-            return replace(place, suffix=start.suffix)
-        return replace(place, suffix=wait_for_relay(source, place.server_uuid).suffix)  # it failed over meanwhile
+    def _settled(self, one: Seen, found: Altered) -> Settled | None:
+        try:
+            return one.watch.settle(one, found)
+        except TableNotFound:
+            return None  # it is gone since
 
-    def _doubt(self, names: Collection[TableName], place: str) -> None:
-        """Count them as tables to be copied again, and forget what a run that died has noted of its DDL here."""
-        fence = self.source.fence
+    def _doubt(self, settled: Sequence[Settled], groups: Groups) -> bool:
+        """Count them as tables to be copied again, and forget what a run that died has noted of its DDL here.
 
-        def body(connection: Connection) -> None:
-            fence.check(connection)
-            doubt_copied_tables(connection, fence.ref, names)
-            for name in names:
-                forget_chunks(connection, fence.ref, name)
-            forget_entries(connection, fence.ref, place)
+        Tell whether the merged ones are still this run's alone.
+        """
 
-        run_transaction(self.target, body)
+        def body(connection: Connection) -> bool:
+            for one in settled:
+                one.watch.source.fence.check(connection)
+            if groups.ours:
+                ref = settled[0].watch.source.fence.ref
+                lock_owner_numbers(connection, ref)
+                run = {watch.source.id for watch in self.each}
+                if any(one.target in groups.ours and one.source not in run for one in load_feeders(connection, ref)):
+                    return False
+            for one in settled:
+                ref = one.watch.source.fence.ref
+                doubt_copied_tables(connection, ref, one.names)
+                withdraw_all(connection, ref, one.names)
+                for name in one.names:
+                    forget_chunks(connection, ref, name)
+                forget_entries(connection, ref, one.place.sort_key)
+            return True
 
-    def _renew(self, settled: _Settled, stand: _Stand) -> None:
+        return run_transaction(self.target, body)
+
+    def _renew(self, work: Sequence[Settled]) -> None:
         """Bring the target's tables into their new form, without rows."""
-        plans, schemas = self._renewals(settled, stand)
-        removals = [dropped(stand.schemas[name].target) for name in settled.gone]
-        removals += [one.removal for one in plans if one.removal is not None]
-        creations = schemas + [one.creation for one in plans if one.creation is not None]
-        place = settled.place.sort_key
-        execute_ddl(self.target, self.source.fence, place, removals, [])
-        self._expect(settled)
-        execute_ddl(self.target, self.source.fence, place, creations, [], first=len(removals))
+        for watch in self.each if self.merged else ():
+            end_earlier_ddl(self.target, watch.source.fence)
+        plans, schemas = self._renewals(work)
+        removals: defaultdict[str, list[TargetDdl]] = defaultdict(list)
+        creations: defaultdict[str, list[TargetDdl]] = defaultdict(list)
+        for target, (source, plan) in plans.items():
+            creations[source] += schemas.get(target, [])
+            removals[source] += [plan.removal] if plan.removal is not None else []
+            creations[source] += [plan.creation] if plan.creation is not None else []
+        for one in work:
+            self._execute(one, removals[one.watch.source.id], first=0)
+        for one in work:
+            self._expect(one)
+        for one in work:
+            source = one.watch.source.id
+            self._execute(one, creations[source], first=len(removals[source]))
 
-    def _renewals(self, settled: _Settled, stand: _Stand) -> tuple[list[Renewal], list[TargetDdl]]:
-        """Return what becomes of the target's tables, and the statements for schemas that new ones lie in."""
-        tables = settled.survey.tables
-        definitions = run_transaction(self.target, lambda tx: load_definitions(tx, self.source.fence.ref))
+    def _execute(self, one: Settled, statements: Sequence[TargetDdl], *, first: int) -> None:
+        execute_ddl(self.target, one.watch.source.fence, one.place.sort_key, statements, [], first=first)
+
+    def _renewals(
+        self, work: Sequence[Settled]
+    ) -> tuple[dict[TableName, tuple[str, Renewal]], dict[TableName, list[TargetDdl]]]:
+        """Return what becomes of each of the target's tables, with the source that does it, and the statements for
+        schemas that new ones lie in.
+        """
         with connected(self.target) as connection:
-            there = {one.target for one in tables} & set(list_tables(connection))
+            targets = {table.target for one in work for table in one.survey.tables}
+            there = targets & set(list_tables(connection))
             now = read_tables(connection, sorted(there))
             found = {name: Found(now[name], create_statement(connection, name)) for name in there}
-            sides = Sides(settled.survey.flavour, server_of(connection))
-        old = {
-            name: (schema.table, definitions[name].create_sql if name in definitions else "")
-            for name, schema in stand.schemas.items()
-        }
-        unfilled = tuple(one for one in tables if one.table.name not in old and one.target in there)
+            server = server_of(connection)
+        shards: defaultdict[TableName, list[Shard]] = defaultdict(list)
+        sources: dict[TableName, str] = {}
+        schemas: dict[TableName, list[TargetDdl]] = {}
+        for one in work:
+            sides = Sides(one.survey.flavour, server, one.watch.source.subtask.strict_collations)
+            for table in one.survey.tables:
+                shards[table.target].append(Shard(table, one.seen.stand.old(table.table.name), sides))
+                sources.setdefault(table.target, one.watch.source.id)
+                if table.target not in there and table.target not in schemas:
+                    schemas[table.target] = [_schema(table, one, sides)]
+        for one in work:
+            for name in one.gone:  # what is there may be made after it, and has its rows
+                target = one.seen.stand.schemas[name].target
+                first = shards[target][0] if target in shards else None
+                if first is not None:
+                    sides = Sides(one.survey.flavour, server, one.watch.source.subtask.strict_collations)
+                    shards[target].append(Shard(first.new, one.seen.stand.old(name), sides))
+        unfilled = {name for name, some in shards.items() if name in there and all(one.old is None for one in some)}
         if unfilled:
-            self._design(replace(settled.survey, tables=unfilled))  # now, as they are the task's from `_expect` on
-        plans = [renewed(one, old.get(one.table.name), found.get(one.target), sides) for one in tables]
-        return plans, [self._schema(one, settled.survey, sides) for one in tables if one.target not in there]
+            self._design(work, targets - unfilled)  # now, as they are the task's from `_expect` on
+        plans = {name: (sources[name], renewed_together(some, found.get(name))) for name, some in shards.items()}
+        for one in work:
+            for name in one.gone:
+                target = one.seen.stand.schemas[name].target
+                plans.setdefault(target, (one.watch.source.id, Renewal(dropped(target))))
+        return plans, schemas
 
-    def _expect(self, settled: _Settled) -> None:
+    def _expect(self, one: Settled) -> None:
         """Write what the tables are now, as tables that are still to be copied again."""
-        fence, place, tables = self.source.fence, settled.place.sort_key, settled.survey.tables
+        fence, place, tables = one.watch.source.fence, one.place.sort_key, one.survey.tables
 
         def body(connection: Connection) -> None:
             fence.check(connection)
-            put_table_schemas(connection, fence.ref, [TableSchema(one.table, one.target, place) for one in tables])
-            save_definitions(connection, fence.ref, {one.table.name: Definition(one.create) for one in tables})
-            put_copied_tables(connection, fence.ref, {one.table.name: CopiedTable("") for one in tables})
+            put_table_schemas(
+                connection, fence.ref, [TableSchema(table.table, table.target, place) for table in tables]
+            )
+            save_definitions(connection, fence.ref, {table.table.name: Definition(table.create) for table in tables})
+            put_copied_tables(connection, fence.ref, {table.table.name: CopiedTable("") for table in tables})
 
         run_transaction(self.target, body)
 
-    def _schema(self, one: SourceTable, survey: SourceSurvey, sides: Sides) -> TargetDdl:
-        collation = survey.collations[one.table.name.schema]
-        flavour = sides.target.flavour
-        made = create_schema_like(one.target.schema, collation, source_flavour=sides.source, target_flavour=flavour)
-        return TargetDdl(made.sql(), ())
+    def _design(self, work: Sequence[Settled], but: Collection[TableName]) -> Design:
+        """Look whether the target's tables, as they are now, take the rows. `but`: tables not to look at.
 
-    def _design(self, survey: SourceSurvey) -> Design:
-        """Look whether the target's tables, as they are now, take the rows. Raises what `design` does."""
-        names = {one.target for one in survey.tables}
-        subtasks = {self.source.id: self.source.subtask}
-        there = survey_target(self.target, names)
-        return design([survey], subtasks, there, fresh={self.source.id}, copied_into=frozenset())
+        Raises what `design` does.
+        """
+        surveys = [one.without(but).survey for one in work]
+        subtasks = {one.watch.source.id: one.watch.source.subtask for one in work}
+        there: TargetSurvey = survey_target(self.target, {table.target for one in surveys for table in one.tables})
+        return design(surveys, subtasks, there, fresh=set(subtasks), copied_into=frozenset())
 
-    def _begin(self, settled: _Settled) -> None:
-        """Write that they are copied from here on, and the chunks of that."""
-        source, place, tables = self.source, settled.place.sort_key, settled.survey.tables
-        fence, ref = source.fence, source.fence.ref
-        sizes = measure(source.endpoint, [(one.table, one.rows) for one in tables])
-        planned = plan_chunks(sizes, slots=self.slots, chunk_rows=source.subtask.mydumper.rows)
-        chunks = [replace(one, number=self._last_chunk + 1 + one.number) for one in planned]
-        known = {one.table.name: CopiedTable(str(settled.births.tables[one.table.name]), place) for one in tables}
-        gone = {name: CopiedTable("", place) for name in settled.gone}
+    def _forget_records(self, one: Settled) -> None:
+        """Remove the records of rows that were removed."""
+        fence, schemas = one.watch.source.fence, one.seen.stand.schemas
+        for owner in [abs(schemas[name].owner) for name in one.names if name in schemas and schemas[name].owner]:
 
-        def body(connection: Connection) -> None:
-            fence.check(connection)
-            forget_table_schemas(connection, ref, settled.gone)
-            put_copied_tables(connection, ref, known | gone)
-            for name in known:
-                forget_chunks(connection, ref, name)
-            add_chunks(connection, fence, chunks)
-            forget_entries(connection, ref, place)
+            def body(connection: Connection, owner: int = owner) -> int:
+                fence.check(connection)
+                return forget_some(connection, fence.ref, owner, RECORDS_OF_A_TRANSACTION)
 
-        run_transaction(self.target, body)
-        self._last_chunk += len(chunks)
+            while run_transaction(self.target, body) == RECORDS_OF_A_TRANSACTION:
+                pass
 
-    def _with(self, settled: _Settled, made: Design) -> Loading:
-        """Return the loading with these tables as they are copied now."""
-        before, ours = self.loading.design, self.source.id
-        names = {*settled.gone, *(one.table.name for one in settled.survey.tables)}
-        kept = [one for one in before.mappings[ours] if one.source.name not in names]
-        mappings = {**before.mappings, ours: (*kept, *made.mappings[ours])}
-        return replace(self.loading, design=Design(mappings, before.creations, {**before.feeders, **made.feeders}))
+    def _begin(self, work: Sequence[Settled], made: Design, groups: Groups) -> dict[str, dict[TableName, int]]:
+        """Write that they are copied from here on, and the chunks of that. Return the numbers of new merged ones."""
+        planned = [(one, self._chunks(one), *_numbering(one, made, groups)) for one in work]
+
+        def body(connection: Connection) -> dict[str, dict[TableName, int]]:
+            for one in work:
+                one.watch.source.fence.check(connection)
+            numbers: dict[str, dict[TableName, int]] = {}
+            for one, chunks, without, needless in planned:
+                source, place, births = one.watch.source, one.place.sort_key, one.births.tables
+                ref, names = source.fence.ref, [table.table.name for table in one.survey.tables]
+                forget_table_schemas(connection, ref, one.gone)
+                known = {name: CopiedTable(str(births[name]), place) for name in names}
+                put_copied_tables(connection, ref, known | {name: CopiedTable("", place) for name in one.gone})
+                for name in names:
+                    forget_chunks(connection, ref, name)
+                add_chunks(connection, source.fence, chunks)
+                forget_entries(connection, ref, place)
+                for name in needless:
+                    remove_owner(connection, ref, name)
+                numbers[source.id] = dict.fromkeys(needless, 0) | give_owner_numbers(connection, ref, without)
+            return numbers
+
+        numbers = run_transaction(self.target, body)
+        for one, chunks, *_ in planned:
+            one.watch.last_chunk += len(chunks)
+        return numbers
+
+    def _chunks(self, one: Settled) -> list[ChunkProgress]:
+        source, watch = one.watch.source, one.watch
+        sizes = measure(source.endpoint, [(table.table, table.rows) for table in one.survey.tables])
+        planned = plan_chunks(sizes, slots=watch.slots, chunk_rows=source.subtask.mydumper.rows)
+        return [replace(chunk, number=watch.last_chunk + 1 + chunk.number) for chunk in planned]
+
+
+def _numbering(one: Settled, made: Design, groups: Groups) -> tuple[list[TableName], list[TableName]]:
+    """Return the merged tables of a source whose rows have to be recorded and have no number, and those that have one
+    and no key any more that tells their rows apart.
+    """
+    ours, schemas = one.watch.source.id, one.seen.stand.schemas
+    numbered = {name for name, schema in schemas.items() if schema.owner > 0}
+    merged = [mapping for mapping in made.mappings[ours] if mapping.target.name in groups.ours]
+    without = [m.source.name for m in merged if m.target.identity is not None and m.source.name not in numbered]
+    needless = [m.source.name for m in merged if m.target.identity is None and m.source.name in numbered]
+    return without, needless
+
+
+def _schema(table: SourceTable, one: Settled, sides: Sides) -> TargetDdl:
+    collation = one.survey.collations[table.table.name.schema]
+    made = create_schema_like(
+        table.target.schema,
+        collation,
+        source_flavour=sides.source,
+        target_flavour=sides.target.flavour,
+        strict=sides.strict,
+    )
+    return TargetDdl(made.sql(), ())
 
 
 def _listed(names: Collection[TableName]) -> str:

@@ -22,12 +22,13 @@ from typing import Any, Final
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.again import Watch
+from airflow_provider_dm.engine.copy.again import Watches
 from airflow_provider_dm.engine.copy.begin import Begun, Loading, Source, begin, finished, wait_for_relay
 from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
 from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
 from airflow_provider_dm.engine.copy.sharing import Sharing
+from airflow_provider_dm.engine.copy.watch import Watch
 from airflow_provider_dm.engine.copy.watermark import high_watermark
 from airflow_provider_dm.engine.copy.writing import same_key, verb_for
 from airflow_provider_dm.engine.errors import DmError, Reaction
@@ -140,59 +141,109 @@ def migrate(spec: JobSpec, fences: Mapping[str, Fence], hooks: Hooks) -> Outcome
         if source not in open_sources:
             check_nothing_new(target, source)
     loadings = begin(spec.task, open_sources, target, slots=hooks.slots, begun=hooks.begun) if open_sources else []
-    sharing = Sharing.of(target, loadings, sources, hooks.stop)
-    watches = [Watch(target, loading, hooks.slots) for loading in loadings]
-    complete = _copy_in_rounds(target, watches, hooks, sharing)
+    watches = Watches(target, [Watch(target, loading, hooks.slots) for loading in loadings])
+    copying = _Copying(target, sources, watches, hooks)
+    handed = copying.to_the_end()
     results = {source.id: _already(target, source) for source in sources if source not in open_sources}
-    for watch in watches:
-        handed = _hand_over(target, watch, hooks, sharing) if complete else _so_far(target, watch)
-        results[watch.source.id] = handed
-    if complete and spec.task.task_mode is TaskMode.FULL:
-        for loading in loadings:
-            sharing.remove_records(loading)
+    for watch in watches.each:
+        results[watch.source.id] = _so_far(target, watch) | (handed or {}).get(watch.source.id, {})
+    if handed is not None and spec.task.task_mode is TaskMode.FULL:
+        for watch in watches.each:
+            copying.sharing.remove_records(watch.loading)
     result = {
         "rows": sum(one["rows"] for one in results.values()),
         "seconds": round(time.monotonic() - began, 3),
         "notes": sorted({note for loading in loadings for note in loading.notes}),
         "sources": results,
     }
-    return Finished(result) if complete else Stopped(result)
+    return Finished(result) if handed is not None else Stopped(result)
 
 
 # Rounds
 
 
-def _copy_in_rounds(target: Endpoint, watches: Sequence[Watch], hooks: Hooks, sharing: Sharing) -> bool:
-    """Copy until every chunk is done of tables that are what they were (True), or the run is asked to stop (False)."""
-    work = CopyLane({watch.source.id: watch.source.endpoint for watch in watches}, target)
-    _look_at_all(watches)
-    failures = 0
-    while True:
-        loadings = [watch.loading for watch in watches]
-        lanes = [lane for loading in loadings for lane in _lanes(loading, _chunks(target, loading.source), hooks.slots)]
-        if not lanes:
-            if _look_at_all(watches):
+@dataclass
+class _Copying:
+    """The sources of a run that are being copied."""
+
+    target: Endpoint
+    sources: Sequence[Source]
+    watches: Watches
+    hooks: Hooks
+    sharing: Sharing = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._share()
+
+    def _share(self) -> None:
+        loadings = [watch.loading for watch in self.watches.each]
+        self.sharing = Sharing.of(self.target, loadings, self.sources, self.hooks.stop)
+
+    def _look(self) -> bool:
+        """Look what was altered in any of the sources; tell whether something is copied again, or waits for that."""
+        altered = self.watches.look()
+        if altered:
+            self._share()
+        return altered
+
+    def to_the_end(self) -> dict[str, Json] | None:
+        """Copy everything and hand it over. Return what to say of each source, None where the run is asked to stop."""
+        while self._in_rounds():
+            handed = self._hand_over()
+            if handed is not None:
+                return handed
+        return None
+
+    def _in_rounds(self) -> bool:
+        """Copy until every chunk is done of tables that are what they were (True), or the run is asked to stop."""
+        target, hooks, watches = self.target, self.hooks, self.watches.each
+        work = CopyLane({watch.source.id: watch.source.endpoint for watch in watches}, target)
+        self._look()
+        failures = 0
+        while True:
+            lanes = [
+                lane for watch in watches for lane in _lanes(watch.loading, _chunks(target, watch.source), hooks.slots)
+            ]
+            if not lanes and not self._look():
+                return True
+            if hooks.stop():
+                return False
+            if not lanes:
+                self.watches.wait()
                 continue
-            return True
-        if hooks.stop():
-            return False
-        try:
-            hooks.run_lanes(work, lanes)
-            failures = 0
-        except DmError as error:
-            sharing.explain(error)
-            failures += 1
-            if error.reaction is Reaction.FENCED or not (_look_at_all(watches) or _may_pass(error, failures)):
-                raise
-            log.warning("copied on after: %s", error)
-        sharing.look()
+            try:
+                hooks.run_lanes(work, lanes)
+                failures = 0
+            except DmError as error:
+                self.sharing.explain(error)
+                failures += 1
+                if error.reaction is Reaction.FENCED or not (self._look() or _may_pass(error, failures)):
+                    raise
+                log.warning("copied on after: %s", error)
+            self.sharing.look()
+            if self.watches.look_now_and_then():
+                self._share()
+
+    def _hand_over(self) -> dict[str, Json] | None:
+        """Take each Pend, and make all subtasks those that sync, at once. None: a merged table was altered since.
+
+        What else is altered from the last look on is altered behind the last page: the sync follows that as any other
+        DDL. Of merged tables it follows no DDL in front of Pend, so these are looked at once more.
+        """
+        watches, sharing = self.watches.each, self.sharing
+        contested = {watch.source.id: sharing.finish(watch.loading) for watch in watches}
+        ends = {watch.source.id: _end(watch) for watch in watches}
+        if self.watches.merged and self._look():
+            return None
+
+        def body(connection: Connection) -> None:
+            for watch in watches:
+                finish_load(connection, watch.source.fence, ends[watch.source.id])
+
+        run_transaction(self.target, body)
         for watch in watches:
-            watch.look_now_and_then()
-
-
-def _look_at_all(watches: Sequence[Watch]) -> bool:
-    """Look what was altered in any of the sources; tell whether something is copied again."""
-    return sum(watch.look() for watch in watches) > 0
+            self.hooks.ended(watch.source.id, watch.loading.start)
+        return {watch.source.id: _handed(watch, ends[watch.source.id], contested[watch.source.id]) for watch in watches}
 
 
 def _may_pass(error: DmError, failures: int) -> bool:
@@ -259,31 +310,25 @@ def _chunks(target: Endpoint, source: Source) -> list[ChunkProgress]:
 # The end
 
 
-def _hand_over(target: Endpoint, watch: Watch, hooks: Hooks, sharing: Sharing) -> Json:
-    """Take Pend, and make the subtask one that syncs.
-
-    What is altered from the last look on is altered behind the last page: the sync follows that as any other DDL.
-    """
+def _end(watch: Watch) -> Location:
+    """Return Pend of a source."""
     loading, source = watch.loading, watch.source
-    contested = sharing.finish(loading)
     until = replace(high_watermark(source.endpoint), suffix=loading.start.suffix)
-    if until.server_uuid != loading.start.server_uuid and source.subtask.mode is not TaskMode.FULL:
+    if until.server_uuid != loading.start.server_uuid and watch.reads_log:
         until = replace(until, suffix=wait_for_relay(source, until.server_uuid).suffix)  # it failed over meanwhile
+    return until
 
-    run_transaction(target, lambda tx: finish_load(tx, source.fence, until))
-    hooks.ended(source.id, loading.start)
+
+def _handed(watch: Watch, until: Location, contested: int) -> Json:
+    loading = watch.loading
     written_to = compare(loading.start, until) is not Order.SAME
-    if written_to and source.subtask.mode is TaskMode.FULL:
+    if written_to and not watch.reads_log:
         log.warning(
             "%s was written to while it was copied, and task-mode full replays nothing: rows of the copy are of "
             "different moments between %s and %s",
-            *(source.id, loading.start, until),
+            *(watch.source.id, loading.start, until),
         )
-    return _so_far(target, watch) | {
-        "catch_up_until": str(until),
-        "written_to_meanwhile": written_to,
-        "contested_rows": contested,
-    }
+    return {"catch_up_until": str(until), "written_to_meanwhile": written_to, "contested_rows": contested}
 
 
 def _so_far(target: Endpoint, watch: Watch) -> Json:

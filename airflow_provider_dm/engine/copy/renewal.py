@@ -6,13 +6,17 @@
     a person has made it otherwise, and it does not     TargetTableMismatch, which says what it lacks
     the task has never filled it                        left alone: rows, if it has any, are somebody else's (design.py)
 
-The same goes for a form that tables are not created in (CHECK, foreign keys, …). Pure: definitions go in, statements
-come out.
+The same goes for a form that tables are not created in (CHECK, foreign keys, …). A merged table is created after the
+first of its source tables, and it is as it was created if it is so after any of them. Pure: definitions go in,
+statements come out.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, NewTable, create_table_like
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
@@ -21,9 +25,12 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceTable
-from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
+
+_NAME: Final = re.compile(r"CREATE TABLE `(?:[^`]|``)*` ")
+_COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class Sides:
 
     source: Flavour
     target: Server
+    strict: bool = False
+    """The target keeps the source's collations (`collation_compatible`)."""
 
     def created_after(self, create: str, table: Table, name: TableName, collation: str) -> NewTable:
         """Return the statement that creates `name` after a table of the source. Raises CannotCreateTarget."""
@@ -50,6 +59,7 @@ class Sides:
             source_flavour=self.source,
             target_flavour=self.target.flavour,
             collation=collation,
+            strict=self.strict,
         )
 
 
@@ -81,6 +91,49 @@ def renewed(new: SourceTable, old: tuple[Table, str] | None, found: Found | None
     if old is None:
         return Renewal()
     return Renewal(TargetDdl(f"TRUNCATE TABLE {name.quoted()}", (name,)))
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A source table of a merged one, as `renewed` takes it."""
+
+    new: SourceTable
+    old: tuple[Table, str] | None
+    sides: Sides
+
+
+def renewed_together(shards: Sequence[Shard], found: Found | None) -> Renewal:
+    """Return what becomes of a target table that takes the rows of all of these. Raises as `renewed`."""
+    if found is None:
+        return renewed(shards[0].new, shards[0].old, None, shards[0].sides)
+    plans: list[Renewal] = []
+    errors: list[TargetTableMismatch] = []
+    for one in shards:
+        try:
+            plans.append(renewed(one.new, one.old, found, one.sides))
+        except TargetTableMismatch as error:  # it may have been created after another one
+            errors.append(error)
+    for plan in plans:
+        if plan.creation is not None:
+            return plan
+    if errors:
+        raise errors[0]
+    return next((plan for plan in plans if plan.removal is not None), Renewal())
+
+
+def form_of(create: str, table: Table, collation: str, sides: Sides) -> tuple[Hashable, Hashable]:
+    """Return what two source tables of one target are compared by: the table that would be created after it, and its
+    own text.
+
+    The first is the same for both flavours, but knows no expressions, which each server writes in its own way.
+    """
+    text = (sides.source, _COUNTER.sub("", _NAME.sub("", create, count=1)))
+    name = TableName(table.name.schema, "merged")
+    try:
+        made = sides.created_after(create, table, name, collation)
+        return _without_expressions(Tracker.of(sides.target, {name: made.sql}, {}).definition(name)), text
+    except (CannotCreateTarget, CannotTrack):
+        return text, text
 
 
 def dropped(name: TableName) -> TargetDdl:

@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
+from airflow_provider_dm.engine.target.copied_tables import load_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers, save_owner_numbers
@@ -49,6 +50,18 @@ class OwnerNotReady(DmError):
         "Run the task with the other source alone until its sync has caught up with the end of its load (its run shows "
         "`catch_up_mode: false`), then with both."
     )
+
+
+@dataclass(eq=False)
+class OwnerCopiedAgain(OwnerNotReady):
+    """The rows of all source tables of the target are about to be removed there."""
+
+    code: ClassVar[str] = "DM-6058"
+    what: ClassVar[str] = (
+        "{source}: {table} goes to {target}, as {other_table} of {other_source} does. Tables of it were altered while "
+        "they were copied, so {target} is emptied and copied again: until then nobody can begin there."
+    )
+    hint: ClassVar[str] = "Run the task with the other source until its copy goes on, then with both."
 
 
 @dataclass(eq=False)
@@ -81,11 +94,12 @@ class Newcomer:
 @dataclass(frozen=True)
 class Other:
     """A source table of another source that has begun. `exact`: behind its load and catch-up. `loaded`: by us; its sync
-    needs no records once it is exact, and writes none."""
+    needs no records once it is exact, and writes none. `doubted`: it is about to be copied again (copy/again.py)."""
 
     feeder: Feeder
     exact: bool
     loaded: bool
+    doubted: bool = False
 
 
 def read_others(connection: Connection, ref: SubtaskRef, *, full: bool) -> list[Other]:
@@ -95,15 +109,27 @@ def read_others(connection: Connection, ref: SubtaskRef, *, full: bool) -> list[
     subtasks = {name: read_subtask(connection, ref.of_source(name)) for name in names}
     exact = {name for name, found in subtasks.items() if found is not None and found.is_caught_up(full=full)}
     loaded = {name for name in names if load_chunks(connection, ref.of_source(name))}
-    return [Other(feeder, feeder.source in exact, feeder.source in loaded) for feeder in feeders]
+    known = {name: load_copied_tables(connection, ref.of_source(name)) for name in names - exact}
+    return [
+        Other(feeder, feeder.source in exact, feeder.source in loaded, copied is not None and not copied.birth)
+        for feeder in feeders
+        for copied in [known.get(feeder.source, {}).get(feeder.table)]
+    ]
 
 
 def recorded_tables(
-    source: str, newcomers: Sequence[Newcomer], others: Sequence[Other], fellows: Sequence[Newcomer], *, loading: bool
+    source: str,
+    newcomers: Sequence[Newcomer],
+    others: Sequence[Other],
+    fellows: Sequence[Newcomer],
+    *,
+    loading: bool,
+    run: Collection[str] = (),
 ) -> list[TableName]:
     """Return those of the newcomers whose rows are recorded, in their order.
 
-    `fellows`: source tables of other sources that begin in the same run. `loading`: there is a copy, of which catch-up
+    `fellows`: source tables of other sources that begin in the same run. `run`: all sources of that, which copy again
+    together what one of them has in doubt. `loading`: there is a copy, of which catch-up
     follows. Raises OwnerNotReady and PastNotOurs.
     """
     shards = Counter(one.target for one in newcomers)
@@ -113,7 +139,7 @@ def recorded_tables(
     for one in newcomers:
         there = [other for other in others if other.feeder.target == one.target]
         for other in there:
-            _check(source, one, other)
+            _check(source, one, other, run)
         if shards[one.target] == 1 and not there and one.target not in beside:
             continue
         if loading or one.target in with_past or any(other.feeder.owner > 0 for other in there):
@@ -130,15 +156,16 @@ def enter_tables(
     *,
     loading: bool,
     full: bool = False,
+    run: Collection[str] = (),
 ) -> dict[TableName, int]:
     """Save a subtask's tables, with numbers for those whose rows are recorded; return the numbers.
 
     Done inside the transaction that begins the subtask, after its first statement. `newcomers`: those of the tables
-    that can be merged; `full`: the task reads no log. Raises as `recorded_tables` does.
+    that can be merged; `full`: the task reads no log; `run`: see `recorded_tables`. Raises as `recorded_tables` does.
     """
     last = lock_owner_numbers(connection, ref)
     others = read_others(connection, ref, full=full)
-    recorded = recorded_tables(ref.source, newcomers, others, fellows, loading=loading)
+    recorded = recorded_tables(ref.source, newcomers, others, fellows, loading=loading, run=run)
     numbers = dict(zip(recorded, range(last + 1, last + 1 + len(recorded)), strict=True))
     save_owner_numbers(connection, ref, numbers)
     withdraw_all(connection, ref)  # of a task of this name whose other rows somebody has removed
@@ -146,9 +173,11 @@ def enter_tables(
     return numbers
 
 
-def _check(source: str, one: Newcomer, other: Other) -> None:
+def _check(source: str, one: Newcomer, other: Other, run: Collection[str]) -> None:
     feeder = other.feeder
     names = (source, str(one.table), feeder.source, str(feeder.table), str(one.target))
+    if other.doubted and feeder.source not in run:
+        raise OwnerCopiedAgain(*names)
     if one.past and (other.loaded or feeder.owner <= 0):
         raise PastNotOurs(*names)
     if feeder.owner <= 0 and not other.exact:

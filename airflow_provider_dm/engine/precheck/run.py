@@ -24,12 +24,14 @@ from airflow_provider_dm.engine.precheck.checks import (
     connections,
     privileges,
     server_id,
+    shards,
     side_effects,
     tables,
     version,
 )
 from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
+from airflow_provider_dm.engine.precheck.items import unknown_items
 from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, PrecheckReport, State, said
 from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks
 
@@ -80,6 +82,7 @@ TARGET_CHECKS: Final[tuple[Check[TargetFacts], ...]] = (
     Check("target_privilege", "target_privilege", privileges.check_target),
     Check("conn_number", "conn_number", connections.check_target_connections),
     Check("table_columns", "schema_of_shard_tables", tables.check_columns),
+    Check("shard_tables", "schema_of_shard_tables", shards.check_shards, shards.merges),
     Check("table_creation", "table_schema", tables.check_creation),
     Check("table_changes", "table_schema", tables.check_changes, lambda facts: bool(facts.begun)),
     Check("table_engines", "table_schema", tables.check_target_engines),
@@ -96,6 +99,9 @@ def run_precheck(
     results = list(_named("configuration", TARGET, check_configuration(task, [config for config, _ in sources])))
     if any(one.state is State.FAIL for one in results):
         return PrecheckReport(task.name, tuple(results))
+    ours = {name for one in SOURCE_CHECKS for name in (one.name, one.item)}
+    ours |= {name for one in TARGET_CHECKS for name in (one.name, one.item)}
+    results += _named("configuration", TARGET, unknown_items(task.ignore_checking_items, ours))
     with ExitStack() as open_connections:
         reached: list[SourceFacts] = []
         known = _known(task, target)

@@ -192,20 +192,34 @@ def made(group: Group, source: str, table: TableName, base: Table, item: Item) -
     return _with(group, replace(mine, items=(*mine.items, item)))
 
 
-def joined(group: Group, table: Table, base: Table | None, at: Location, needs: Location) -> Group | None:
-    """Return the group after a new shard has begun at `at`; None: its form is neither the one that shards have which
-    have made none of the DDL under way (`base`; None: there is none of these), nor the newest. `needs`: see `Item`.
+def joined(
+    group: Group, table: Table, base: Table | None, at: Location, needs: Location, *, like: Collection[TableName] = ()
+) -> Group | None:
+    """Return the group after a new shard has begun at `at`, which has made as many of the DDL under way as the shards
+    of whose form it is; None: it has the form of none, or of several that have not made the same ones.
+
+    `base`: the form of shards that have made none (None: there is none of these). `like`: the shards whose definition
+    is its own to the letter. That decides where rows alone look alike, as behind a plain key. `needs`: see `Item`.
     """
     longest = group.longest()
     if longest is None or not longest.items:
         return group
-    if base is not None and same_rows(table, base):
-        return group
-    if not same_rows(table, longest.items[-1].table):
+    forms = {len(one.items): one.items[-1].table for one in group.members if one.items}
+    if base is not None:
+        forms[0] = base
+    turns = {turn for turn, form in forms.items() if same_rows(table, form)}
+    if len(turns) > 1:
+        made_by = {name: len(one.items) if (one := group.member(name)) is not None else 0 for name in like}
+        turns &= set(made_by.values())
+    if not turns:
         return None
-    # It has made them all, as it were, where it began; there are no rows in between.
+    turn = max(turns)
+    if turn == 0:
+        return group
+    # It has made them, as it were, where it began; there are no rows in between.
     items = tuple(
-        replace(item, at=at, end=at, needs=needs, table=replace(item.table, name=table.name)) for item in longest.items
+        replace(item, at=at, end=at, needs=needs, table=replace(item.table, name=table.name))
+        for item in longest.items[:turn]
     )
     newest = replace(items[-1], table=table)
     return _with(group, Member(table.name, replace(longest.base, name=table.name), (*items[:-1], newest)))

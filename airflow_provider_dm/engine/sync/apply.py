@@ -3,16 +3,16 @@
 The transaction's first statement is the frontier's (target/frontier.py); then, per table, deletes before writes. In
 exact mode every count is checked: a row that should be there and is not means that somebody else writes to the target
 or that the log does not belong to it, and stops the task instead of being written over. Merged tables have ways of
-their own (merged.py).
+their own (merged.py), and so have rows that may collide (overwriting.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -26,7 +26,9 @@ from airflow_provider_dm.engine.sync.causality import TableWork, Wave
 from airflow_provider_dm.engine.sync.compactor import Image
 from airflow_provider_dm.engine.sync.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.merged import Check, MergedWrites, Mode, OwnerWork
+from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites, can_be_written_over, has_one_feeder
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.statements import (
@@ -37,11 +39,12 @@ from airflow_provider_dm.engine.target.statements import (
     count_rows,
     delete_image,
     delete_rows,
+    in_pieces,
     write_rows,
 )
 
-BATCH_ROWS = 1_000
-"""A transaction takes whole buckets until it has so many rows."""
+BATCH_ROWS: Final = 1_000
+"""A transaction takes whole buckets until it has so many rows, if nobody says another number."""
 
 
 @dataclass(eq=False)
@@ -77,11 +80,19 @@ class Target:
         return cls(partial(run_transaction, endpoint), partial(target_access, endpoint))
 
 
+class Written(NamedTuple):
+    """The rows of a transaction that have to wait for their places, and what was written over in it."""
+
+    contested: int
+    collisions: tuple[Collision, ...]
+
+
 @dataclass(frozen=True)
 class WaveWriter:
     """The writer of the waves of one epoch. `pool` runs batches side by side; None: one after another.
 
-    `recording`: merged tables are not exact yet, although the log is (merge/joining.py).
+    `recording`: merged tables are not exact yet, although the log is (merge/joining.py). `batch`: the rows of a
+    transaction, None: BATCH_ROWS; `multiple_rows`: a statement may be about more than one.
     """
 
     plan: SyncPlan
@@ -90,55 +101,103 @@ class WaveWriter:
     catch_up: bool
     pool: Executor | None = None
     recording: bool = False
+    batch: int | None = None
+    multiple_rows: bool = True
+    lenient: bool = False
+    """Rows that collide are written over (`overwriting`), where the log counts for exact."""
+    collisions: list[Collision] = field(default_factory=list)
+    """What was written over so far."""
 
     def release(self, wave: Wave) -> int:
         """Write wave 1: only buckets that have something to delete. Return how many rows wait for their places: none.
 
         Raises the errors of `fenced_transaction`, MissingRow.
         """
-        return self._write(wave, sorted(wave), Act.RELEASE)
+        return self._write([wave], sorted(wave), Act.RELEASE)
 
-    def advance(self, wave: Wave, buckets: Sequence[int]) -> int:
-        """Write wave 2, for all of `buckets`, as each of them moves on even if it has no rows. Return how many rows
-        have to wait for their places in merged tables."""
-        return self._write(wave, buckets, Act.ADVANCE)
+    def advance(self, wave: Wave, buckets: Sequence[int], later: Sequence[Wave] = ()) -> int:
+        """Write wave 2, for all of `buckets`, as each of them moves on even if it has no rows, and in the same
+        transactions those behind it. Return how many rows have to wait for their places in merged tables."""
+        return self._write([wave, *later], buckets, Act.ADVANCE)
 
-    def _write(self, wave: Wave, buckets: Sequence[int], act: Act) -> int:
-        batches = list(_batches(wave, buckets))
+    def _write(self, waves: Sequence[Wave], buckets: Sequence[int], act: Act) -> int:
+        batches = list(_batches(waves, buckets, self.batch or BATCH_ROWS))
         if self.pool is None or len(batches) == 1:
-            return sum(self._write_batch(wave, batch, act) for batch in batches)
+            return sum(self._write_batch(waves, batch, act) for batch in batches)
         # All of them end before this does, also when one fails: what is still running is not left behind.
-        writes = [self.pool.submit(self._write_batch, wave, batch, act) for batch in batches]
+        writes = [self.pool.submit(self._write_batch, waves, batch, act) for batch in batches]
         wait(writes)
         return sum(write.result() for write in writes)
 
-    def _write_batch(self, wave: Wave, batch: Sequence[int], act: Act) -> int:
+    def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: Act) -> int:
         try:
-            return self._transaction(wave, batch, act, careful=False)
-        except _CountsDiffer:
-            # Rolled back. Once more, now asking which rows are there before they are written over.
-            return self._transaction(wave, batch, act, careful=True)
+            try:
+                return self._transaction(waves, batch, act, careful=False)
+            except CountsDiffer:
+                # Rolled back. Once more, now asking which rows are there before they are written over.
+                return self._transaction(waves, batch, act, careful=True)
+        except (MissingRow, DuplicateInTarget) as error:
+            if not self.lenient:
+                raise
+            return self._transaction(waves, batch, act, careful=True, met=error)
 
-    def _transaction(self, wave: Wave, batch: Sequence[int], act: Act, *, careful: bool) -> int:
+    def _transaction(
+        self, waves: Sequence[Wave], batch: Sequence[int], act: Act, *, careful: bool, met: DmError | None = None
+    ) -> int:
         # Made before the transaction begins, so that locks are held for writing only.
-        ready = self._table_writes(wave, batch)
-        contested = 0
+        ready = self._table_writes(waves, batch)
+        written = Written(0, ())
 
         def body(connection: Connection, buckets: Sequence[int]) -> None:
-            nonlocal contested
-            tables = ready if len(buckets) == len(batch) else self._table_writes(wave, buckets)
-            contested = sum(self._run(connection, writes, careful=careful) for writes in tables)
+            nonlocal written
+            tables = ready if len(buckets) == len(batch) else self._table_writes(waves, buckets)
+            written = self._run_all(connection, tables, careful=careful, met=met)
 
         fenced_transaction(self.target.transactions, self.step, act, batch, body)
-        return contested
+        self.collisions.extend(written.collisions)
+        return written.contested
 
-    def _table_writes(self, wave: Wave, buckets: Iterable[int]) -> list[_Writes]:
+    def write_inside(
+        self, connection: Connection, waves: Sequence[Wave], *, careful: bool, met: DmError | None = None
+    ) -> Written:
+        """Write waves one behind the other, inside a transaction whose frontier has moved.
+
+        Raises MissingRow and DuplicateInTarget (then, if the writer is lenient, it is tried again with what was `met`),
+        CountsDiffer (then it is tried again, `careful`), and what statements raise.
+        """
+        tables = self._table_writes(waves, range(self.plan.buckets))
+        return self._run_all(connection, tables, careful=careful, met=met)
+
+    def _run_all(
+        self, connection: Connection, tables: Sequence[_Writes], *, careful: bool, met: DmError | None
+    ) -> Written:
+        """Run the writes. `met`: what collided when they were tried as the log has it, which is let through now.
+
+        Raises `met` where others feed such a table, maybe since just now: they have said so before their first row.
+        """
+        contested, collisions = 0, []
+        for writes in tables:
+            over = None if met is None else _over(writes)
+            if over is None:
+                contested += self._run(connection, writes, careful=careful)
+                continue
+            if met is not None and not has_one_feeder(connection, self.step.fence.ref, over.part.name):
+                raise met
+            collisions.append(over.run(connection))
+        return Written(contested, tuple(one for one in collisions if one.missing or one.present))
+
+    def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
+        access = self.target.access()
+        if not self.multiple_rows:
+            access = replace(access, dialect=replace(access.dialect, most_rows=1))
+        return [writes for wave in waves for writes in self._writes_of(wave, buckets, access)]
+
+    def _writes_of(self, wave: Wave, buckets: Iterable[int], access: Access) -> Iterator[_Writes]:
         by_target: dict[int, dict[int, list[TableWork]]] = {}
         for bucket in buckets:
             for source, work in wave.get(bucket, {}).items():
                 by_target.setdefault(self.plan.sources[source].target, {}).setdefault(source, []).append(work)
-        access = self.target.access()
-        return [self._table_write(works, access) for works in by_target.values()]
+        return (self._table_write(works, access) for works in by_target.values())
 
     def _table_write(self, works: dict[int, list[TableWork]], access: Access) -> _Writes:
         """Return what is to be written to one target table. `works`: that of the table, by source table."""
@@ -168,7 +227,7 @@ class WaveWriter:
 
         def changed(statement: Statement, number: int) -> None:
             if number != 2 * statement.rows and not careful:
-                raise _CountsDiffer
+                raise CountsDiffer
 
         if isinstance(writes, MergedWrites):
             return writes.run(connection, found=found, changed=changed, careful=careful)
@@ -191,8 +250,12 @@ class _TableWrites:
 
     part: TargetPart
     access: Access
+    works: Sequence[TableWork]
+    gone: tuple[Statement, ...]
+    """Deletes that should find nothing."""
     statements: tuple[Statement, ...]
     changed: tuple[Row, ...]
+    row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
     unsure: bool
     """Rows may be there, or not, whatever the log says: it overlaps a load, or filters leave some of it out."""
@@ -202,6 +265,8 @@ class _TableWrites:
         mapping, dialect = part.mapping, access.dialect
         sql = _row_sql(part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
+        born_and_gone = [sql.key(row) for work in works for row in work.gone]
+        gone = tuple(delete_rows(mapping, born_and_gone, dialect=dialect)) if born_and_gone else ()
         removed = ((sql.row(image), count) for work in works for image, count in work.remove)
         rows = {
             Verb.INSERT: (sql.row(row) for work in works for row in work.insert),
@@ -210,14 +275,20 @@ class _TableWrites:
         }
         statements = (
             *(delete_rows(mapping, deleted, dialect=dialect) if part.key is not None else ()),
-            *(delete_image(mapping, image, count) for image, count in removed),
+            *(
+                delete_image(mapping, image, together)
+                for image, count in removed
+                for together in in_pieces(count, dialect.most_rows)
+            ),
             *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
         )
         changed = tuple(row for work in works for row in work.change)
-        return cls(part, access, statements, changed, sql.key, unsure)
+        return cls(part, access, works, gone, statements, changed, sql.row, sql.key, unsure)
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
-        """See `MergedWrites.run`."""
+        """See `MergedWrites.run`. Raises DuplicateInTarget where a row is there of which the log has seen the end."""
+        if any(self.access.execute(connection, statement) for statement in self.gone):
+            raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
         if careful and self.changed:
             keys = (self.key(row) for row in self.changed)
             for statement in count_rows(self.part.mapping, keys, dialect=self.access.dialect):
@@ -231,6 +302,22 @@ class _TableWrites:
 
 
 _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
+
+
+def _over(writes: _Writes) -> OverWrites | None:
+    """Return the same writes whatever is there; None where they are as the log has them in any case."""
+    if not isinstance(writes, _TableWrites) or not can_be_written_over(writes.part):
+        return None
+    part, works, row = writes.part, writes.works, writes.row
+    return OverWrites(
+        part,
+        writes.access,
+        delete=[writes.key(one) for work in works for one in work.delete],
+        gone=[writes.key(one) for work in works for one in work.gone],
+        insert=[row(one) for work in works for one in work.insert],
+        change=[row(one) for work in works for one in work.change],
+        unsure=writes.unsure,
+    )
 
 
 @dataclass(frozen=True)
@@ -271,14 +358,14 @@ def _with_computed(part: TargetPart, target: Flavour, plain: Callable[[Row], Lit
     return literals
 
 
-def _batches(wave: Wave, buckets: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield neighbouring buckets, together until they have BATCH_ROWS rows."""
+def _batches(waves: Sequence[Wave], buckets: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
+    """Yield neighbouring buckets, together until they have so many rows."""
     batch: list[int] = []
     rows = 0
     for bucket in buckets:
         batch.append(bucket)
-        rows += sum(work.rows() for work in wave.get(bucket, {}).values())
-        if rows >= BATCH_ROWS:
+        rows += sum(work.rows() for wave in waves for work in wave.get(bucket, {}).values())
+        if rows >= most:
             yield tuple(batch)
             batch, rows = [], 0
     if batch:
@@ -286,7 +373,7 @@ def _batches(wave: Wave, buckets: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 @dataclass(eq=False)
-class _CountsDiffer(DmError):
+class CountsDiffer(DmError):
     """An UPSERT did not change exactly its rows. Rolls the transaction back."""
 
     code: ClassVar[str] = "DM-6022"

@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.bucket import bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.change import Change, Key
@@ -30,7 +31,9 @@ def buckets_of(group: int, groups: int, buckets: int) -> range:
 
 
 def pack(plan: SyncPlan, folded: Folded, groups: int) -> list[bytes]:
-    """Return one blob for each group: its share of what was folded."""
+    """Return one blob for each group: its share of what was folded. Raises InvariantBroken."""
+    if folded.kept:
+        raise InvariantBroken("an epoch whose changes are not folded is one task", "it is cut into groups")
     group_of = [group for group in range(groups) for _ in buckets_of(group, groups, plan.buckets)]
     keyed: list[dict[int, KeyedItems]] = [{} for _ in range(groups)]
     counts: list[dict[int, CountItems]] = [{} for _ in range(groups)]

@@ -27,7 +27,7 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
     if not part.hashed:
         whole_table = bucket_of_all(part, buckets)
         return lambda _row: whole_table
-    forms = [(number, _form(part, number), b"%d:" % part.key.index(number)) for number in part.hashed]
+    forms = [(number, form_of(part, number), b"%d:" % part.key.index(number)) for number in part.hashed]
     if len(forms) == 1:
         return _by_one(name, *forms[0], buckets)
 
@@ -44,7 +44,7 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
 @lru_cache(maxsize=1024)
 def forms_function(part: TargetPart) -> Callable[[Row], tuple[bytes, ...]]:
     """Return the function from a row to what is the same in all rows that the target may hold to be this one."""
-    forms = [(number, _form(part, number)) for number in part.hashed] if part.key is not None else []
+    forms = [(number, form_of(part, number)) for number in part.hashed] if part.key is not None else []
     return lambda row: tuple([form(row[number] or b"") for number, form in forms])
 
 
@@ -57,11 +57,15 @@ def _name(part: TargetPart) -> bytes:
     return f"{part.name.schema}\0{part.name.table}\0".encode()
 
 
-def _form(part: TargetPart, number: int) -> Transform:
+def form_of(part: TargetPart, number: int) -> Transform:
+    """Return the function from a value of a column to the form that all have which the target may hold for equal.
+
+    For columns of `plan.told_apart`.
+    """
     column = part.mapping.source.columns[number]
     fold = dict(part.folds).get(number)
     form = fold.form(column.charset) if fold else codec_for(part.mapping.source.name, column).key_form
-    assert form is not None, "plan.target_part hashes only columns that have one"
+    assert form is not None, "plan.told_apart names only columns that have one"
     return form
 
 

@@ -27,21 +27,26 @@ gone at the source is not removed for another one that has taken its unique valu
 changes that depend on each other are not sorted at all: they are written in their order, in one bucket (`in_order`),
 also in catch-up, where an upsert of each image would make rows of those that were left out.
 
+*Every change* (`compact: false`): nothing was folded. What depends on each other is in one bucket, and level by level
+each change is sorted as if it were all there is (`dependence`); deletes come before writes within a level, so there is
+no wave 1, and further levels follow in the same transaction.
+
 In merged tables the same holds for the rows of each source table by itself; what becomes of a row whose place another
 one's row holds is `merge.writer`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider_dm.engine.rules.row_filter import check_overlap
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.bucket import BucketOf, bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.change import Change, Key
-from airflow_provider_dm.engine.sync.compactor import Folded
-from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
+from airflow_provider_dm.engine.sync.compactor import Counts, Folded, Keyed, count_into, fold_into
+from airflow_provider_dm.engine.sync.dependence import Kept, Order, marks_of
+from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart, has_own_columns
 
 
 @dataclass
@@ -52,6 +57,8 @@ class TableWork:
 
     delete: list[Row] = field(default_factory=list)
     """Rows to delete by identity key, given by their last known image."""
+    gone: list[Row] = field(default_factory=list)
+    """Rows of which nothing should be there, to delete by identity key (`make_waves`, lenient)."""
     remove: list[tuple[Row, int]] = field(default_factory=list)
     """Keyless: images to delete, and how many of each."""
     insert: list[Row] = field(default_factory=list)
@@ -63,7 +70,7 @@ class TableWork:
     def rows(self) -> int:
         removed = sum(count for _, count in self.remove)
         written = len(self.insert) + len(self.change) + len(self.replace) + len(self.in_order)
-        return len(self.delete) + removed + written
+        return len(self.delete) + len(self.gone) + removed + written
 
 
 Wave = dict[int, dict[int, TableWork]]
@@ -76,16 +83,28 @@ class Waves:
 
     first: Wave = field(default_factory=dict)
     second: Wave = field(default_factory=dict)
+    later: list[Wave] = field(default_factory=list)
+    """What follows wave 2, one behind the other, in each transaction of it."""
 
     def rows(self) -> int:
-        return sum(
-            work.rows() for wave in (self.first, self.second) for tables in wave.values() for work in tables.values()
-        )
+        waves = (self.first, self.second, *self.later)
+        return sum(work.rows() for wave in waves for tables in wave.values() for work in tables.values())
+
+    def level(self, number: int) -> Wave:
+        """Return wave 2, or one of those behind it."""
+        while number > len(self.later):
+            self.later.append({})
+        return self.later[number - 1] if number else self.second
 
 
-def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: bool = False) -> Waves:
-    """Sort folded changes into waves and buckets. `recording`: merged tables are not exact yet (merge/joining.py)."""
-    waves, losses = Waves(), plan.losses
+def make_waves(
+    plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: bool = False, lenient: bool = False
+) -> Waves:
+    """Sort folded changes into waves and buckets. `recording`: merged tables are not exact yet (merge/joining.py).
+
+    `lenient`: rows may be otherwise than the log says (sync/overwriting.py), also those that it leaves as they were.
+    """
+    waves, sort = Waves(), _Sorting(plan, catch_up, recording, lenient)
     for index, changes in folded.in_order.items():
         part = plan.part(index)
         if catch_up and part.key is not None and part.unique:
@@ -93,35 +112,83 @@ def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: boo
         bucket = waves.second.setdefault(bucket_of_all(part, plan.buckets), {})
         bucket[index] = TableWork(in_order=changes)
     for index, keyed in folded.keyed.items():
-        part = plan.part(index)
-        sorter = _Sorter(waves, index, bucket_function(part, plan.buckets))
-        if recording and not catch_up and plan.is_merged(index):
-            _recording(keyed.values(), sorter)
-        elif catch_up and index not in plan.snapshots:
-            _catch_up(keyed.items(), part, sorter)
-        elif index in losses and not plan.is_merged(index):
-            _kept(keyed.items(), part, sorter)
-        elif part.unique:
-            _exact_in_two_waves(keyed.values(), part, sorter)
-        else:
-            _exact_in_one_wave(keyed.values(), sorter)
+        sort.keyed(keyed, _Sorter.of(waves, index, bucket_function(plan.part(index), plan.buckets)))
     for index, counts in folded.counts.items():
-        part = plan.part(index)
-        _counted(counts.items(), part, _Sorter(waves, index, bucket_function(part, plan.buckets)))
+        sort.counts(counts, _Sorter.of(waves, index, bucket_function(plan.part(index), plan.buckets)))
+    for target, kept in folded.kept.items():
+        sort.levels(kept, plan.targets[target], waves)
     return waves
 
 
 @dataclass(frozen=True)
+class _Sorting:
+    """The choice of how the changes of a table are sorted."""
+
+    plan: SyncPlan
+    catch_up: bool
+    recording: bool
+    lenient: bool
+
+    def keyed(self, keyed: Keyed, sorter: _Sorter) -> None:
+        index, part = sorter.table, self.plan.part(sorter.table)
+        if self.recording and not self.catch_up and self.plan.is_merged(index):
+            _recording(keyed.values(), sorter)
+        elif self.catch_up and index not in self.plan.snapshots:
+            in_place = has_own_columns(part) and not part.unique and not self.plan.is_merged(index)
+            _catch_up(keyed.items(), part, sorter, in_place=in_place)
+        elif index in self.plan.losses and not self.plan.is_merged(index):
+            _kept(keyed.items(), part, sorter)
+        else:
+            if self.lenient and not self.plan.is_merged(index):
+                _unchanged(keyed.items(), part, sorter)
+            if part.unique:
+                _exact_in_two_waves(keyed.values(), part, sorter)
+            else:
+                _exact_in_one_wave(keyed.values(), sorter)
+
+    def counts(self, counts: Counts, sorter: _Sorter) -> None:
+        _counted(counts.items(), self.plan.part(sorter.table), sorter)
+
+    def levels(self, kept: Sequence[Kept], part: TargetPart, waves: Waves) -> None:
+        order = Order.of(marks_of(part), kept)
+        keyed: dict[tuple[int, int, int], Keyed] = {}
+        counts: dict[tuple[int, int, int], Counts] = {}
+        for level, bucket, (lead, before, after) in zip(
+            order.levels, order.buckets(self.plan.buckets), kept, strict=True
+        ):
+            place = (level, bucket, lead)
+            if part.key is None:
+                count_into(counts.setdefault(place, {}))(before, after)
+            else:
+                fold_into(keyed.setdefault(place, {}), part)(before, after)
+        for (level, bucket, lead), changes in keyed.items():
+            self.keyed(changes, _Sorter.of_level(waves, level, lead, bucket))
+        for (level, bucket, lead), images in counts.items():
+            self.counts(images, _Sorter.of_level(waves, level, lead, bucket))
+
+
+@dataclass(frozen=True)
 class _Sorter:
-    waves: Waves
+    wave_1: Wave
+    wave_2: Wave
     table: int
     bucket_of: BucketOf
 
+    @classmethod
+    def of(cls, waves: Waves, table: int, bucket_of: BucketOf) -> _Sorter:
+        return cls(waves.first, waves.second, table, bucket_of)
+
+    @classmethod
+    def of_level(cls, waves: Waves, level: int, table: int, bucket: int) -> _Sorter:
+        """Return the sorter of one level of one bucket: its deletes are no wave of their own."""
+        wave = waves.level(level)
+        return cls(wave, wave, table, lambda _row: bucket)
+
     def first(self, row: Row) -> TableWork:
-        return self._work(self.waves.first, row)
+        return self._work(self.wave_1, row)
 
     def second(self, row: Row) -> TableWork:
-        return self._work(self.waves.second, row)
+        return self._work(self.wave_2, row)
 
     def _work(self, wave: Wave, row: Row) -> TableWork:
         tables = wave.setdefault(self.bucket_of(row), {})
@@ -156,10 +223,22 @@ def _exact_in_two_waves(changes: Iterable[Change], part: TargetPart, sort: _Sort
             sort.second(after).change.append(after)
 
 
-def _catch_up(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter) -> None:
+def _unchanged(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter) -> None:
+    """Sort what the log leaves as it was: it says what the target should have at these keys all the same."""
+    for key, (before, after) in changes:
+        if before is None and after is None:
+            row = part.row_of(key, before, after)
+            (sort.first if part.unique else sort.second)(row).gone.append(row)
+        elif after is not None and before == after:
+            sort.second(after).change.append(after)
+
+
+def _catch_up(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter, *, in_place: bool) -> None:
+    """`in_place`: not by REPLACE, which would take away what only the target has in a row."""
     for key, (before, after) in changes:
         if after is not None:
-            sort.second(after).replace.append(after)
+            work = sort.second(after)
+            (work.change if in_place else work.replace).append(after)
         else:
             # Also a row that was born and is gone: a chunk may have caught it alive.
             row = part.row_of(key, before, after)

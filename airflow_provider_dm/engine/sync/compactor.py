@@ -18,6 +18,9 @@ Where filters leave changes out (`rules.row_filter`), the next change need not b
 only deletes may be missing, each change says all that will be of its key: the first before and the last after are kept
 (the *loose* fold). If a change may be about a row that never came, changes of one key depend on each other and on the
 target's rows: nothing is folded, and all of them are kept in their order (`sync.in_order` writes them).
+
+With `compact: false` every change is kept (`sync.dependence` says what becomes of them). They are folded all the same,
+and what comes of it is thrown away: it says whether the log is whole.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.rules.row_filter import Loss
 from airflow_provider_dm.engine.schema.codec import Row, Value
 from airflow_provider_dm.engine.sync.change import BrokenChain, Change, Key
+from airflow_provider_dm.engine.sync.dependence import Kept
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
 
 Keyed: TypeAlias = dict[Key, Change]
@@ -49,6 +53,8 @@ class Folded:
     counts: dict[int, Counts] = field(default_factory=dict)
     in_order: dict[int, list[Change]] = field(default_factory=dict)
     """Of tables whose changes depend on each other, all of them."""
+    kept: dict[int, list[Kept]] = field(default_factory=dict)
+    """Every change, by index of the target table, where nothing is folded."""
     changes: int = 0
 
 
@@ -95,6 +101,9 @@ class Compactor:
         loss = self._losses.get(lead, Loss.NOTHING)
         if loss is Loss.ROWS:
             return keep_into(self.folded.in_order.setdefault(lead, []))
+        if not self._plan.compact:
+            kept = self.folded.kept.setdefault(self._plan.sources[lead].target, [])
+            return _keep_each(kept, lead, fold_into({}, part, loose=loss is Loss.DELETES) if part.key else None)
         if part.key is None:
             return count_into(self.folded.counts.setdefault(lead, Counter()))
         return fold_into(self.folded.keyed.setdefault(lead, {}), part, loose=loss is Loss.DELETES)
@@ -105,6 +114,15 @@ def keep_into(changes: list[Change]) -> Adder:
 
     def add(before: Row | None, after: Row | None) -> None:
         changes.append(Change(before, after))
+
+    return add
+
+
+def _keep_each(kept: list[Kept], lead: int, check: Adder | None) -> Adder:
+    def add(before: Row | None, after: Row | None) -> None:
+        if check is not None:
+            check(before, after)
+        kept.append((lead, before, after))
 
     return add
 

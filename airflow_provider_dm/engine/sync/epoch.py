@@ -13,7 +13,14 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch
 from airflow_provider_dm.engine.sync.fallback import unreadable
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.sync.tasks import Applied, ApplyGroup, ApplyRanges, EpochJob, FoldRange
+from airflow_provider_dm.engine.sync.tasks import (
+    Applied,
+    ApplyGroup,
+    ApplyRanges,
+    ApplyTransactions,
+    EpochJob,
+    FoldRange,
+)
 from airflow_provider_dm.engine.target.frontier import Act
 
 MIB: Final = 1 << 20
@@ -23,29 +30,32 @@ LONGEST_SECONDS: Final = 10.0
 """What an epoch of the usual size may take before epochs become smaller than that."""
 
 
-def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, in_one_task: bool, ship: bool) -> Applied:
-    """Apply all of it. Raises what the tasks raise; then some buckets may be done, and the same epoch may be repeated.
+def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> Applied:
+    """Apply all of it, by as many tasks as the job says.
+
+    Raises what the tasks raise; then some buckets may be done, and the same epoch may be repeated.
 
     `ship`: send the bytes along, for executors that do not see the relay directory.
     """
     ranges = [with_data(one) for one in epoch.ranges] if ship else list(epoch.ranges)
-    if in_one_task or runner.slots == 1:
+    groups = job.writing.tasks
+    if job.plan.value.whole:
+        (applied,) = runner.run(ApplyTransactions(job, epoch.prepared is not None), [tuple(ranges)])
+        return applied
+    if groups == 1:
         (applied,) = runner.run(ApplyRanges(job), [tuple(ranges)])
         return applied
-    groups = runner.slots
     exchange = runner.exchange(FoldRange(job, groups), ranges, groups)
+    released: list[Applied] = []
     if any(part.unique for part in job.plan.value.targets):
-        exchange.run(ApplyGroup(job, groups, Act.RELEASE))
+        released = exchange.run(ApplyGroup(job, groups, Act.RELEASE))
     done = exchange.run(ApplyGroup(job, groups, Act.ADVANCE))
-    return Applied(sum(one.changes for one in done), sum(one.rows for one in done), sum(one.contested for one in done))
-
-
-def connections_of_task(worker_count: int, tasks: int) -> int:
-    """Return to how many connections a task writes at once, of those that an epoch of so many tasks may have.
-
-    More than two of one task wait for each other, and for Python.
-    """
-    return max(1, min(2, worker_count // tasks))
+    return Applied(
+        sum(one.changes for one in done),
+        sum(one.rows for one in done),
+        sum(one.contested for one in done),
+        tuple(collision for one in (*released, *done) for collision in one.collisions),
+    )
 
 
 def with_data(one: ByteRange) -> ByteRange:
@@ -76,6 +86,10 @@ class EpochSize:
     """What the folded rows of an epoch need in memory is a small multiple of this."""
     warm: bool = False
     """An epoch was applied before."""
+    most_changes: int | None = None
+    """What an epoch may hold, as far as the one before tells."""
+    cut: int = LARGEST_RANGE
+    """The bytes behind which a range ends with the next transaction, or statement of a large one."""
 
     @classmethod
     def on_one_machine(cls) -> EpochSize:
@@ -85,15 +99,27 @@ class EpochSize:
     def range_bytes(self, slots: int) -> int:
         """Return the size of a range: two for each slot, if they are not too small to be worth a task or too large to
         be held."""
-        return max(self.smallest, min(LARGEST_RANGE, self.limit // (2 * slots)))
+        return min(self.cut, max(self.smallest, min(LARGEST_RANGE, self.limit // (2 * slots))))
 
     def is_backlog(self, size: int) -> bool:
         """Tell whether the limit cut an epoch of `size` bytes, and not (as far as one can tell) the log's end."""
         return size >= self.limit // 2
 
-    def after(self, size: int, seconds: float) -> EpochSize:
+    def holding(self, most_changes: int | None) -> EpochSize:
+        """Return the size for epochs of so many changes at most; the first one is small, as nothing is known yet."""
+        return self if most_changes is None else replace(self, limit=self.smallest, most_changes=most_changes)
+
+    def after(self, size: int, seconds: float, changes: int = 0) -> EpochSize:
         """Return the size that follows from what an epoch of `size` bytes took. One smaller than the limit was cut by
         the log: it says nothing of larger ones, unless it was slow."""
+        return self._as_time_says(size, seconds)._capped(size, changes)
+
+    def _capped(self, size: int, changes: int) -> EpochSize:
+        if self.most_changes is None or changes == 0:
+            return self
+        return replace(self, limit=max(1, min(self.limit, size * self.most_changes // changes)))
+
+    def _as_time_says(self, size: int, seconds: float) -> EpochSize:
         if not self.warm:
             return replace(self, warm=True)
         seconds = max(seconds, 0.001)

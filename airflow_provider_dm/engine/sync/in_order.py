@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
@@ -27,6 +26,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.bucket import forms_function
 from airflow_provider_dm.engine.sync.change import Change
+from airflow_provider_dm.engine.sync.dependence import Kind
 from airflow_provider_dm.engine.sync.plan import TargetPart
 from airflow_provider_dm.engine.target.statements import (
     Literals,
@@ -40,18 +40,6 @@ from airflow_provider_dm.engine.target.statements import (
 MOST_TOGETHER: Final = 500
 
 
-class Kind(Enum):
-    """Kind of a change."""
-
-    INSERT = "insert"
-    UPDATE = "update"
-    DELETE = "delete"
-
-    @classmethod
-    def of(cls, change: Change) -> Kind:
-        return cls.INSERT if change.before is None else cls.DELETE if change.after is None else cls.UPDATE
-
-
 def runs(changes: Sequence[Change], part: TargetPart) -> Iterator[tuple[Kind, list[Change]]]:
     """Yield neighbours of one kind. Rows of keyed tables differ in one run, as the target tells them apart."""
     form_of = forms_function(part)
@@ -59,15 +47,15 @@ def runs(changes: Sequence[Change], part: TargetPart) -> Iterator[tuple[Kind, li
     seen: set[tuple[bytes, ...]] = set()
     for change in changes:
         forms = {form_of(row) for row in change if row is not None} if part.key is not None else set()
-        together = part.key is not None or Kind.of(change) is Kind.INSERT
+        together = part.key is not None or Kind.of(*change) is Kind.INSERT
         fits = together and len(run) < MOST_TOGETHER and seen.isdisjoint(forms)
-        if run and not (fits and Kind.of(change) is Kind.of(run[-1])):
-            yield Kind.of(run[-1]), run
+        if run and not (fits and Kind.of(*change) is Kind.of(*run[-1])):
+            yield Kind.of(*run[-1]), run
             run, seen = [], set()
         run.append(change)
         seen |= forms
     if run:
-        yield Kind.of(run[-1]), run
+        yield Kind.of(*run[-1]), run
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import ClassVar, TypeAlias
+from itertools import product
+from typing import ClassVar, Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
@@ -39,6 +40,9 @@ from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync.change import Key
 from airflow_provider_dm.engine.target.table_schema import TableSchema
+
+GROUPS_VERSION: Final = 1
+"""Of the way in which changes that depend on each other are found, and get their bucket (sync/dependence.py)."""
 
 
 @dataclass(eq=False)
@@ -140,8 +144,8 @@ class TargetPart:
             for key in further
         )
         identity = self.mapping.target.identity
-        has_form = partial(_has_form, self.mapping)
-        hashed = _hashed(identity, index, self.mapping, has_form) if identity else self.hashed
+        has_form = partial(has_form_of_its_own, self.mapping)
+        hashed = told_apart(self.mapping, identity, index, has_form) if identity else self.hashed
         return replace(self, unique=unique, hashed=hashed, folds=())
 
     @property
@@ -175,6 +179,10 @@ class SyncPlan:
     gone: tuple[tuple[TableName, str], ...] = ()
     """Tables that the source had, and had no more where others were copied again: rows up to that place are passed
     over."""
+    compact: bool = True
+    """Changes are folded; else each is written (sync/dependence.py)."""
+    whole: bool = False
+    """Transactions of the source are written whole and in their order (sync/transactional.py)."""
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
@@ -185,6 +193,8 @@ class SyncPlan:
             made_of = (*made_of, filters)
         if any(source.added for source in self.sources):
             made_of = (*made_of, tuple(source.added for source in self.sources))
+        if (self.compact, self.whole) != (True, False):
+            made_of = (*made_of, ("compact", self.compact, "whole", self.whole, GROUPS_VERSION))
         if folds := [part.folds for part in self.targets if part.folds]:
             made_of = (*made_of, folds)
         if self.snapshots:
@@ -207,6 +217,12 @@ class SyncPlan:
     def folding_together(self) -> SyncPlan:
         """Return the plan as releases without `merge` had it."""
         return replace(self, merged=frozenset())
+
+    def in_other_modes(self) -> Iterator[SyncPlan]:
+        """Yield the plan as it would be if the user had asked for another way of writing."""
+        for compact, whole in product((True, False), (False, True)):
+            if (compact, whole) != (self.compact, self.whole):
+                yield replace(self, compact=compact, whole=whole)
 
     def leads(self) -> tuple[int, ...]:
         """Return for each source table the one that its changes are folded with: itself, or the first of its target."""
@@ -310,6 +326,8 @@ def make_plan(
     adopts: bool = False,
     copied_again: Mapping[TableName, str] | None = None,
     held: Collection[TableName] = frozenset(),
+    compact: bool = True,
+    whole: bool = False,
     folds: Mapping[str, TextFold] | None = None,
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
@@ -351,6 +369,8 @@ def make_plan(
         held=tuple(one.table for one in everything if one.table.name in held),
         snapshots=frozenset() if adopts else _snapshots(sources, parts),
         gone=_gone(everything, copied_again or {}),
+        compact=compact,
+        whole=whole,
     )
     plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
     return plan
@@ -405,9 +425,9 @@ def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = No
     known = folds or {}
 
     def has_form(source: Column, target: Column) -> bool:
-        return _fold(source, target, known) is not None or _has_form(mapping, source, target)
+        return _fold(source, target, known) is not None or has_form_of_its_own(mapping, source, target)
 
-    hashed = _hashed(identity, index, mapping, has_form) if identity else everything
+    hashed = told_apart(mapping, identity, index, has_form) if identity else everything
     return TargetPart(
         mapping=mapping,
         key=tuple(index[name.lower()] for name in identity.columns) if identity else None,
@@ -415,6 +435,12 @@ def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = No
         unique=tuple(_unique_values(key, mapping.target, index, everything) for key in further),
         folds=_folds(mapping, hashed, known) if identity else (),
     )
+
+
+def has_own_columns(part: TargetPart) -> bool:
+    """Tell whether the target keeps values that no source row has."""
+    ours = _places(part.mapping)
+    return any(column.name.lower() not in ours and not column.generated for column in part.mapping.target.columns)
 
 
 def _places(mapping: TableMapping) -> dict[str, int]:
@@ -447,17 +473,20 @@ def text_collations(table: Table) -> Iterator[str]:
 FormKnown: TypeAlias = Callable[[Column, Column], bool]
 
 
-def _hashed(identity: Index, index: Mapping[str, int], mapping: TableMapping, has_form: FormKnown) -> tuple[int, ...]:
-    """Return the key columns whose values, where the target may hold two for equal, have one common form."""
-    prefixes = identity.prefixes or (None,) * len(identity.columns)
+def told_apart(mapping: TableMapping, key: Index, index: Mapping[str, int], has_form: FormKnown) -> tuple[int, ...]:
+    """Return the key columns whose values, where the target may hold two for equal, have one common form.
+
+    `index`: the places of the columns in the source's rows, by their names in lower case.
+    """
+    prefixes = key.prefixes or (None,) * len(key.columns)
     return tuple(
         index[name.lower()]
-        for name, prefix in zip(identity.columns, prefixes, strict=True)
+        for name, prefix in zip(key.columns, prefixes, strict=True)
         if prefix is None and has_form(mapping.source.columns[index[name.lower()]], mapping.target.column(name))
     )
 
 
-def _has_form(mapping: TableMapping, source: Column, target: Column) -> bool:
+def has_form_of_its_own(mapping: TableMapping, source: Column, target: Column) -> bool:
     """Tell whether both columns' codecs have a form."""
     return (
         codec_for(mapping.source.name, source).key_form is not None

@@ -60,6 +60,8 @@ from airflow_provider_dm.engine.sync.schema_change import CannotFollow, SchemaCh
 from airflow_provider_dm.engine.sync.shard_groups import read_groups
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, execute_ddl
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.left_behind import left_behind
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.shard_groups import (
     StoredGroup,
@@ -75,12 +77,15 @@ from airflow_provider_dm.engine.target.shard_groups import (
     save_group,
 )
 from airflow_provider_dm.engine.target.subtask import note_plan
-from airflow_provider_dm.engine.target.table_schema import load_feeders
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.5
 """Between two looks at a lock that somebody waits for."""
+
+_THERE: Final = 1060
+"""A server's number for a column that is there already."""
 
 Json = dict[str, Any]
 
@@ -116,8 +121,7 @@ class Shards:
         shards = cls(source, store)
         shards.adopt(plan)
         shards.groups = {one.target: one for one in read_groups(connection, ref)}
-        if shards.agreeing:
-            shards._begin()
+        shards._begin()
         if shards.groups:
             shards._tell_again()
         return shards
@@ -132,7 +136,10 @@ class Shards:
                 self._tell_gone_on(group, lock.number)
 
     def _begin(self) -> None:
-        """Count the DDL of merged tables from here on, before any can come. Raises Fenced, TargetWentBack."""
+        """Note which tables are merged, and count their DDL from here on, before any can come.
+
+        Raises Fenced, TargetWentBack.
+        """
         connection, ref, target = target_connection(self.source.target), self.source.fence.ref, self.source.target
         counted = Counter(one.target for one in load_feeders(connection, ref))
         fresh = [one for one in dict.fromkeys(self.tables.values()) if counted[one] > 1 and one not in self.groups]
@@ -226,13 +233,28 @@ class Shards:
                 continue
             ready = (old for old in before.schemas if old.target == one.target and old.table.name not in self.held)
             base = next(ready, None)
-            became = joined(group, one.table, base.table if base is not None else None, at, needs)
+            like = _alike(one, change.tables)
+            became = joined(group, one.table, base.table if base is not None else None, at, needs, like=like)
             if became is None:
                 raise CannotFollow(
-                    f"{one.table.name} begins in the middle of a DDL of {one.target}, neither as the shards were in "
-                    "front of it nor as they become"
+                    f"{one.table.name} begins in the middle of a DDL of {one.target}, and is not made like one of its "
+                    "shards, so that nobody knows what it has made of it"
                 )
             yield became
+
+    def newly_merged(self, change: SchemaChange, before: SubtaskTables) -> list[Group]:
+        """Return groups of tables that take the rows of a new table as well, and are not known to be merged yet."""
+        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+        fresh = {one.target for one in change.tables.schemas if one.table.name not in known} - self.groups.keys()
+        if not fresh:
+            return []
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        feeding = {(ref.source, one.table.name): one.target for one in change.tables.schemas}
+        feeding |= {
+            (one.source, one.table): one.target for one in load_feeders(connection, ref) if one.source != ref.source
+        }
+        counted = Counter(feeding.values())
+        return [self._group(one) for one in sorted(fresh) if counted[one] > 1]
 
     def _group(self, target: TableName) -> Group:
         if target not in self.groups:
@@ -324,6 +346,9 @@ class Shards:
         assert lock is not None
         match turn:
             case Turn.CONFLICT:
+                if stale := self._stale(group, lock):
+                    self._withdraw(group, stale)
+                    return f"for {', '.join(stale)}"
                 conflict = lock.conflict_of(self.source.fence.ref.source)
                 if conflict is not None:
                     raise conflict
@@ -334,6 +359,28 @@ class Shards:
                 return f"for {lock.owner}, which runs it"
             case _:
                 return self._not_ready(group, _due(group, names), lock)
+
+    def _stale(self, group: Group, lock: locks.Lock) -> list[str]:
+        """Return the sources whose reports are of a task of this name that is no more: a source that has reported
+        holds rows back in the target, or is behind the DDL there."""
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        holding = {one.source for one in load_members(connection, ref, group.target)}
+        found = []
+        for source in lock.synced:
+            there = load_groups(connection, ref.of_source(source))
+            resolved = next((one.resolved for one in there if one.target == group.target), -1)
+            if resolved < group.resolved or (resolved == group.resolved and source not in holding):
+                found.append(source)
+        return found
+
+    def _withdraw(self, group: Group, sources: Collection[str]) -> None:
+        def how(found: Json | None) -> Json | None:
+            lock = None if found is None else locks.Lock.from_json(found)
+            for source in sources:
+                lock = None if lock is None else locks.withdrawn(lock, source)
+            return None if lock is None else lock.to_json()
+
+        self._change_lock(group, how)
 
     def _not_ready(self, group: Group, item: Item, lock: locks.Lock) -> str:
         """Return why the target is not ready, whatever the lock says; "": it is."""
@@ -366,6 +413,7 @@ class Shards:
             statements = [_statement(one) for one in item.how["statements"]]
             session = [Setting(name, value) for name, value in item.how["session"]]
             shared = fence.in_lane(ddl_lane(group.target))
+            self._check_left_behind(shared, group, statements)
             try:
                 execute_ddl(target, shared, ddl_place(group.resolved), statements, session)
             except DdlRefused as error:
@@ -377,6 +425,16 @@ class Shards:
             return None if found is None else locks.executed(locks.Lock.from_json(found), fence.ref.source).to_json()
 
         self._tell(group, how)
+
+    def _check_left_behind(self, shared: Fence, group: Group, statements: Sequence[TargetDdl]) -> None:
+        """Refuse to take what a filter has kept in the target for what a statement makes. Raises ShardDdlRefused."""
+        if not self.source.rules.events.may_keep_names():
+            return
+        connection = target_connection(self.source.target)
+        found = left_behind(connection, shared.ref, ddl_place(group.resolved), statements)
+        if found:
+            reason = f"is there already: {found}; a filter rule may have left out what took it away"
+            raise ShardDdlRefused(statements[0].sql, _THERE, reason)
 
     def _tell(self, group: Group, how: Callable[[Json | None], Json | None]) -> None:
         """Change the lock as far as there is one: that the target knows it is enough."""
@@ -442,12 +500,23 @@ class Shards:
                 "synced": [one.table.quoted() for one in group.members],
                 "unsynced": [name.quoted() for name in missing(group, self._shards_of(group.target))],
                 "waits": self.waits.get(group.target, ""),
+                "madeAt": _made_at(first) if first is not None else None,
             }
             for group in self.unresolved
         ]
 
     def _shards_of(self, target: TableName) -> list[TableName]:
         return [name for name, to in self.tables.items() if to == target]
+
+
+def _alike(new: TableSchema, tables: SubtaskTables) -> list[TableName]:
+    """Return the shards of its merged table that are defined as a new one is, to the letter."""
+    tracker, others = tables.tracker, [one.table.name for one in tables.schemas if one.target == new.target]
+    known = tracker.names()
+    if new.table.name not in known:
+        return []
+    mine = tracker.definition(new.table.name)
+    return [one for one in others if one != new.table.name and one in known and tracker.definition(one) == mine]
 
 
 def _due(group: Group, names: Collection[TableName]) -> Item:
@@ -458,6 +527,12 @@ def _due(group: Group, names: Collection[TableName]) -> Item:
 
 def _first(group: Group) -> Item | None:
     return next((one.items[0] for one in group.members if one.items), None)
+
+
+def _made_at(item: Item) -> float | None:
+    """Return when a shard has made a DDL, by its server's clock, in seconds since 1970; None: it was not taken down."""
+    said: list[list[Any]] = item.how.get("session", [])
+    return next((float(value) for name, value in said if name == "timestamp"), None)
 
 
 def _save(connection: Connection, source: SyncSource, group: Group) -> None:
@@ -480,14 +555,16 @@ def _said(statement: TargetDdl) -> Json:
         "alike": statement.alike,
         "divisible": statement.divisible,
         "renames": [[list(old), list(new)] for old, new in statement.renames],
+        "new": [[list(table), column] for table, column in statement.new],
     }
 
 
 def _statement(said: Json) -> TargetDdl:
     names = tuple(TableName(*name) for name in said["tables"])
     renames = tuple((TableName(*old), TableName(*new)) for old, new in said["renames"])
+    new = tuple((TableName(*table), column) for table, column in said.get("new", ()))  # older ones do not say it
     return TargetDdl(
-        said["sql"], names, tuple(said["parts"]), said["keyless"], said["alike"], said["divisible"], renames
+        said["sql"], names, tuple(said["parts"]), said["keyless"], said["alike"], said["divisible"], renames, new
     )
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
+from airflow_provider_dm.engine.config.units import Apply
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
@@ -26,6 +27,8 @@ from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_i
 from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan, text_collations
+from airflow_provider_dm.engine.sync.safe_mode import Window, check_sole_owners
+from airflow_provider_dm.engine.sync.safe_mode_here import load_window
 from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copied_tables import load_copied_again
@@ -138,7 +141,8 @@ class Opened:
     """A subtask ready to be synced. `lo` is applied in all buckets; `edge`, if not None, in some: the first epoch ends
     there. `goal` None: no end.
 
-    `first_plan`: by which an older release has written half of that epoch; it holds until `edge` (frontier rule 6)."""
+    `first_plan`: by which an older release, or another mode, has written half of that epoch; it holds until `edge`
+    (frontier rule 6)."""
 
     plan: SyncPlan
     first_plan: SyncPlan
@@ -146,6 +150,8 @@ class Opened:
     edge: Location | None
     catch_up_until: Location | None
     goal: Location | None
+    window: Window | None = None
+    """The log time that is to go by in safe mode; None: none."""
     prepared: tuple[Prepared, ...] = ()
     """The XA transactions that are prepared at `lo`."""
 
@@ -189,6 +195,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         catch_up_until=subtask.catch_up_until,
         goal=_goal(source.job.until, source.spec, lo),
         prepared=prepared,
+        window=load_window(connection, ref),
     )
 
 
@@ -213,7 +220,8 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
     """
     if edge is None or plan.fingerprint() == subtask.plan:
         return plan
-    for older in plan.older():
+    in_any_mode = (plan, *plan.in_other_modes())
+    for older in (*in_any_mode, *(before for one in in_any_mode for before in one.older())):
         if older.fingerprint() == subtask.plan:
             return older
     raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
@@ -318,14 +326,14 @@ def plan_for(
     `under_way`: target tables that look as they will behind a DDL statement whose rest comes first, before any row. A
     run has died in it, and until it is done they count for what the source has.
     """
-    ref = source.fence.ref
+    ref, syncer = source.fence.ref, source.config.syncer
     wanted = {schema.target for schema in schemas if schema.table.name not in held}
     targets = read_tables(connection, wanted.difference(under_way))
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref) | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
-    return make_plan(
+    plan = make_plan(
         schemas,
         targets,
         folds=read_folds(connection, collations),
@@ -336,7 +344,12 @@ def plan_for(
         held=held,
         adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
         copied_again=copied_again,
+        compact=syncer.compact,
+        whole=syncer.apply is Apply.TRANSACTIONAL,
     )
+    if source.config.syncer.safe_mode:
+        check_sole_owners(plan, shared)
+    return plan
 
 
 def chosen(

@@ -1,6 +1,7 @@
 """What an executor does with an epoch. Plain picklable values; each may run twice, the frontier decides what counts.
 
     small epoch   ApplyRanges   decode and fold all ranges, both waves, all buckets: one task, no exchange
+    whole         ApplyTransactions   decode and write whole transactions one by one: one task
     large epoch   FoldRange     one range: decode, fold, one blob for each group of buckets
                   ApplyGroup    one group: fold the blobs of all ranges, then one wave
 
@@ -13,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from airflow_provider_dm.engine.binlog.planner import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
@@ -23,19 +25,23 @@ from airflow_provider_dm.engine.sync.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.fallback import unreadable
+from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan
 from airflow_provider_dm.engine.sync.runner import Shared
+from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, units_of
+from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.frontier import Act, Step
 
 
 @dataclass(frozen=True)
 class Applied:
     """The counts of a task: changes as the source logged them, rows that it asked the target to write or delete, and
-    those that have to wait for their places in merged tables."""
+    those that have to wait for their places in merged tables; and what was written over in safe mode."""
 
     changes: int
     rows: int
     contested: int = 0
+    collisions: tuple[Collision, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,16 +52,27 @@ class EpochJob:
     target: Endpoint
     step: Step
     catch_up: bool
-    threads: int
-    """Target connections of one task."""
+    writing: Writing
     recording: bool = False
-    """See `WaveWriter`."""
+    lenient: bool = False
+    """See `WaveWriter`, both."""
 
     def waves(self, folded: Folded) -> Waves:
-        return make_waves(self.plan.value, folded, catch_up=self.catch_up, recording=self.recording)
+        plan = self.plan.value
+        return make_waves(plan, folded, catch_up=self.catch_up, recording=self.recording, lenient=self.lenient)
 
     def writer(self, pool: Executor | None) -> WaveWriter:
-        return WaveWriter(self.plan.value, Target.at(self.target), self.step, self.catch_up, pool, self.recording)
+        return WaveWriter(
+            self.plan.value,
+            Target.at(self.target),
+            self.step,
+            self.catch_up,
+            pool,
+            self.recording,
+            self.writing.batch,
+            self.writing.multiple_rows,
+            self.lenient,
+        )
 
 
 @dataclass(frozen=True)
@@ -70,9 +87,22 @@ class ApplyRanges:
         for one in ranges:
             compactor.add_all(_changes(plan, one))
         waves = self.job.waves(compactor.folded)
-        writer = self.job.writer(_pool(self.job.threads))
-        contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets))
-        return Applied(compactor.folded.changes, waves.rows(), contested)
+        writer = self.job.writer(_pool(self.job.writing.connections))
+        contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
+        return Applied(compactor.folded.changes, waves.rows(), contested, tuple(writer.collisions))
+
+
+@dataclass(frozen=True)
+class ApplyTransactions:
+    """An epoch's transactions, whole and one after the other, in one task. `together`: as one (`units_of`)."""
+
+    job: EpochJob
+    together: bool
+
+    def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
+        units = units_of(ranges, self.job.step.hi, partial(_changes, self.job.plan.value), together=self.together)
+        counted = TransactionalWriter(self.job.writer(None)).write(units)
+        return Applied(counted.changes, counted.rows, counted.contested, counted.collisions)
 
 
 @dataclass(frozen=True)
@@ -100,12 +130,12 @@ class ApplyGroup:
         plan = self.job.plan.value
         folded = unpack(plan, blobs)
         waves = self.job.waves(folded)
-        writer = self.job.writer(_pool(self.job.threads))
+        writer = self.job.writer(_pool(self.job.writing.connections))
         if self.act is Act.RELEASE:
             contested = writer.release(waves.first)
         else:
             contested = writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets))
-        return Applied(folded.changes, waves.rows(), contested)
+        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions))
 
 
 def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:

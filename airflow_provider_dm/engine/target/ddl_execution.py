@@ -104,7 +104,7 @@ class TargetDdl:
     `parts`: the same as several statements, each of which does one thing; it alone where it cannot be divided.
     `keyless`: it makes a table without a primary key. `alike`: the text without what only some servers write, the same
     for the same change; empty: nobody compares it. `divisible`: else no order of its parts does the same. `renames`:
-    tables that get other names, (old, new) in this order.
+    tables that get other names, (old, new) in this order. `new`: what it makes, as (table, column) or (table, "").
     """
 
     sql: str
@@ -114,6 +114,7 @@ class TargetDdl:
     alike: str = ""
     divisible: bool = True
     renames: tuple[tuple[TableName, TableName], ...] = ()
+    new: tuple[tuple[TableName, str], ...] = ()
 
 
 def execute_ddl(
@@ -140,6 +141,18 @@ def execute_ddl(
             set_all(connection, [*session, _PATIENCE], server=str(endpoint))
             work = _Work(endpoint, connection, fence, position)
             return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
+    except pymysql.err.Error as error:
+        raise translate(error, server=str(endpoint)) from error
+
+
+def end_earlier_ddl(endpoint: Endpoint, fence: Fence) -> None:
+    """Wait until no DDL of an earlier run of this subtask is under way; none is sent later, as it is fenced then.
+
+    Raises DdlLocked (retry), Fenced, TargetWentBack, and what connecting raises.
+    """
+    try:
+        with fresh_target(endpoint) as connection, _locked(endpoint, connection, fence):
+            run_transaction(endpoint, fence.check)
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
 

@@ -35,8 +35,11 @@ Rules, each with what happens without it (tests/unit/sync/test_frontier_model.py
 3. Frontier and rows are one transaction. Else rows are lost or doubled.
 4. Every transaction checks the generation. Else a zombie of an older run writes old rows.
 5. Wave 1 moves `released` in its own transaction. Else a late wave 1 deletes rows that wave 2 has written.
-6. Bucket count, hash version, tables, keys and rules change only when all buckets stand at one place. Else the second
-   half of an epoch is another epoch's.
+6. Bucket count, hash version, tables, keys, rules and the way of writing change only when all buckets stand at one
+   place. Else the second half of an epoch is another epoch's.
+
+Where transactions of the source are written whole (sync/transactional.py) all buckets move together, by ADVANCE, to an
+end of one: there is no half of an epoch, and rules 1, 2 and 5 have nothing to do.
 """
 
 from __future__ import annotations
@@ -182,6 +185,40 @@ def _try(transactions: Transactions, step: Step, act: Act, buckets: tuple[int, .
         stands = transactions(lambda connection: read_frontier(connection, step, buckets))
         return judge(stands, step, act, buckets)
     return None
+
+
+def whole_transaction(
+    transactions: Transactions, step: Step, buckets: Sequence[int], body: Callable[[Connection], T]
+) -> T | None:
+    """Run `body(connection)` behind a frontier of which all of `buckets` move from lo to hi. Return what it returns;
+    None, with nothing written, where they do not stand at lo (`common_stand` says where).
+
+    Raises what `body` raises; then nothing of it is written.
+    """
+
+    def attempt(connection: Connection) -> T:
+        if move(connection, step, Act.ADVANCE, buckets) != len(buckets):
+            raise _NotAllMatched
+        return body(connection)
+
+    try:
+        return transactions(attempt)
+    except _NotAllMatched:
+        return None
+
+
+def common_stand(stands: Sequence[Stand], step: Step, buckets: Sequence[int]) -> str:
+    """Return the one place at which all of these buckets stand. Raises Fenced, TargetWentBack, InvariantBroken."""
+    if strangers := {stand.generation for stand in stands} - {step.fence.generation}:
+        raise step.fence.refused(max(strangers))
+    if len(stands) < len(buckets):
+        raise step.fence.refused(0)
+    lowest, furthest = extent(stands)
+    if lowest < step.lo:
+        raise TargetWentBack(*step.fence.ref.key, f"a bucket at {lowest}", f"all up to {step.lo}")
+    if lowest != max(stand.position for stand in stands):
+        raise InvariantBroken("all buckets move together", f"they stand between {lowest} and {furthest}")
+    return lowest
 
 
 def move(connection: Connection, step: Step, act: Act, buckets: Sequence[int]) -> int:

@@ -25,16 +25,27 @@ def lock_owner_numbers(connection: Connection, ref: SubtaskRef) -> int:
 
 def save_owner_numbers(connection: Connection, ref: SubtaskRef, numbers: Mapping[TableName, int]) -> None:
     """Replace the numbers of this subtask, after `lock_owner_numbers`. The highest one is the last given now."""
-    name = ref.table("dm_owner")
-    query(connection, f"DELETE FROM {name} WHERE task = %s AND source = %s", ref.key)
+    query(connection, f"DELETE FROM {ref.table('dm_owner')} WHERE task = %s AND source = %s", ref.key)
+    _add(connection, ref, numbers)
+
+
+def give_owner_numbers(connection: Connection, ref: SubtaskRef, tables: Iterable[TableName]) -> dict[TableName, int]:
+    """Give numbers to further tables of a subtask, in a transaction that has checked the generation; return them."""
+    last = lock_owner_numbers(connection, ref)
+    numbers = {table: last + 1 + at for at, table in enumerate(tables)}
+    _add(connection, ref, numbers)
+    return numbers
+
+
+def _add(connection: Connection, ref: SubtaskRef, numbers: Mapping[TableName, int]) -> None:
     if numbers:
         with connection.cursor() as cursor:
             cursor.executemany(
-                f"INSERT INTO {name} (task, source, table_schema, table_name, number) VALUES (%s, %s, %s, %s, %s)",
+                f"INSERT INTO {ref.table('dm_owner')} (task, source, table_schema, table_name, number) "
+                "VALUES (%s, %s, %s, %s, %s)",
                 [(*ref.key, *table, number) for table, number in numbers.items()],
             )
-        last = max(numbers.values())
-        query(connection, f"UPDATE {ref.table('dm_version')} SET last_owner = %s", (last,))
+        query(connection, f"UPDATE {ref.table('dm_version')} SET last_owner = %s", (max(numbers.values()),))
 
 
 def lock_owner(connection: Connection, ref: SubtaskRef, table: TableName) -> int:

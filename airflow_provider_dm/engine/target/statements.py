@@ -89,6 +89,8 @@ class Dialect:
     server: Capabilities = CAPABILITIES[Flavour.MARIADB]
     most_bytes: int = MAX_BYTES
     """Of a statement of several rows."""
+    most_rows: int = MAX_ROWS
+    """Of a statement; less than MAX_ROWS where the user wants so."""
 
     @classmethod
     def of(cls, server: Capabilities, *, max_allowed_packet: int) -> Dialect:
@@ -134,7 +136,7 @@ def write_rows(
 
     `lenient`: without strict mode (`Computing.leniently`).
     """
-    max_bytes = dialect.most_bytes
+    max_bytes, max_rows = dialect.most_bytes, min(max_rows, dialect.most_rows)
     names = [quote(mapping.source.columns[index].name) for index in mapping.written]
     word = "REPLACE" if verb is Verb.REPLACE else "INSERT"
     plain = f"{word} INTO {mapping.target.name.quoted()} ({', '.join(names)}) VALUES ".encode()
@@ -195,7 +197,7 @@ def delete_rows(
 ) -> Iterator[Statement]:
     """Yield DELETE statements by identity key; each key in the column order of `mapping.target.identity`."""
     head = _where_key_in("DELETE", mapping)
-    for batch in _batches(_key_texts(keys), max_rows, dialect.most_bytes - len(head)):
+    for batch in _batches(_key_texts(keys), min(max_rows, dialect.most_rows), dialect.most_bytes - len(head)):
         yield Statement(head + b",".join(batch) + b")", len(batch), mapping.target.name, Verb.DELETE)
 
 
@@ -206,6 +208,22 @@ def count_rows(
     head = _where_key_in("SELECT COUNT(*)", mapping)
     for batch in _batches(_key_texts(keys), max_rows, dialect.most_bytes - len(head)):
         yield Statement(head + b",".join(batch) + b") FOR UPDATE", len(batch), mapping.target.name, Verb.COUNT)
+
+
+def delete_holders(mapping: TableMapping, columns: Sequence[str], values: Sequence[bytes], key: Literals) -> Statement:
+    """Delete the row that has these values of a unique key, unless it is the one of this identity key."""
+    identity = mapping.target.identity
+    if identity is None:
+        raise ValueError(f"{mapping.target.name} has no key")
+
+    def are(names: Sequence[str], literals: Sequence[bytes]) -> bytes:
+        return b" AND ".join(
+            b"%s = %s" % (quote(name).encode(), one) for name, one in zip(names, literals, strict=True)
+        )
+
+    held, own = are(columns, values), are(identity.columns, key)
+    sql = b"DELETE FROM %s WHERE %s AND NOT (%s)" % (mapping.target.name.quoted().encode(), held, own)
+    return Statement(sql, 1, mapping.target.name, Verb.DELETE)
 
 
 def differing_rows(
@@ -232,6 +250,15 @@ def _differs(mapping: TableMapping, row: Literals, computed: Sequence[int]) -> b
     else:
         same = [b"%s = %s" % (quote(columns[place].name).encode(), row[place]) for place in mapping.found_by]
     return b"(%s AND (%s) IS NOT TRUE)" % (b" AND ".join(same), b" AND ".join(values))
+
+
+def in_pieces(count: int, most: int) -> Iterator[int]:
+    """Yield numbers of `most` at most that come to `count`.
+
+    >>> list(in_pieces(7, 3))
+    [3, 3, 1]
+    """
+    return (min(most, count - done) for done in range(0, count, most))
 
 
 def delete_image(mapping: TableMapping, image: Literals, count: int) -> Statement:

@@ -15,7 +15,6 @@ from airflow_provider_dm.engine.config.job import SecretRef
 from airflow_provider_dm.engine.copy import page
 from airflow_provider_dm.engine.meta.migrate import migrate as migrate_meta
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.loop import run_sync
@@ -23,6 +22,7 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences
+from tests.relay_thread import RelayThread
 
 META_VARIABLE = "DM_TEST_COPY_META"
 
@@ -135,7 +135,7 @@ def test_copy_and_sync_converge_while_a_writer_runs(
     )
     spec = migration.spec
     relay_spec = RelaySpec(source=spec.sources[0], meta_url=SecretRef(env=META_VARIABLE), launcher_pid=os.getpid())
-    relay = RelayProcess.start(relay_spec, {**os.environ, META_VARIABLE: url}, tmp_path / "relay.log")
+    relay = RelayThread(relay_spec)
     try:
         with MetaStore.open(url) as store:
 

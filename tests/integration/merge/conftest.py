@@ -23,7 +23,6 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -36,6 +35,7 @@ from testbed import Server
 from testbed.equality import Report
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences, endpoint
+from tests.relay_thread import RelayThread
 
 META_VARIABLE = "DM_TEST_MERGE_META"
 EACH_TRANSACTION = EpochSize(limit=1, one_task=1 << 20, smallest=1)
@@ -52,7 +52,8 @@ class Shops:
     folder: Path
     store: MetaStore
     task: dict[str, Any] = field(default_factory=dict)
-    relays: dict[str, RelayProcess] = field(default_factory=dict)
+    relays: dict[str, Any] = field(default_factory=dict)
+    """By source: RelayThreads, or RelayProcesses where a test kills them."""
 
     @property
     def meta(self) -> str:
@@ -102,7 +103,10 @@ class Shops:
             name = spec.config.source_id
             if name not in self.relays:
                 relay = RelaySpec(source=spec, meta_url=SecretRef(env=META_VARIABLE), launcher_pid=os.getpid())
-                self.relays[name] = RelayProcess.start(relay, dict(os.environ), self.folder / f"relay-{name}.log")
+                self.relays[name] = self.relay_of(relay, name)
+
+    def relay_of(self, spec: RelaySpec, name: str) -> Any:
+        return RelayThread(spec)
 
     def load(
         self,

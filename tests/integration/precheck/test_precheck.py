@@ -33,6 +33,7 @@ def check(
     port: int | None = None,
     config: dict[str, Any] | None = None,
     task: dict[str, Any] | None = None,
+    more: Sequence[tuple[str, Server]] = (),
 ) -> PrecheckReport:
     user, password = account
     made = TaskConfig.model_validate(
@@ -45,7 +46,11 @@ def check(
     )
     here = Endpoint("one", source.host, port or source.port, user, Secret(password))
     there = Endpoint("target", target.host, target.port, user, Secret(password))
-    return run_precheck(made, [(SourceConfig.model_validate({"source-id": "one", **(config or {})}), here)], there)
+    sources = [(SourceConfig.model_validate({"source-id": "one", **(config or {})}), here)]
+    for name, server in more:
+        endpoint = Endpoint(name, server.host, server.port, user, Secret(password))
+        sources.append((SourceConfig.model_validate({"source-id": name}), endpoint))
+    return run_precheck(made, sources, there)
 
 
 def result(report: PrecheckReport, name: str, where: str = "one", state: State | None = None) -> CheckResult:
@@ -298,6 +303,53 @@ def test_a_target_that_lowers_names(mysql_source: Server, start_own: StartServer
     mysql_source.sql("DROP DATABASE MixedShop")
 
     assert "lower_case_table_names=1" in result(report, "table_creation", "target", State.FAIL).message
+
+
+MERGED: dict[str, Any] = {
+    "routes": {"merge": {"schema-pattern": "*", "table-pattern": "o_*", "target-schema": "shop", "target-table": "o"}},
+    "mysql-instances": [{"source-id": "one", "block-allow-list": "ba", "route-rules": ["merge"]}],
+}
+PESSIMISTIC: dict[str, Any] = {**MERGED, "is-sharding": True}
+
+
+def test_shards_that_do_not_begin_alike(
+    mariadb_source: Server, mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema
+) -> None:
+    """Inside a source, and between two of different flavours, which write the same in other words."""
+    schema = fresh_schema(mariadb_source, mysql_source)
+    like = "id INT(11) NOT NULL PRIMARY KEY, v VARCHAR(20), j JSON, t TINYINT(1), UNIQUE KEY u (v)"
+    for server, names in ((mariadb_source, ("o_1", "o_2", "other")), (mysql_source, ("o_3", "other"))):
+        for name in names:
+            server.sql(f"CREATE TABLE {name} ({like})", database=schema)
+    two = {"source-id": "two", "block-allow-list": "ba", "route-rules": ["merge"]}
+    both = {**PESSIMISTIC, "mysql-instances": [*MERGED["mysql-instances"], two]}
+    more = [("two", mysql_source)]
+
+    alike = check(mariadb_source, mysql_target, [schema], task=both, more=more)
+    warned = check(mariadb_source, mysql_target, [schema], task=MERGED)
+    assert "the shards of 2 merged tables are alike" in result(alike, "shard_tables", "target", State.OK).message
+    assert "no shard-mode is set" in result(warned, "shard_tables", "target", State.WARN).message
+
+    mysql_source.sql("ALTER TABLE o_3 ADD c INT", database=schema)
+    between = result(
+        check(mariadb_source, mysql_target, [schema], task=both, more=more), "shard_tables", "target", State.FAIL
+    )
+    assert f"one:{schema}.o_1 and two:{schema}.o_3 differ in columns (only the second has c)" in between.message
+
+    for alter, differs in (
+        ("MODIFY v VARCHAR(30)", "column v (varchar(20); varchar(30))"),
+        ("DROP KEY u", "unique keys ((id), (v); (id))"),
+        ("MODIFY t TINYINT(1) FIRST", "the order of columns (id, v, j, t; t, id, v, j)"),
+    ):
+        mariadb_source.sql(f"ALTER TABLE o_2 {alter}", database=schema)
+        refused = check(mariadb_source, mysql_target, [schema], task=PESSIMISTIC)
+        found = result(refused, "shard_tables", "target", State.FAIL)
+        assert f"one:{schema}.o_1 and one:{schema}.o_2 differ in {differs}" in found.message
+        mariadb_source.sql(f"DROP TABLE o_2; CREATE TABLE o_2 ({like})", database=schema)
+    mariadb_source.sql("ALTER TABLE o_2 ADD c INT", database=schema)
+    for kind in ({"ignore-checking-items": ["shard_tables"]}, {"task-mode": "full"}):
+        report = check(mariadb_source, mysql_target, [schema], task={**PESSIMISTIC, **kind})
+        assert [one for one in report.results if one.name == "shard_tables"] == []
 
 
 def test_triggers_of_target_tables(source: Server, target: Server, fresh_schema: FreshSchema) -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -23,7 +24,6 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync import apply
 from airflow_provider_dm.engine.sync.begin import SyncSource
@@ -39,6 +39,7 @@ from airflow_provider_dm.engine.target.statements import Statement
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.far_away import port_to
+from tests.relay_thread import RelayThread
 from tests.spark_fixtures import spark  # noqa: F401 (a fixture)
 
 META_VARIABLE = "DM_TEST_META_URL"
@@ -94,7 +95,8 @@ class SyncKit:
     store: MetaStore
     meta_url: str
     tables: Sequence[str] = tuple(TABLES)
-    relays: list[RelayProcess] = field(default_factory=list)
+    relays: list[Any] = field(default_factory=list)
+    """Each a RelayThread, or a RelayProcess where a test kills it."""
     attempts: int = 0
     task_keys: dict[str, object] = field(default_factory=dict)
     instance_keys: dict[str, object] = field(default_factory=dict)
@@ -112,6 +114,7 @@ class SyncKit:
 
     def spec(self, until: str = "caught-up", start: Location | None = None, **changes: object) -> JobSpec:
         instance: dict[str, object] = {"source_id": SOURCE_ID, "block_allow_list": "ours"}
+        instance["syncer"] = {"safe-mode-duration": "0s"}  # exact from where the log ended at the start
         instance |= self.instance_keys
         if start is not None:
             instance["meta"] = {"binlog-name": start.file, "binlog-pos": start.position}
@@ -173,8 +176,10 @@ class SyncKit:
                 "until": "stopped",
             }
         )
-        environment = {**os.environ, META_VARIABLE: self.meta_url}
-        self.relays.append(RelayProcess.start(spec, environment, self.folder / "relay.log"))
+        self.relays.append(self.relay_of(spec))
+
+    def relay_of(self, spec: RelaySpec) -> Any:
+        return RelayThread(spec, {**os.environ, META_VARIABLE: self.meta_url})
 
     def create(self, *tables: str) -> None:
         """The tables, empty, on both sides; the sync begins here."""

@@ -8,9 +8,10 @@ import pytest
 
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, reported
+from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, gone_on, reported
 
 ID = "test-`shop`.`o`"
 DDL = "ALTER TABLE `shop`.`o` ADD COLUMN `c` int NULL"
@@ -68,3 +69,31 @@ def test_a_decision_is_for_the_owner_to_find(words: list[str], url: str, capsys:
 @pytest.mark.parametrize("words", [["unlock"], ["unlock", "nobody-`s`"], ["a", "b"]])
 def test_what_names_no_lock_is_refused(words: list[str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "shard-ddl-lock", *words, "--json", "--meta-url", url)["result"] is False
+
+
+def test_query_status_names_the_lock_that_a_source_waits_for(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with MetaStore.open(url) as store:
+        for source in ("mysql-1", "mysql-2"):
+            store.put_subtask("test", source, unit=Unit.SYNC, stage=Stage.STOPPED)
+            store.put_subtask("other", source, unit=Unit.SYNC, stage=Stage.STOPPED)
+
+    def ids() -> dict[tuple[str, str], str]:
+        sources = said(capsys, "query-status", "-s", "mysql-1", "-s", "mysql-2", "--meta-url", url)["sources"]
+        return {
+            (sub["name"], one["sourceStatus"]["source"]): sub["unresolvedDDLLockID"]
+            for one in sources
+            for sub in one["subTaskStatus"]
+        }
+
+    none = {("test", "mysql-2"): "", ("other", "mysql-1"): "", ("other", "mysql-2"): ""}
+    assert ids() == {("test", "mysql-1"): ID, **none}
+    with MetaStore.open(url) as store:
+        store.change_ddl_lock("test", ID, 3, lambda found: _gone_on(found, "mysql-1"))
+    assert ids() == {("test", "mysql-1"): "", **none}
+
+
+def _gone_on(found: dict[str, Any] | None, source: str) -> dict[str, Any]:
+    assert found is not None
+    left = gone_on(Lock.from_json(found), source)
+    assert left is not None
+    return left.to_json()

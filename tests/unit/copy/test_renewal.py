@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_dm.engine.copy.renewal import Found, Sides, renewed
+from airflow_provider_dm.engine.copy.renewal import Found, Shard, Sides, form_of, renewed, renewed_together
 from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget
 from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.tracker import Tracker
@@ -77,3 +77,35 @@ def test_a_form_that_is_not_created_takes_a_person() -> None:
     with pytest.raises(TargetTableMismatch):
         words(checked, target(OLD.replace(" int", " int(11)")))
     assert words(checked, target(NEW)) == ["TRUNCATE TABLE"]
+
+
+def merged(found: Found | None, *shards: tuple[str, str | None]) -> list[str]:
+    plan = renewed_together(
+        [
+            Shard(source(new), None if old is None else (model(MYSQL, shown(old)), shown(old)), SIDES)
+            for new, old in shards
+        ],
+        found,
+    )
+    return [" ".join(one.sql.split()[:2]) for one in (plan.removal, plan.creation) if one is not None]
+
+
+def test_a_merged_table_was_created_after_one_of_its_shards() -> None:
+    made = target(OLD.replace(" int", " int(11)"))
+    assert merged(made, (NEW, f"{OLD}, KEY other (`v`)"), (NEW, OLD)) == ["DROP TABLE", "CREATE TABLE"]
+    assert merged(None, (NEW, OLD), (NEW, None)) == ["CREATE TABLE"]
+    assert merged(target(f"{NEW}, KEY mine (`w`)"), (NEW, None), (NEW, OLD)) == ["TRUNCATE TABLE"]
+    with pytest.raises(TargetTableMismatch):
+        merged(target(f"{OLD}, KEY mine (`v`)"), (NEW, OLD), (OLD, OLD))
+
+
+def test_forms_are_those_of_the_target_and_texts_those_of_one_flavour() -> None:
+    def form(inside: str, sides: Sides = SIDES) -> tuple[object, object]:
+        return form_of(shown(inside), model(MYSQL, shown(inside)), "utf8mb4_bin", sides)
+
+    other = Sides(Flavour.MARIADB, MARIADB)
+    assert form(OLD)[0] == form(OLD.replace(" int", " int(11)"), other)[0]
+    assert form(OLD)[1] != form(OLD, other)[1]
+    assert form(OLD)[0] == form(OLD.replace("'0'", "'1'"))[0]
+    assert form(OLD)[1] != form(OLD.replace("'0'", "'1'"))[1]
+    assert form(OLD)[0] != form(f"{OLD}, KEY k (`v`)")[0]

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.shard.group import (
     zone_that_counts,
 )
 
-T1, T2, T3 = (TableName("s", f"o_{number}") for number in (1, 2, 3))
+T1, T2, T3, T4 = (TableName("s", f"o_{number}") for number in (1, 2, 3, 4))
 ALL = (T1, T2)
 TARGET = TableName("t", "o")
 
@@ -99,7 +99,7 @@ def test_a_new_shard_has_the_form_from_before_or_the_newest() -> None:
     assert newest is not None
     assert missing(newest, (T1, T2, T3)) == [T2]
     assert newest.needs == at(7)
-    assert joined(group, table(T3, "id", "a"), base, at(25), at(7)) is None
+    assert joined(group, table(T3, "id", "a"), base, at(25), at(7)) is None, "no shard has this form"
     assert joined(group, table(T3, "id"), None, at(25), at(7)) is None
     assert joined(Group(TARGET), table(T3, "x"), base, at(25), at(7)) == Group(TARGET)
 
@@ -110,6 +110,18 @@ def test_a_new_shard_has_the_form_from_before_or_the_newest() -> None:
     second = resolve(finished(first), at(50))
     assert second.resync is not None
     assert {one.table.name: one.after for one in second.resync.pieces}[T3] == at(25)
+
+
+def test_a_new_shard_may_be_made_like_any_other() -> None:
+    """Behind plain keys all rows look alike; then the whole definition tells, and nothing is guessed."""
+    group = after((T1, item(T1, 10, "A")), (T1, item(T1, 20, "B")), (T2, item(T2, 30, "A")))
+
+    def items(like: TableName | None) -> int | None:
+        became = joined(group, table(T4, "id"), table(T3, "id"), at(35), at(7), like=[like] if like else [])
+        member = became.member(T4) if became is not None else None
+        return None if became is None else len(member.items) if member is not None else 0
+
+    assert [items(like) for like in (T1, T2, T3, None)] == [2, 1, 0, None]
 
 
 def test_all_shards_of_the_source_have_to_make_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig, RouteRule
@@ -19,6 +20,7 @@ from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
 from airflow_provider_dm.engine.sync.sharing import Sharing
+from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.subtask import (
@@ -76,6 +78,8 @@ class Epochs:
             elsewhere={one.target for one in load_feeders(connection, driver.ref) if one.source != driver.name},
             past=self.world.past,
             together=self.world.quirks.together,
+            compact=self.world.compact,
+            whole=self.world.whole,
         )
         contests = driver.contests(MOST_WHILE_SYNCING)
         self.sharing = Sharing(
@@ -141,24 +145,43 @@ class Epochs:
 
     def _works(self, low: int, high: int) -> list[Callable[[], int | None]]:
         step = Step(self.fence, key_of(low), key_of(high))
-        plan, catch_up = self.sharing.plan, low < self.catch_up_until
+        lenient = self.world.quirks.lenient
+        plan, catch_up = self.sharing.plan, low < self.catch_up_until and not lenient
+        if plan.whole:
+            return [partial(self._whole, plan, low, high, catch_up, self.sharing.recording)]
         waves = self._waves(plan, low, high, catch_up=catch_up)
         target = Target(self.world.transaction, self.world.database.access)
-        writer = WaveWriter(plan, target, step, catch_up, recording=self.sharing.recording)
+        writer = WaveWriter(plan, target, step, catch_up, recording=self.sharing.recording, lenient=lenient)
         works: list[Callable[[], int | None]] = []
         for half in HALVES:
             first = {bucket: work for bucket, work in waves.first.items() if bucket in half}
             works.append(partial(writer.release, first))
-        works += [partial(writer.advance, waves.second, half) for half in HALVES]
+        works += [partial(writer.advance, waves.second, half, waves.later) for half in HALVES]
         if self.world.quirks.release_after:
             works = [works[2], works[0], works[1], works[3]]
         return works
 
+    def _whole(self, plan: SyncPlan, low: int, high: int, catch_up: bool, recording: bool) -> int:
+        """One task, by the source's transactions; how the log is cut into them is the same each time."""
+        target = Target(self.world.transaction, self.world.database.access)
+        step = Step(self.fence, key_of(low), key_of(high))
+        batch, lenient = self.world.rng.choice([1, 4, 9]), self.world.quirks.lenient
+        writer = WaveWriter(plan, target, step, catch_up, recording=recording, batch=batch, lenient=lenient)
+        ends = [end for end in range(low + 1, high) if self.world.history.ends_transaction(end)] + [high]
+        units = [
+            Unit(key_of(end), end - begin, partial(self._changes, begin, end)) for begin, end in pairwise([low, *ends])
+        ]
+        return TransactionalWriter(writer).write(units).contested
+
     def _waves(self, plan: SyncPlan, low: int, high: int, *, catch_up: bool) -> Waves:
         """Folded in two pieces, as two ranges would be; the pieces are put together as blobs are."""
+        recording, lenient = self.sharing.recording, self.world.quirks.lenient
+        if not plan.compact:  # one task, without blobs
+            changes = Compactor(plan).add_all(self._changes(low, high))
+            return make_waves(plan, changes, catch_up=catch_up, recording=recording, lenient=lenient)
         cut = self.world.rng.randint(low, high)
         pieces = [pack(plan, Compactor(plan).add_all(self._changes(a, b)), 1)[0] for a, b in ((low, cut), (cut, high))]
-        return make_waves(plan, unpack(plan, pieces), catch_up=catch_up, recording=self.sharing.recording)
+        return make_waves(plan, unpack(plan, pieces), catch_up=catch_up, recording=recording, lenient=lenient)
 
     def _changes(self, low: int, high: int) -> Iterator[Logged]:
         for position in range(low, high):
@@ -173,6 +196,8 @@ def make_the_plan(
     elsewhere: Collection[TableName] = (),
     past: bool = False,
     together: bool = False,
+    compact: bool = True,
+    whole: bool = False,
 ) -> SyncPlan:
     return make_plan(
         schemas,
@@ -181,4 +206,6 @@ def make_the_plan(
         buckets=BUCKETS,
         merged=None if together else elsewhere,
         adopts=past,
+        compact=compact,
+        whole=whole,
     )

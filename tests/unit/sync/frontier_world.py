@@ -38,6 +38,8 @@ class Quirks:
     ignore_edge: bool = False
     no_generation_bump: bool = False
     release_after: bool = False
+    lenient: bool = False
+    """In place of catch-up, what collides is written over (sync/overwriting.py)."""
     no_catch_up: bool = False
     """The log counts as exact from where the copy began."""
     together: bool = False
@@ -56,7 +58,7 @@ class World:
     """Target, drivers and fate. `run` plays a whole history.
 
     `catch_up`: there is a copy whose pages are of different moments, else the first state is found as it was. `past`:
-    the target was filled by somebody else, and the logs begin before that.
+    the target was filled by somebody else, and the logs begin before that. `compact`, `whole`: as the plan has them.
     """
 
     def __init__(
@@ -69,9 +71,12 @@ class World:
         sources: int = 1,
         shards: int = 1,
         collide: bool = False,
+        compact: bool = True,
+        whole: bool = False,
         quirks: Quirks | None = None,
     ) -> None:
         self.rng = random.Random(seed)
+        self.compact, self.whole = compact, whole
         self.quirks = quirks or Quirks()
         self.catch_up, self.past = catch_up, past
         layout = Layout(sources, shards)
@@ -102,11 +107,11 @@ class World:
         self.fate = 0.0
         self._haunt(every=True)
 
-    def differences(self) -> list[str]:
-        """What the target has too much (+) or too little (-), and how many rows wait."""
+    def differences(self, at: int = -1) -> list[str]:
+        """What the target has too much (+) or too little (-), and how many rows wait. `at`: in the one source's log."""
         found = []
         for number, one in enumerate(TARGETS):
-            held, wanted = self.database.rows(one), self.history.final(number)
+            held, wanted = self.database.rows(one), self.history.state(number, at)
             found += [f"{one.name}: +{row}" for row in (held - wanted)] + [
                 f"{one.name}: -{row}" for row in wanted - held
             ]
@@ -200,3 +205,9 @@ COLLIDING: Final[dict[str, dict[str, Any]]] = {
     for name in ("shards, exact", "sources, after a load", "sources and shards, after a load")
 }
 """Kinds of worlds."""
+MODES: Final[dict[str, dict[str, bool]]] = {
+    "every change": {"compact": False},
+    "whole transactions": {"whole": True},
+    "every change of whole transactions": {"compact": False, "whole": True},
+}
+"""Ways of writing besides the usual one."""

@@ -128,14 +128,20 @@ class History:
             history._collide()
         return history
 
+    @staticmethod
+    def ends_transaction(position: int) -> bool:
+        """Tell whether a transaction of a source ends there, as far as that matters: two thirds of all changes do."""
+        return position % 3 != 0
+
     def positions(self, moment: int) -> list[int]:
         """Return how far each log was when so many changes were made altogether."""
         counted = Counter(self.order[:moment])
         return [counted[source] for source in range(self.layout.sources)]
 
-    def final(self, target: int) -> Rows:
-        """All rows of a target in the end."""
-        return sum((self._rows(place) for place in self.layout.feeding(target)), start=Counter())
+    def state(self, target: int, at: int = -1) -> Rows:
+        """All rows of a target in the end, or behind so many changes of each source."""
+        places = self.layout.feeding(target)
+        return sum((self.states[place.source][at][place.number] for place in places), start=Counter())
 
     # Making it
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize, connections_of_task
+from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.locations import location_at
+from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Failed, LocalRunner, Ok, TaskBug, attempt, values
 from airflow_provider_dm.engine.sync.speed import Meter
+from airflow_provider_dm.engine.sync.writing import Writing, most_held
 from airflow_provider_dm.engine.target.errors import TargetBusy, TargetDenied
 from airflow_provider_dm.engine.target.identity import Fenced
+from tests.unit.sync.loop_world import PLAN
 
 WARM = EpochSize(warm=True)
 
@@ -72,9 +78,42 @@ def test_on_one_machine_every_epoch_is_one_task() -> None:
     assert size.limit == size.one_task == 32 * MIB
 
 
-@pytest.mark.parametrize(("tasks", "connections"), [(1, 2), (8, 2), (16, 1), (32, 1)])
-def test_a_task_writes_to_two_connections_if_there_are_as_many(tasks: int, connections: int) -> None:
-    assert connections_of_task(16, tasks) == connections
+@pytest.mark.parametrize(
+    ("workers", "slots", "tasks", "connections"),
+    [
+        (None, 1, 1, 2),  # nobody says a number: two of each task, 16 at most
+        (None, 8, 8, 2),
+        (None, 16, 16, 1),
+        (None, 32, 32, 1),
+        (1, 8, 1, 1),  # all of them together are never more than `worker-count`
+        (5, 8, 5, 1),
+        (16, 8, 8, 2),
+        (50, 8, 8, 6),
+        (50, 1, 1, 50),
+    ],
+)
+def test_worker_count_is_how_many_connections_write(
+    workers: int | None, slots: int, tasks: int, connections: int
+) -> None:
+    found = Writing.of(SyncerConfig(worker_count=workers), PLAN, tasks=slots)
+
+    assert (found.tasks, found.connections) == (tasks, connections)
+
+
+@pytest.mark.parametrize("plan", [replace(PLAN, compact=False), replace(PLAN, whole=True)], ids=["all", "whole"])
+def test_what_is_not_folded_is_one_task(plan: SyncPlan) -> None:
+    assert Writing.of(SyncerConfig(worker_count=6), plan, tasks=8).tasks == 1
+
+
+@pytest.mark.parametrize(("workers", "most"), [(None, 800), (4, 200), (1, 50)])
+def test_queue_size_is_how_many_changes_each_two_workers_hold(workers: int | None, most: int) -> None:
+    syncer = SyncerConfig(worker_count=workers, queue_size=100)
+    size = EpochSize().holding(most_held(syncer))
+    for _ in range(3):
+        size = size.after(size.limit, seconds=0.1, changes=size.limit // 50)
+
+    assert size.limit == 50 * most
+    assert EpochSize().holding(most_held(SyncerConfig())) == EpochSize()
 
 
 def test_ranges_give_every_slot_something_to_do() -> None:

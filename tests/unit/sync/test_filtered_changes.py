@@ -25,7 +25,8 @@ from airflow_provider_dm.engine.sync.bucket import bucket_of_all
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.change import Change
 from airflow_provider_dm.engine.sync.compactor import Compactor
-from airflow_provider_dm.engine.sync.in_order import Kind, WritesInOrder, runs
+from airflow_provider_dm.engine.sync.dependence import Kind
+from airflow_provider_dm.engine.sync.in_order import WritesInOrder, runs
 from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
 from airflow_provider_dm.engine.target.statements import Dialect, Literals, Statement
 from airflow_provider_dm.engine.target.table_schema import TableSchema
@@ -217,7 +218,7 @@ def test_runs_are_the_changes_and_no_row_is_twice_in_one(changes: list[Change]) 
     found = list(runs(changes, part))
     assert [change for _, run in found for change in run] == changes
     for kind, run in found:
-        assert {Kind.of(change) for change in run} == {kind}
+        assert {Kind.of(*change) for change in run} == {kind}
         keys = [{row[0] for row in change if row is not None} for change in run]
         assert sum(map(len, keys)) == len(set().union(*keys))
 

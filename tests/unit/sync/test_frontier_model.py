@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,11 +15,11 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge import joining, settling
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.merge.writer import OwnerWriter
-from airflow_provider_dm.engine.sync import apply, causality, merged
+from airflow_provider_dm.engine.sync import apply, causality, dependence, merged, transactional
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.target import contested_row, frontier
 from airflow_provider_dm.engine.target.row_owner import RowOwner
-from tests.unit.sync.frontier_world import COLLIDING, MERGED_CHANGES, SHARED, SINGLE, Quirks, World
+from tests.unit.sync.frontier_world import COLLIDING, MERGED_CHANGES, MODES, SHARED, SINGLE, Quirks, World
 from tests.unit.sync.sqlite_target import Died
 
 pytestmark = pytest.mark.computes
@@ -46,6 +47,63 @@ def test_target_equals_source_whatever_dies_and_whoever_returns(options: dict[st
     assert repeats > HISTORIES
     if options in SHARED.values() and options != SHARED["shards, a past not ours"]:  # there nothing collides
         assert waited > HISTORIES / 3
+
+
+@pytest.mark.parametrize("options", (SINGLE | SHARED).values(), ids=(SINGLE | SHARED).keys())
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
+def test_it_does_so_in_every_mode(mode: dict[str, bool], options: dict[str, Any]) -> None:
+    for seed in range(HISTORIES // 40):
+        assert play(seed, **options, **mode).differences() == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("large", [1 << 20, 2], ids=["small", "larger than memory"])
+@pytest.mark.parametrize("compact", [True, False])
+def test_whole_transactions_leave_no_state_that_the_source_never_had(
+    monkeypatch: pytest.MonkeyPatch, large: int, *, compact: bool
+) -> None:
+    monkeypatch.setattr(transactional, "LARGE_BYTES", large)
+    monkeypatch.setattr(transactional, "PIECE_CHANGES", 2)
+    for seed in range(HISTORIES // 36):
+        world = World(seed, whole=True, compact=compact)
+        seen: list[int] = []
+        world.transaction = partial(looked_at, world, world.transaction, seen)  # type: ignore[method-assign]
+        world.run()
+
+        assert len(set(seen)) > 5
+
+
+def looked_at(world: World, real: Callable[..., Any], seen: list[int], body: Callable[[Any], Any], /) -> Any:
+    """Run a transaction, and hold what the target has behind it against the source at that place."""
+    try:
+        return real(body)
+    finally:
+        seen.append(world.drivers[0].applied())
+        assert world.differences(seen[-1]) == [], f"at {seen[-1]}"
+
+
+def test_every_change_needs_what_depends_on_it_in_one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change in the bucket of its own first value, as if there were no groups."""
+    monkeypatch.setattr(dependence.Order, "buckets", lambda self, buckets: (one % buckets for one in self._first))
+
+    assert harms(compact=False)
+
+
+def test_every_change_needs_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = dependence.Order.of
+
+    def last_first(marks: dependence.Marks, changes: Sequence[dependence.Kept]) -> dependence.Order:
+        order = real(marks, changes)
+        order.levels = [max(order.levels) - level for level in order.levels]
+        return order
+
+    monkeypatch.setattr(dependence.Order, "of", last_first)
+
+    assert harms(compact=False)
+
+
+def test_every_change_of_an_epoch_is_known_before_any_has_its_bucket() -> None:
+    """Rule 1 holds here too: with other bounds there are other groups, and other buckets."""
+    assert harms(compact=False, quirks=Quirks(ignore_edge=True))
 
 
 @pytest.mark.parametrize("options", COLLIDING.values(), ids=COLLIDING.keys())
@@ -238,7 +296,7 @@ def test_in_a_past_that_is_not_ours_a_row_that_is_new_to_an_exact_log_takes_nobo
 
 @pytest.mark.parametrize("verb", ["insert", "change"])
 def test_catch_up_needs_replace(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def not_replace(changes: Any, part: Any, sort: Any) -> None:
+    def not_replace(changes: Any, part: Any, sort: Any, **_: bool) -> None:
         for key, (before, after) in changes:
             row = part.row_of(key, before, after)
             work = sort.second(row)
@@ -254,7 +312,9 @@ def test_catch_up_deletes_what_was_born_and_is_gone(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         causality,
         "_catch_up",
-        lambda changes, part, sort: real([one for one in changes if one[1] != (None, None)], part, sort),
+        lambda changes, part, sort, in_place: real(
+            [one for one in changes if one[1] != (None, None)], part, sort, in_place=in_place
+        ),
     )
 
     assert harms(catch_up=True)
@@ -262,6 +322,15 @@ def test_catch_up_deletes_what_was_born_and_is_gone(monkeypatch: pytest.MonkeyPa
 
 def test_without_catch_up_a_load_does_not_converge() -> None:
     assert harms(catch_up=True, quirks=Quirks(no_catch_up=True))
+
+
+def test_what_collides_is_written_over_until_the_past_is_over() -> None:
+    """The log begins before the target was filled, and rows are those of a later moment: whoever lets through what
+    collides is where the log is, when it has come to where it ended then."""
+    for seed in range(HISTORIES // 9):
+        world = play(seed, past=True, quirks=Quirks(lenient=True))
+
+        assert world.differences() == [], f"seed {seed}"
 
 
 def test_a_death_is_not_an_error_that_code_can_catch() -> None:

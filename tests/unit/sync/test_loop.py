@@ -215,7 +215,7 @@ def test_only_an_epoch_that_is_worth_it_is_cut_into_tasks() -> None:
 
     with pytest.raises(NoExchange):
         world.run()
-    assert [(job.step.hi, job.threads) for job in world.tasks.jobs] == [(LO.at(200).sort_key, 2)]
+    assert [(job.step.hi, job.writing.connections) for job in world.tasks.jobs] == [(LO.at(200).sort_key, 2)]
 
 
 def test_the_next_epoch_of_a_backlog_is_planned_while_one_is_applied() -> None:
@@ -245,7 +245,7 @@ def test_that_there_was_nothing_ahead_is_old_news() -> None:
 class Halving(EpochSize):
     """Epochs of a target for which each was too much."""
 
-    def after(self, size: int, seconds: float) -> EpochSize:
+    def after(self, size: int, seconds: float, changes: int = 0) -> EpochSize:
         return replace(self, limit=self.limit // 2)
 
 

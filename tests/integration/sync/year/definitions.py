@@ -48,7 +48,7 @@ def differences(source: Server, target: Server, schema: str, *, as_shown: bool =
     if source.flavour == target.flavour and as_shown:
         ours, theirs = (_as_shown(server, schema) for server in (source, target))
     else:
-        ours, theirs = (_in_our_words(server, schema) for server in (source, target))
+        ours, theirs = (in_our_words(server, schema) for server in (source, target))
         made = _made_by_foreign_keys(source, schema)
         ours = {name: text for name, text in ours.items() if name not in made or name in theirs}
     return [
@@ -73,7 +73,8 @@ def _as_shown(server: Server, schema: str) -> Definitions:
     return shown | {f"{table}.{name} is in": f"{charset} {collation}" for table, name, charset, collation in collations}
 
 
-def _in_our_words(server: Server, schema: str) -> Definitions:
+def in_our_words(server: Server, schema: str) -> Definitions:
+    """Return what is compared between two flavours."""
     return dict([*_tables(server, schema), *_columns(server, schema), *_keys(server, schema)])
 
 

@@ -1,0 +1,230 @@
+"""One source whose tables are being copied, and what of it is not what it was at the last look."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from airflow_provider_dm.engine.config.task import TaskMode
+from airflow_provider_dm.engine.copy.altered import Altered, altered
+from airflow_provider_dm.engine.copy.begin import Loading, Source, wait_for_relay
+from airflow_provider_dm.engine.copy.design import Design
+from airflow_provider_dm.engine.copy.groups import Side
+from airflow_provider_dm.engine.copy.watermark import low_watermark
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.reading.births import Births, read_births
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.reading.survey import SourceSurvey, survey_tables
+from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_tables, put_copied_tables
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
+from airflow_provider_dm.engine.target.session import run_transaction
+from airflow_provider_dm.engine.target.table_definitions import Definition, load_definitions
+from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema, load_feeders, load_table_schemas
+
+
+@dataclass(eq=False)
+class OthersToCopyAgain(DmError):
+    """A merged table that was to be copied again for all its sources, of which this run has only some."""
+
+    source: str
+    table: str
+    target: str
+
+    code: ClassVar[str] = "DM-7024"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = (
+        "{source}: {table} was altered while it was copied, and {target} is to be copied again with the rows of all "
+        "its sources. Some of them are no part of this run."
+    )
+    hint: ClassVar[str] = f"Run the task with all sources of the merged table. If they cannot be, {MIGRATE_AGAIN}."
+
+
+@dataclass(frozen=True)
+class Stand:
+    """State of the copy as the target knows it."""
+
+    schemas: Mapping[TableName, TableSchema]
+    definitions: Mapping[TableName, Definition]
+    known: Mapping[TableName, CopiedTable]
+    chunks: list[ChunkProgress]
+    feeders: list[Feeder]
+
+    def old(self, name: TableName) -> tuple[Any, str] | None:
+        """Return a table as it was planned, with its text; "" where that is not known. None: it was not planned."""
+        if name not in self.schemas:
+            return None
+        known = self.definitions.get(name)
+        return self.schemas[name].table, known.create_sql if known is not None else ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One source at one look."""
+
+    watch: Watch
+    stand: Stand
+    births: Births
+    side: Side
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The tables to be copied again as they are at `place`, and those of them that are gone there."""
+
+    seen: Seen
+    place: Location
+    survey: SourceSurvey
+    births: Births
+    gone: tuple[TableName, ...]
+
+    @property
+    def watch(self) -> Watch:
+        return self.seen.watch
+
+    @property
+    def names(self) -> list[TableName]:
+        return [*(one.table.name for one in self.survey.tables), *self.gone]
+
+    def without(self, targets: Collection[TableName]) -> Settled:
+        """Return the same without the source tables of some target tables."""
+        route = self.watch.source.rules.router.route
+        tables = tuple(one for one in self.survey.tables if one.target not in targets)
+        gone = tuple(name for name in self.gone if route(name) not in targets)
+        return replace(self, survey=replace(self.survey, tables=tables), gone=gone)
+
+
+@dataclass
+class Watch:
+    """One source. For the thread of the driver."""
+
+    target: Endpoint
+    loading: Loading
+    slots: int
+    again: list[TableName] = field(default_factory=list)
+    """The tables that were copied again, in the order of the events, one as often as it was."""
+    sealed: frozenset[TableName] = frozenset()
+    """The tables whose DDL is the sync's from here on (altered.py)."""
+    last_chunk: int = -1
+    _looked: bool = False
+
+    @property
+    def source(self) -> Source:
+        return self.loading.source
+
+    @property
+    def reads_log(self) -> bool:
+        return self.source.subtask.mode is not TaskMode.FULL
+
+    def see(self, births: Births) -> Seen:
+        """Return how the source stands by these births."""
+        stand, rules = self._stand(), self.source.rules
+        planned = frozenset(name for name in stand.schemas if rules.block_allow.allows(name))
+        side = Side(
+            self.source.id,
+            planned,
+            altered(planned, stand.known, births),
+            self.sealed,
+            also_fresh=not self._looked,
+            overwrites=self.source.subtask.overwrites,
+            route=rules.router.route,
+        )
+        return Seen(self, stand, births, side)
+
+    def looked(self) -> None:
+        """Note that somebody has looked since the run began: from here on new tables come by the log."""
+        self._looked = True
+
+    def seal(self, seen: Seen, merged: Collection[TableName]) -> None:
+        """Leave to the sync what comes behind the last page of tables that are what they were.
+
+        But for merged ones, of which it follows no DDL before the loads are over.
+        """
+        if self.reads_log:
+            unfinished = {chunk.table for chunk in seen.stand.chunks if not chunk.done}
+            self.sealed |= seen.stand.schemas.keys() - seen.side.found.names - unfinished - set(merged)
+
+    def _stand(self) -> Stand:
+        ref = self.source.fence.ref
+
+        def body(connection: Connection) -> Stand:
+            return Stand(
+                {one.table.name: one for one in load_table_schemas(connection, ref)},
+                load_definitions(connection, ref),
+                load_copied_tables(connection, ref),
+                load_chunks(connection, ref),
+                load_feeders(connection, ref),
+            )
+
+        stand = run_transaction(self.target, body)
+        self.last_chunk = max((self.last_chunk, *(chunk.number for chunk in stand.chunks)))
+        return stand
+
+    def settle(self, seen: Seen, found: Altered) -> Settled | None:
+        """Return the tables as they are at a place of the log; None: one was altered meanwhile.
+
+        Raises TableNotFound, WatermarkBlocked, and what connecting raises.
+        """
+        source, before = self.source, seen.births
+        place = self._watermark()
+        survey = survey_tables(source.endpoint, sorted(found.there), source.rules)
+        behind = read_births(source.endpoint, source.rules.block_allow, also=found.names)
+        if before.same(behind, found.names) and not (before.young & found.names):
+            return Settled(seen, place, survey, behind, tuple(sorted(found.vanished)))
+        return None
+
+    def _watermark(self) -> Location:
+        source, start = self.source, self.loading.start
+        place = low_watermark(source.endpoint)
+        if not self.reads_log or place.server_uuid == start.server_uuid:
+            return replace(place, suffix=start.suffix)
+        return replace(place, suffix=wait_for_relay(source, place.server_uuid).suffix)  # it failed over meanwhile
+
+    def check_strangers(self, names: Collection[TableName], seen: Seen) -> None:
+        """Take altered tables that cannot be copied again for what they were if their rows still are.
+
+        Raises SchemaChangedDuringCopy, OthersToCopyAgain.
+        """
+        planned = [name for name in names if name in seen.stand.schemas]
+        if not planned:
+            return
+        stand, now, source = seen.stand, seen.births, self.source
+        copied = {chunk.table for chunk in stand.chunks}  # a doubt takes birth and chunks of what is to be copied again
+        for name in planned:
+            if name not in now.tables:
+                raise SchemaChangedDuringCopy(source.id, str(name), "it is gone")
+            if name not in copied and name in stand.known and not stand.known[name].birth:
+                raise OthersToCopyAgain(source.id, str(name), str(source.rules.router.route(name)))
+        with connected(source.endpoint) as connection:
+            tables = read_tables(connection, planned)
+        for name in planned:
+            if tables[name] != stand.schemas[name].table:
+                raise SchemaChangedDuringCopy(source.id, str(name), "its columns or keys are not those it began with")
+        fence = source.fence
+        born = {name: CopiedTable(str(now.tables[name])) for name in planned}
+
+        def body(connection: Connection) -> None:
+            fence.check(connection)
+            put_copied_tables(connection, fence.ref, born)
+
+        run_transaction(self.target, body)
+
+    def go_on_with(self, settled: Settled, made: Design, numbers: Mapping[TableName, int]) -> None:
+        """Take the tables as they are copied from here on. `numbers`: under which their rows are recorded."""
+        before, ours = self.loading.design, self.source.id
+        names = {*settled.gone, *(one.table.name for one in settled.survey.tables)}
+        kept = [one for one in before.mappings[ours] if one.source.name not in names]
+        mappings = {**before.mappings, ours: (*kept, *made.mappings[ours])}
+        self.sealed -= names
+        self.again += [one.table.name for one in settled.survey.tables]
+        self.loading = replace(
+            self.loading,
+            design=Design(mappings, before.creations, {**before.feeders, **made.feeders}),
+            numbers={**self.loading.numbers, **numbers},
+        )

@@ -1,0 +1,146 @@
+"""Tables that are merged: whether their shards begin alike, and what becomes of DDL on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.config.task import ShardMode
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
+from airflow_provider_dm.engine.precheck.result import State, named, said
+from airflow_provider_dm.engine.schema.model import Column, Table
+
+_WIDTH: Final = re.compile(r"^((?:tiny|small|medium|big)?int(?:eger)?|year)\s*\(\d+\)", re.IGNORECASE)
+_DOCUMENTS: Final = frozenset({"json", "longtext"})
+"""What one flavour calls JSON is LONGTEXT of the other."""
+
+
+@dataclass(eq=False)
+class ShardsDiffer(DmError):
+    """Two shards of one merged table have different columns or unique keys before they have made any DDL together."""
+
+    target: str
+    one: str
+    other: str
+    what_differs: str
+
+    code: ClassVar[str] = "DM-7402"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "the shards of {target} do not begin alike, as DDL that all of them make has to find them: {one} and {other} "
+        "differ in {what_differs}."
+    )
+    hint: ClassVar[str] = (
+        "Make the same DDL on all shards before the task begins. Where it is under way now, wait for its end. "
+        "`ignore-checking-items: [shard_tables]` begins all the same; a DDL that one of them has made already "
+        "then stops the sync."
+    )
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """A table with the source that it is in."""
+
+    source: SourceFacts
+    table: Table
+
+    def __str__(self) -> str:
+        return f"{self.source.id}:{self.table.name}"
+
+
+def merges(facts: TargetFacts) -> bool:
+    """Tell whether the task follows the log of tables that it merges."""
+    return any(source.follows for source in facts.sources) and bool(_merged(facts))
+
+
+def check_shards(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
+    """Check that all shards of each merged table begin alike; without shard-mode, say what becomes of their DDL.
+
+    Where a task begins in the past, its log may hold the DDL in which they differ now: that is a warning.
+    """
+    merged = _merged(facts)
+    if facts.task.sharding is ShardMode.NONE:
+        what = f"several tables each are merged into {named([str(one) for one in merged])}, and no shard-mode is set"
+        yield State.WARN, f"{what}: DDL on one of them stops the sync", "Set shard-mode: pessimistic."
+        return
+    found = 0
+    for target, shards in merged.items():
+        fresh = [one for one in shards if one.source.id not in facts.begun]  # others may be in the middle of a DDL
+        for other in fresh[1:]:
+            flavours = {one.source.info.flavour for one in (fresh[0], other)}
+            if differs := difference(fresh[0].table, other.table, one_flavour=len(flavours) == 1):
+                found += 1
+                state = State.FAIL if other.source.copies else State.WARN
+                yield state, *said(ShardsDiffer(str(target), str(fresh[0]), str(other), differs))
+    if not found:
+        yield State.OK, f"the shards of {len(merged)} merged tables are alike", ""
+
+
+def difference(one: Table, other: Table, *, one_flavour: bool) -> str:
+    """Return in what two shards differ that a DDL of both would find; "": in nothing.
+
+    Charsets and collations do not count: those of two flavours have different names.
+    """
+    mine, theirs = _columns(one), _columns(other)
+    if mine.keys() != theirs.keys():
+        return f"columns ({_names(mine, theirs)})"
+    if list(mine) != list(theirs):
+        return f"the order of columns ({', '.join(mine)}; {', '.join(theirs)})"
+    for name in mine:
+        if mine[name] != theirs[name] and (one_flavour or not _are_documents(mine[name], theirs[name])):
+            return f"column {name} ({_shown(mine[name])}; {_shown(theirs[name])})"
+    if (mine_keys := _keys(one)) != (their_keys := _keys(other)):
+        return f"unique keys ({_key_names(mine_keys)}; {_key_names(their_keys)})"
+    return ""
+
+
+def plain_type(column_type: str) -> str:
+    """Return a type as both flavours would write it.
+
+    >>> plain_type("int(10) unsigned"), plain_type("TINYINT(1)"), plain_type("varchar(10)"), plain_type("enum('A')")
+    ('int unsigned', 'tinyint', 'varchar(10)', "enum('A')")
+    """
+    return _WIDTH.sub(r"\1", column_type if "'" in column_type else column_type.lower())
+
+
+def _merged(facts: TargetFacts) -> dict[TableName, list[_Shard]]:
+    found: dict[TableName, list[_Shard]] = {}
+    for source in facts.sources:
+        for table, target in facts.of_task(source):
+            found.setdefault(target, []).append(_Shard(source, table))
+    return {target: shards for target, shards in found.items() if len(shards) > 1}
+
+
+def _columns(table: Table) -> dict[str, tuple[str, bool, bool]]:
+    return {one.name.lower(): _form(one) for one in table.stored.columns}
+
+
+def _form(column: Column) -> tuple[str, bool, bool]:
+    return plain_type(column.column_type), column.nullable, bool(column.generated)
+
+
+def _are_documents(mine: tuple[str, bool, bool], theirs: tuple[str, bool, bool]) -> bool:
+    return {mine[0], theirs[0]} == _DOCUMENTS and mine[1:] == theirs[1:]
+
+
+def _keys(table: Table) -> set[tuple[str, ...]]:
+    return {tuple(name.lower() for name in one.columns) for one in table.unique_keys}
+
+
+def _names(mine: Mapping[str, object], theirs: Mapping[str, object]) -> str:
+    only = [f"only the first has {', '.join(names)}" for names in [sorted(mine.keys() - theirs.keys())] if names]
+    only += [f"only the second has {', '.join(names)}" for names in [sorted(theirs.keys() - mine.keys())] if names]
+    return "; ".join(only)
+
+
+def _shown(form: tuple[str, bool, bool]) -> str:
+    kind, nullable, generated = form
+    return f"{kind}{'' if nullable else ' NOT NULL'}{' generated' if generated else ''}"
+
+
+def _key_names(keys: set[tuple[str, ...]]) -> str:
+    return ", ".join(f"({', '.join(key)})" for key in sorted(keys)) or "none"

@@ -1,0 +1,231 @@
+"""Transactions of the source, whole and in their order (`apply: transactional`).
+
+A target transaction holds one or more whole transactions of the source and moves all buckets to the end of the last of
+them, so whoever reads the target sees a state that the source had, at any time and after any crash.
+
+    log         100     140          220   260          400            an epoch: (100, 400]
+    source      | tx 1  | tx 2       | tx 3 | tx 4      |
+    target      ( tx 1, tx 2: 100 -> 220 ) ( tx 3, tx 4: 220 -> 400 )
+
+The frontier stands between two transactions of the source, at one place in all buckets; there is no half of an epoch. A
+task that is repeated, late or beside another one finds the frontier further on than it thinks, and goes on from there:
+how the log is cut into target transactions is nobody's concern but of who writes them.
+
+Within a target transaction changes are folded, or kept one by one (`compact`), as in an epoch. A transaction of the
+source that is larger than memory should hold is decoded and written in pieces, within one target transaction.
+
+Exceptions, which docs/limits.md lists: rows of merged tables that wait for their places, while a load is caught up, and
+what shards have held back for a DDL that they make together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import ClassVar, Final, TypeAlias
+
+from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.codec import Row
+from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, CountsDiffer, MissingRow, WaveWriter
+from airflow_provider_dm.engine.sync.causality import Waves, make_waves
+from airflow_provider_dm.engine.sync.compactor import Compactor
+from airflow_provider_dm.engine.sync.overwriting import Collision
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetRefused
+from airflow_provider_dm.engine.target.frontier import common_stand, read_frontier, whole_transaction
+
+Logged: TypeAlias = tuple[int, Row | None, Row | None]
+"""A change: the index of its source table, the row before and after."""
+LARGE_BYTES: Final = 1 << 20
+"""A unit of more bytes of log is decoded while it is written."""
+PIECE_CHANGES: Final = 10_000
+"""Of a large unit: what is held at a time."""
+SMALL_CHANGE_BYTES: Final = 50
+"""What a change takes in the log at least, or nearly so: ranges of this times `batch` are cut finely enough."""
+_TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_size; TiDB: txn-total-size-limit
+
+
+@dataclass(eq=False)
+class TransactionTooLarge(DmError):
+    """The target does not take a transaction of the source as one."""
+
+    lo: str
+    hi: str
+    number: int
+    reason: str
+
+    code: ClassVar[str] = "DM-6024"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "the target does not take the transactions from {lo} to {hi} as one: {number} {reason}."
+    hint: ClassVar[str] = (
+        "Raise max_binlog_cache_size of the target (TiDB: txn-total-size-limit) or lower `batch`, then resume; or let "
+        "the sync pass that place with `apply: concurrent`."
+    )
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Whole transactions of the source. `hi`: the sort key of where they end; `changes` decodes them, any time anew."""
+
+    hi: str
+    size: int
+    changes: Callable[[], Iterator[Logged]]
+
+
+def units_of(
+    ranges: Sequence[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]], *, together: bool
+) -> list[Unit]:
+    """Return the units of an epoch that ends at `hi`, as small as its ranges allow.
+
+    `together`: one unit; what is prepared (XA) is known for the ends of an epoch only. Rows that count elsewhere belong
+    to what follows them, where their commit is.
+    """
+    units: list[Unit] = []
+    held: list[ByteRange] = []
+    for one in ranges:
+        held.append(one)
+        if not (together or one.closes or one.counts_at):
+            units.append(_unit(held, Location(one.file, one.end, "", one.suffix).sort_key, changes_in))
+            held = []
+    if held or not units:
+        units.append(_unit(held, hi, changes_in))
+    units[-1] = replace(units[-1], hi=hi)
+    return units
+
+
+def _unit(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]]) -> Unit:
+    def changes() -> Iterator[Logged]:
+        return (change for one in ranges for change in changes_in(one))
+
+    return Unit(hi, sum(one.end - one.start for one in ranges), changes)
+
+
+@dataclass
+class Counted:
+    """What was written: as `tasks.Applied`."""
+
+    changes: int = 0
+    rows: int = 0
+    contested: int = 0
+    collisions: tuple[Collision, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What one target transaction takes. `pieces`: each is folded by itself."""
+
+    hi: str
+    pieces: Callable[[], Iterable[Sequence[Logged]]]
+
+
+@dataclass(frozen=True)
+class TransactionalWriter:
+    """The writer of one epoch. `writer`: of its step; only what it does inside a transaction is used."""
+
+    writer: WaveWriter
+
+    def write(self, units: Sequence[Unit]) -> Counted:
+        """Write what of the units is not written yet. Raises Fenced, TargetWentBack, TransactionTooLarge, and what
+        decoding and writing raises."""
+        counted, here = Counted(), self.writer.step.lo
+        while left := [unit for unit in units if unit.hi > here]:
+            for group in self._groups(left):
+                if not self._write_group(here, group, counted):
+                    break
+                here = group.hi
+            else:
+                break
+            here = self._stand(behind=here, units=units)
+        return counted
+
+    def _stand(self, *, behind: str, units: Sequence[Unit]) -> str:
+        """Return where the frontier stands, as somebody has moved it on from `behind`."""
+        step, buckets = self.writer.step, range(self.writer.plan.buckets)
+        stands = self.writer.target.transactions(lambda connection: read_frontier(connection, step, buckets))
+        here = common_stand(stands, replace(step, lo=behind), buckets)
+        if here == behind or (here < step.hi and here not in {unit.hi for unit in units}):
+            raise InvariantBroken(
+                f"the frontier stands between two transactions of {step.lo}..{step.hi}, behind {behind}", here
+            )
+        return here
+
+    def _groups(self, units: Iterable[Unit]) -> Iterator[_Group]:
+        most = self.writer.batch or BATCH_ROWS
+        held: list[Logged] = []
+        hi = ""
+        for unit in units:
+            if unit.size > LARGE_BYTES:
+                if hi:
+                    yield _group(hi, held)
+                yield _Group(unit.hi, partial(_pieces_of, unit))
+                held, hi = [], ""
+                continue
+            held.extend(unit.changes())
+            hi = unit.hi
+            if len(held) >= most:
+                yield _group(hi, held)
+                held, hi = [], ""
+        if hi:
+            yield _group(hi, held)
+
+    def _write_group(self, here: str, group: _Group, counted: Counted) -> bool:
+        """Write a group behind `here`. Return whether it was this call that did."""
+        try:
+            try:
+                done = self._try_group(here, group, careful=False)
+            except CountsDiffer:
+                done = self._try_group(here, group, careful=True)
+        except (MissingRow, DuplicateInTarget) as error:
+            if not self.writer.lenient:
+                raise
+            done = self._try_group(here, group, careful=True, met=error)
+        if done is not None:
+            counted.changes += done.changes
+            counted.rows += done.rows
+            counted.contested += done.contested
+            counted.collisions += done.collisions
+        return done is not None
+
+    def _try_group(self, here: str, group: _Group, *, careful: bool, met: DmError | None = None) -> Counted | None:
+        step = replace(self.writer.step, lo=here, hi=group.hi)
+        writer = replace(self.writer, step=step)
+
+        def body(connection: Connection) -> Counted:
+            done = Counted()
+            for piece in group.pieces():
+                waves = self._waves(piece)
+                done.changes += len(piece)
+                done.rows += waves.rows()
+                written = writer.write_inside(
+                    connection, [waves.first, waves.second, *waves.later], careful=careful, met=met
+                )
+                done.contested += written.contested
+                done.collisions += written.collisions
+            return done
+
+        try:
+            return whole_transaction(writer.target.transactions, step, range(writer.plan.buckets), body)
+        except TargetRefused as error:
+            if error.number in _TOO_LARGE:
+                raise TransactionTooLarge(here, group.hi, error.number, error.reason) from error
+            raise
+
+    def _waves(self, changes: Sequence[Logged]) -> Waves:
+        writer = self.writer
+        folded = Compactor(writer.plan).add_all(changes)
+        recording, lenient = writer.recording, writer.lenient
+        return make_waves(writer.plan, folded, catch_up=writer.catch_up, recording=recording, lenient=lenient)
+
+
+def _group(hi: str, changes: list[Logged]) -> _Group:
+    return _Group(hi, lambda: [changes])
+
+
+def _pieces_of(unit: Unit) -> Iterator[Sequence[Logged]]:
+    changes = unit.changes()
+    while piece := list(islice(changes, PIECE_CHANGES)):
+        yield piece

@@ -1,0 +1,68 @@
+"""What a person has decided about DDL on which the shards of a merged table do not agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from airflow_provider_dm.operators.errors import translated
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class DmShardDdlLockOperator(BaseOperator):
+    """An operator that decides about a DDL lock, as ``dmctl shard-ddl-lock unlock`` does.
+
+    The decision is written down; who carries it out is the sync of the lock's owner, at its next look or its next run.
+    With several DDL waiting for one merged table it is about the oldest. A lock that is not there any more, or whose
+    DDL has been run, fails the task without a retry.
+
+    :param lock_id: the lock, as ``dmctl shard-ddl-lock`` and the XCom ``dm_ddl_locks`` of
+        :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` name it (templated)
+    :param action: ``"exec"``: the target makes what the owner has made; ``"skip"``: you have made the change in the
+        target yourself (templated)
+    :param lock_owner: the source whose DDL is meant; by default the one that came first (templated)
+    :param force: also while a source has not come to the DDL
+    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+
+    Returns the lock as it is decided now: ``{"ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "wish"}``.
+    """
+
+    template_fields: Sequence[str] = ("lock_id", "action", "lock_owner", "dm_meta_conn_id")
+    ui_color = "#d9ecf2"
+
+    def __init__(
+        self,
+        *,
+        lock_id: str,
+        action: str = "exec",
+        lock_owner: str | None = None,
+        force: bool = False,
+        dm_meta_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.lock_id = lock_id
+        self.action = action
+        self.lock_owner = lock_owner
+        self.force = force
+        self.dm_meta_conn_id = dm_meta_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Write the decision down. Raises AirflowException (retry), AirflowFailException."""
+        from airflow_provider_dm.engine.shard.lock import Action, LockRefuses
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.ddl_locks import lock_json, unlock
+
+        with translated():
+            if self.action not in list(Action):
+                raise LockRefuses(self.lock_id, f"{self.action!r} is neither exec nor skip")
+            with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+                action = Action(self.action)
+                lock = unlock(store, self.lock_id, owner=self.lock_owner or None, action=action, force=self.force)
+        self.log.info("%s: %s it, at its next look or its next run", lock.owner, action.value)
+        shown = lock_json(lock, 0.0)
+        return {key: shown[key] for key in ("ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "wish")}

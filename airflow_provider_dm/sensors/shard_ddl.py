@@ -1,0 +1,187 @@
+"""Waiting until the shards of merged tables have agreed on their DDL, and the target has made it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout, AirflowSkipException
+
+from airflow_provider_dm.operators.errors import translated
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_dm.launch.ddl_standing import Standing
+    from airflow_provider_dm.operators.inputs import Document
+
+LOCKS_KEY: Final = "dm_ddl_locks"
+"""XCom with what was not resolved when the sensor has failed, as `dmctl shard-ddl-lock` shows it."""
+LONGEST_DDL: Final = 2000
+"""Characters of one statement in an XCom."""
+
+
+class ShardDdlDiffers(AirflowFailException):
+    """Shards have made different DDL: a person has to decide, and a retry would see the same."""
+
+
+class ShardDdlLockSensor(BaseSensorOperator):
+    """A sensor that waits until no DDL of a task's merged tables is unresolved, or that of one lock.
+
+    A DDL is resolved when all shards of all sources have made it, the target has made it, and every source has applied
+    what it held back. Meanwhile the log says which shards or sources are missing, and for how long. Nothing is resolved
+    by waiting alone: a sync of the task has to run, beside the sensor or again (one that ends ``caught-up`` ends with
+    the status ``waiting for lock``). Deferred it takes no worker slot.
+
+    Of a task whose sync has not reported to the metadata DB yet nobody knows; it is waited for.
+
+    :param task: name of the task, path of its ``task.yaml`` (relative: to the DAG file), or what it would hold
+        (templated)
+    :param lock_id: the one lock to wait for, as ``dmctl shard-ddl-lock`` names it; by default all of the task
+        (templated)
+    :param fail_on_conflict: fail at once, without a retry, when sources have made different DDL, or one has made it out
+        of order. Both sides are in the message; the locks are in the XCom ``dm_ddl_locks``, as they are after a timeout
+        of a deferred one
+    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+    :param deferrable: wait in the triggerer
+    :param end_from_trigger: let the triggerer end the task when all is resolved, which saves a worker slot at the end
+        too. Not used with ``outlets``, which only a worker handles
+    """
+
+    template_fields: Sequence[str] = ("task", "lock_id", "dm_meta_conn_id")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
+    ui_color = "#e6f1f2"
+
+    def __init__(
+        self,
+        *,
+        task: Document | None = None,
+        lock_id: str | None = None,
+        fail_on_conflict: bool = True,
+        dm_meta_conn_id: str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        end_from_trigger: bool = True,
+        poke_interval: timedelta | float = 10,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(poke_interval=poke_interval, **kwargs)
+        self.task = task
+        self.lock_id = lock_id
+        self.fail_on_conflict = fail_on_conflict
+        self.dm_meta_conn_id = dm_meta_conn_id
+        self.deferrable = deferrable
+        self.end_from_trigger = end_from_trigger
+
+    def execute(self, context: Context) -> Any:
+        """Wait, or defer. Raises AirflowException, AirflowFailException."""
+        if not self.deferrable:
+            return super().execute(context)
+        try:
+            found = self.poke(context)
+        except AirflowException as error:  # as the base has it for one that pokes, and for one that was deferred
+            if self.soft_fail or self.never_fail:
+                raise AirflowSkipException(str(error)) from error
+            raise
+        if not found.is_done:
+            self._defer()
+        return None
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Look once. Raises ShardDdlDiffers."""
+        from airflow_provider_dm.launch.ddl_standing import Differs, Resolved
+
+        with translated():
+            standing = self._standing()
+        match standing:
+            case Resolved():
+                return PokeReturnValue(is_done=True)
+            case Differs(why, locks) if self.fail_on_conflict:
+                _push(context, locks)
+                raise ShardDdlDiffers(why)
+            case _:
+                self.log.info("%s", standing.why)
+                return PokeReturnValue(is_done=False)
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> None:
+        """Handle what the trigger saw. Anything that is not known to be good is a failure."""
+        if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
+            event = {"status": "resolved" if event == "success" else event, "message": "see the trigger's log"}
+        status, message = event.get("status"), str(event.get("message"))
+        if status in ("conflict", "timeout"):
+            _push(context, event.get("locks", ()))
+        match status:
+            case "resolved":
+                return
+            case "conflict":
+                raise ShardDdlDiffers(message)
+            case "timeout":
+                raise AirflowSensorTimeout(message)
+            case unknown:
+                raise AirflowException(f"the trigger ended with status {unknown!r}: {message}")
+
+    def _standing(self) -> Standing:
+        from airflow_provider_dm.engine.errors import DmError, Reaction
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.ddl_standing import Waits, standing_in
+
+        try:
+            with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+                return standing_in(store, self._task_name(), self.lock_id)
+        except DmError as error:
+            if error.reaction is not Reaction.RETRY:
+                raise
+            return Waits(f"the metadata DB does not answer: {error}")
+
+    def _task_name(self) -> str | None:
+        """Return the name of the task. Raises AirflowFailException, ConfigError, PasswordInDag."""
+        from airflow_provider_dm.operators.base import folder_of
+        from airflow_provider_dm.operators.inputs import read_task
+
+        name = self.task or None
+        if name is not None and (not isinstance(name, str) or name.endswith((".yaml", ".yml"))):
+            name = read_task(name, folder_of(self)).name
+        if name is None and not self.lock_id:
+            raise AirflowFailException("neither `task` nor `lock_id` says what to wait for")
+        if name is not None and self.lock_id and not self.lock_id.startswith(f"{name}-`"):
+            raise AirflowFailException(f"the lock {self.lock_id} is none of task {name}")
+        return name
+
+    def _defer(self) -> NoReturn:
+        from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
+
+        poll = max(float(self.poke_interval), 1.0)
+        self.defer(
+            trigger=ShardDdlLockTrigger(
+                task_name=self._task_name(),
+                lock_id=self.lock_id or None,
+                fail_on_conflict=self.fail_on_conflict,
+                dm_meta_conn_id=self.dm_meta_conn_id,
+                poll_interval=poll,
+                deadline=time.time() + self.timeout,
+                end_from_trigger=self.end_from_trigger and not self.outlets,
+            ),
+            method_name="execute_complete",
+            # A deferral that times out bypasses execute_complete, so the trigger's own deadline has to come first.
+            timeout=timedelta(seconds=self.timeout + 2 * poll + 60),
+        )
+        raise AssertionError("defer raises")
+
+
+def _push(context: Context, locks: Sequence[Mapping[str, Any]]) -> None:
+    """Let later tasks show the locks to a person."""
+    shown = [
+        {
+            **one,
+            "DDLs": [_short(ddl) for ddl in one["DDLs"]],
+            "conflict": {source: [_short(ddl) for ddl in ddls] for source, ddls in one["conflict"].items()},
+        }
+        for one in locks
+    ]
+    context["ti"].xcom_push(key=LOCKS_KEY, value=shown)
+
+
+def _short(ddl: str) -> str:
+    return ddl if len(ddl) <= LONGEST_DDL else f"{ddl[:LONGEST_DDL]}…"

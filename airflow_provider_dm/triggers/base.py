@@ -1,0 +1,87 @@
+"""What the triggers have in common that wait for something in the metadata DB.
+
+A trigger holds connection ids, resolves them where it runs, and looks at the metadata DB in a thread, one short
+transaction at a time. The first look comes after ten seconds: a trigger that fires while its task is still being
+deferred can get the task failed (Airflow issues 71580, 72716). A deadline is absolute, so a triggerer that restarts
+extends nothing. A metadata DB that does not answer is asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.engine.mysql.endpoint import Secret
+
+Event = dict[str, Any]
+T = TypeVar("T")
+
+FIRST_DELAY_SECONDS: Final = 10.0
+"""Time for Airflow to take down that the task is deferred."""
+
+
+def first_delay_of(given: float | None) -> float:
+    """Return the seconds before a trigger's first look; None: the usual ones."""
+    return FIRST_DELAY_SECONDS if given is None else given
+
+
+class MetadataTrigger(BaseTrigger):
+    """The base of those triggers that look at the metadata DB again and again."""
+
+    dm_meta_conn_id: str | None
+    poll_interval: float
+    first_delay: float
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event, then end."""
+        try:
+            event = await self._wait()
+        except Exception as error:  # noqa: BLE001  it reaches the task's log as the reason of its failure
+            event = {"status": "error", "message": f"{type(error).__name__}: {error}"}
+        yield self._as_event(event)
+
+    @abstractmethod
+    async def _wait(self) -> Event:
+        """Look until there is something to tell, and give that."""
+
+    def _as_event(self, event: Event) -> TriggerEvent:
+        return TriggerEvent(event)
+
+    async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
+        """Look once, in a connection of its own: an older one might not see what is new. None: ask again later."""
+        from airflow_provider_dm.engine.errors import DmError, Reaction
+
+        try:
+            return await asyncio.to_thread(in_store, await self._url(), look)
+        except DmError as error:
+            if error.reaction is not Reaction.RETRY:
+                raise
+            self.log.warning("%s Asking again.", error)
+            return None
+
+    async def _url(self) -> Secret:
+        """Return the same as `DmMetadataHook.url`, without blocking the loop."""
+        from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.hooks.metadata import url_of, url_without_connection
+
+        conn_id = self.dm_meta_conn_id or settings.metadata_conn_id()
+        try:
+            return url_of(await BaseHook.aget_connection(conn_id))
+        except AirflowNotFoundException:
+            return url_without_connection(conn_id)
+
+
+def in_store(url: Secret, look: Callable[[MetaStore], T]) -> T:
+    """Call `look` on a store that is opened for it alone."""
+    from airflow_provider_dm.engine.meta.store import MetaStore
+
+    with MetaStore.open(url) as store:
+        return look(store)

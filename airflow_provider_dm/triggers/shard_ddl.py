@@ -1,0 +1,102 @@
+"""What runs in the triggerer: waiting until DDL of merged tables is resolved."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
+
+from airflow_provider_dm.triggers.base import Event, MetadataTrigger, first_delay_of
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.engine.meta.store import MetaStore
+    from airflow_provider_dm.launch.ddl_standing import Standing
+
+
+class ShardDdlLockTrigger(MetadataTrigger):
+    """A trigger that fires when no DDL of a task's merged tables waits any more, a person has to decide, or the time is
+    over.
+
+    :param task_name: the task's name; None: that of the lock
+    :param lock_id: the lock to wait for; None: all of the task
+    :param fail_on_conflict: fire when sources have made different DDL, or one has made it out of order
+    :param dm_meta_conn_id: connection of the metadata DB
+    :param poll_interval: seconds between two looks
+    :param deadline: when to give up, in seconds since the epoch
+    :param end_from_trigger: end the task here when all is resolved, instead of resuming it on a worker
+    :param first_delay: seconds before the first look; None: the usual ones
+
+    Events: ``{"status": "resolved"}``, ``{"status": "conflict" | "timeout", "message", "locks"}``, ``{"status":
+    "error", "message"}``.
+    """
+
+    def __init__(
+        self,
+        *,
+        task_name: str | None,
+        lock_id: str | None,
+        fail_on_conflict: bool,
+        dm_meta_conn_id: str | None,
+        poll_interval: float,
+        deadline: float,
+        end_from_trigger: bool,
+        first_delay: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.task_name = task_name
+        self.lock_id = lock_id
+        self.fail_on_conflict = fail_on_conflict
+        self.dm_meta_conn_id = dm_meta_conn_id
+        self.poll_interval = poll_interval
+        self.deadline = deadline
+        self.end_from_trigger = end_from_trigger
+        self.first_delay = first_delay_of(first_delay)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return path and arguments, none of them secret."""
+        return (
+            "airflow_provider_dm.triggers.shard_ddl.ShardDdlLockTrigger",
+            {
+                "task_name": self.task_name,
+                "lock_id": self.lock_id,
+                "fail_on_conflict": self.fail_on_conflict,
+                "dm_meta_conn_id": self.dm_meta_conn_id,
+                "poll_interval": self.poll_interval,
+                "deadline": self.deadline,
+                "end_from_trigger": self.end_from_trigger,
+                "first_delay": self.first_delay,
+            },
+        )
+
+    async def _wait(self) -> Event:
+        from airflow_provider_dm.launch.ddl_standing import Differs, Resolved, Waits
+
+        delay = self.first_delay
+        while True:
+            await asyncio.sleep(max(0.0, min(delay, self.deadline - time.time())))
+            delay = self.poll_interval * random.uniform(0.9, 1.1)
+            seen = await self._look(lambda store: standing_of(store, self.task_name, self.lock_id))
+            match seen or Waits("the metadata DB does not answer"):
+                case Resolved():
+                    return {"status": "resolved"}
+                case Differs(why, locks) if self.fail_on_conflict:
+                    return {"status": "conflict", "message": why, "locks": list(locks)}
+                case Waits(why, locks) | Differs(why, locks) if time.time() >= self.deadline:
+                    return {"status": "timeout", "message": why, "locks": list(locks)}
+                case Waits(why) | Differs(why):
+                    self.log.info("%s", why)
+
+    def _as_event(self, event: Event) -> TriggerEvent:
+        # What fails is for a worker to say: whether there are retries depends on what it was.
+        ends = self.end_from_trigger and event["status"] == "resolved"
+        return TaskSuccessEvent() if ends else TriggerEvent(event)
+
+
+def standing_of(store: MetaStore, task: str | None, lock_id: str | None) -> Standing:
+    """Return how it stands now."""
+    from airflow_provider_dm.launch.ddl_standing import standing_in
+
+    return standing_in(store, task, lock_id)

@@ -1,0 +1,236 @@
+"""The sensor that waits for DDL of merged tables, its trigger, and the operator by which a person decides."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout
+from airflow.triggers.base import TaskSuccessEvent
+
+from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.shard.lock import Action, Info, Lock, gone_on, lock_id, reported
+from airflow_provider_dm.hooks.metadata import DmMetadataHook
+from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
+from airflow_provider_dm.sensors.shard_ddl import LOCKS_KEY, ShardDdlDiffers, ShardDdlLockSensor
+from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
+
+RunDag = Callable[..., Any]
+ORDERS, OTHER = TableName("shop", "orders"), TableName("shop", "other")
+ID = lock_id("shops", ORDERS)
+ADD, ADD_BIG = (
+    ("ALTER TABLE `shop`.`orders` ADD COLUMN `c` int",),
+    ("ALTER TABLE `shop`.`orders` ADD COLUMN `c` bigint",),
+)
+
+
+def report(source: str, ddls: tuple[str, ...] = ADD, target: TableName = ORDERS, number: int = 0) -> None:
+    """What the sync of a source does when all its shards have made the DDL."""
+
+    def how(found: Any) -> Any:
+        lock = None if found is None else Lock.from_json(found)
+        return reported(lock, "shops", target, number, Info(source, ddls), {"a", "b"}).to_json()
+
+    with DmMetadataHook().get_store() as store:
+        store.change_ddl_lock("shops", lock_id("shops", target), number, how)
+
+
+def resolve(target: TableName = ORDERS, number: int = 0) -> None:
+    """What the syncs of both sources do at last."""
+
+    def how(source: str) -> Callable[[Any], Any]:
+        def change(found: Any) -> Any:
+            left = gone_on(Lock.from_json(found), source)
+            return None if left is None else left.to_json()
+
+        return change
+
+    with DmMetadataHook().get_store() as store:
+        for source in "ab":
+            store.change_ddl_lock("shops", lock_id("shops", target), number, how(source))
+
+
+@pytest.fixture
+def synced(work_dir: Path) -> None:
+    """A sync of both sources has ended, and holds nothing back."""
+    with DmMetadataHook().get_store() as store:
+        for source in "ab":
+            store.put_subtask("shops", source, unit=Unit.SYNC, stage=Stage.STOPPED)
+        store.start_run("r", task="shops", app="incremental_sync", holder=Holder("x", "1", "here"))
+        store.heartbeat_run("r", {source: {"unresolved_groups": []} for source in "ab"})
+        store.finish_run("r", stage=Stage.FINISHED)
+
+
+def states(run: Any) -> dict[str, str]:
+    return {ti.task_id: ti.state for ti in run.get_task_instances()}
+
+
+def test_sensors_of_both_modes_see_it_resolved_and_tell_what_is_missing(
+    synced: None, run_dag: RunDag, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    report("a", target=OTHER)  # never resolved: not what is waited for
+    (tmp_path / "shops.yaml").write_text("name: shops\nmysql-instances: [{source-id: a}, {source-id: b}]\n")
+    with DAG("ddl_resolved") as dag:
+        later: dict[str, Any] = {"poke_interval": 0.5, "timeout": 60}
+        poked = ShardDdlLockSensor(task_id="poked", task=str(tmp_path / "shops.yaml"), lock_id=ID, **later)
+        deferred = ShardDdlLockSensor(task_id="deferred", lock_id=ID, deferrable=True, **later)
+
+        @dag.task
+        def soon_resolved(source: str, number: int) -> None:
+            report(source, number=number)
+            threading.Timer(2.0, resolve, kwargs={"number": number}).start()
+
+        soon_resolved("a", 0) >> poked >> soon_resolved("b", 1) >> deferred
+
+    assert set(states(run_dag(dag)).values()) == {"success"}
+    said = "".join(capfd.readouterr())
+    assert "number 0 of shop.orders (shops-`shop`.`orders`)" in said
+    assert "old, waits for b" in said
+    assert "old, waits for a" in said
+    assert "shop.other" not in said
+
+
+def test_different_ddl_fails_at_once_with_both_sides_and_a_person_decides(
+    synced: None, run_dag: RunDag, capfd: pytest.CaptureFixture[str]
+) -> None:
+    report("a", target=OTHER)
+    report("a")
+    report("b", ADD_BIG)
+    with DAG("ddl_differs") as dag:
+        for deferrable in (True, False):
+            ShardDdlLockSensor(
+                task_id=f"conflict_{deferrable}", task="shops", deferrable=deferrable, retries=3, poke_interval=1
+            )
+        ShardDdlLockSensor(task_id="soft", task="shops", deferrable=True, soft_fail=True)
+        late: dict[str, Any] = {"task": "shops", "deferrable": True, "fail_on_conflict": False, "timeout": 1}
+        ShardDdlLockSensor(task_id="not_told", **late)
+        ShardDdlLockSensor(task_id="soft_late", soft_fail=True, **late)
+    run = run_dag(dag)
+
+    tasks = {ti.task_id: (ti.state, ti.try_number) for ti in run.get_task_instances()}
+    assert tasks == {
+        "conflict_True": ("failed", 1),
+        "conflict_False": ("failed", 1),
+        "soft": ("skipped", 1),
+        "not_told": ("failed", 1),
+        "soft_late": ("skipped", 1),
+    }
+    assert "a has made ALTER TABLE `shop`.`orders` ADD COLUMN `c` int; b has made" in "".join(capfd.readouterr())
+    for ti in run.get_task_instances():
+        if not ti.task_id.startswith("soft"):
+            shown = {one["ID"]: one for one in ti.xcom_pull(task_ids=ti.task_id, key=LOCKS_KEY)}
+            assert shown[ID]["conflict"] == {"a": list(ADD), "b": list(ADD_BIG)}
+            assert shown[lock_id("shops", OTHER)]["unsynced"] == ["b"]
+
+    with DAG("ddl_decided", default_args={"owner": "people", "retries": 3}) as dag:
+        parts: dict[str, Any] = {"lock_id": "{{ 'shops-`shop`.`orders`' }}", "retry_delay": 1}
+        DmShardDdlLockOperator(task_id="nobody", lock_owner="c", **parts)
+        DmShardDdlLockOperator(task_id="nothing", action="replace", **parts)
+        DmShardDdlLockOperator(task_id="no_lock", lock_id="shops-`shop`.`x`")
+        DmShardDdlLockOperator(task_id="missing", lock_id=lock_id("shops", OTHER))
+        decided = DmShardDdlLockOperator(task_id="decided", lock_owner="{{ 'b' }}", action="skip", **parts)
+        forced = DmShardDdlLockOperator(task_id="forced", lock_id=lock_id("shops", OTHER), force=True)
+        ShardDdlLockSensor(task_id="waits", task="shops", timeout=0.5, poke_interval=0.2) << [decided, forced]
+    tasks = {ti.task_id: (ti.state, ti.try_number) for ti in run_dag(dag).get_task_instances()}
+    refused = dict.fromkeys(("nobody", "nothing", "no_lock", "missing"), ("failed", 1))
+    assert tasks == {**refused, "decided": ("success", 1), "forced": ("success", 1), "waits": ("failed", 1)}
+    with DmMetadataHook().get_store() as store:
+        locks = {one.id: (one.owner, one.wish) for one in (Lock.from_json(body) for body, _ in store.ddl_locks())}
+    assert locks == {ID: ("b", Action.SKIP), lock_id("shops", OTHER): ("a", Action.EXEC)}
+
+
+# The trigger by itself
+
+
+def trigger(**parts: Any) -> ShardDdlLockTrigger:
+    defaults = {
+        "task_name": "shops",
+        "lock_id": None,
+        "fail_on_conflict": True,
+        "dm_meta_conn_id": None,
+        "poll_interval": 0.05,
+        "deadline": time.time() + 30,
+        "end_from_trigger": False,
+        "first_delay": 0.0,
+    }
+    return ShardDdlLockTrigger(**defaults | parts)
+
+
+def event_of(one: ShardDdlLockTrigger) -> Any:
+    async def first() -> Any:
+        (event,) = [event async for event in one.run()]
+        return event
+
+    return asyncio.run(first())
+
+
+def test_a_trigger_is_stored_without_secrets_and_its_deadline_is_absolute() -> None:
+    from airflow.sdk.serde import deserialize, serialize
+
+    path, arguments = trigger(dm_meta_conn_id="meta", lock_id=ID).serialize()
+    assert path == f"{ShardDdlLockTrigger.__module__}.{ShardDdlLockTrigger.__qualname__}"
+    again = ShardDdlLockTrigger(**deserialize(serialize(arguments)))  # type: ignore[arg-type]
+    assert again.serialize() == (path, arguments)
+    assert set(arguments) == {
+        *("task_name", "lock_id", "fail_on_conflict", "dm_meta_conn_id"),
+        *("poll_interval", "deadline", "end_from_trigger", "first_delay"),
+    }
+
+
+def test_it_tells_what_happened_whoever_ends_the_task(synced: None) -> None:
+    assert event_of(trigger()).payload == {"status": "resolved"}
+    assert isinstance(event_of(trigger(end_from_trigger=True)), TaskSuccessEvent)
+    report("a")
+    late = event_of(trigger(end_from_trigger=True, deadline=time.time() + 0.2)).payload
+    assert (late["status"], [one["ID"] for one in late["locks"]]) == ("timeout", [ID])
+    assert event_of(trigger(lock_id=lock_id("shops", OTHER))).payload == {"status": "resolved"}
+    report("b", ADD_BIG)
+    assert event_of(trigger(end_from_trigger=True)).payload["status"] == "conflict"
+    assert event_of(trigger(dm_meta_conn_id="not_there")).payload["status"] == "error"
+
+    sensor = ShardDdlLockSensor(task_id="wait", task="shops")
+    pushed: dict[str, Any] = {}
+
+    class Ti:
+        def xcom_push(self, key: str, value: Any) -> None:
+            pushed[key] = value
+
+    for event, error in (
+        ({"status": "conflict", "message": "x", "locks": late["locks"]}, ShardDdlDiffers),
+        (late, AirflowSensorTimeout),
+    ):
+        with pytest.raises(error):
+            sensor.execute_complete({"ti": Ti()}, event)  # type: ignore[typeddict-item]
+        assert [one["ID"] for one in pushed.pop(LOCKS_KEY)] == [ID]
+    for unknown in ({"status": "error", "message": "x"}, {"status": "done"}, {}, "failed"):
+        with pytest.raises(AirflowException, match="ended with status"):
+            sensor.execute_complete({}, unknown)
+
+
+def test_a_metadata_db_that_does_not_answer_is_asked_again_in_both_modes(
+    synced: None, connection: Callable[..., None]
+) -> None:
+    connection("away", conn_type="dm_meta", host="127.0.0.1", port=1, login="x", password="c4nary-meta", schema="x")
+
+    async def first() -> Any:
+        one = trigger(dm_meta_conn_id="away")
+        event = asyncio.ensure_future(anext(one.run()))
+        await asyncio.sleep(0.5)
+        assert not event.done()
+        one.dm_meta_conn_id = None  # it is there again
+        return (await event).payload
+
+    assert asyncio.run(first()) == {"status": "resolved"}
+    poked = ShardDdlLockSensor(task_id="poked", task="shops", dm_meta_conn_id="away")
+    assert not poked.poke({}).is_done
+
+
+@pytest.mark.parametrize("parts", [{}, {"task": "other", "lock_id": ID}, {"lock_id": ""}])
+def test_what_names_nothing_to_wait_for_is_refused(synced: None, parts: dict[str, Any]) -> None:
+    with pytest.raises(AirflowFailException, match=r"what to wait for|is none of task"):
+        ShardDdlLockSensor(task_id="x", **parts).poke({})

@@ -1,0 +1,74 @@
+"""Where a driver kills itself by SIGKILL: in front of a step of shard DDL, or behind it, at its nth time.
+
+Nothing runs behind a SIGKILL, no `finally` and no rollback: what is left is what servers and files have by then.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_dm.engine.sync import following, resync, shards
+from airflow_provider_dm.engine.target import ddl_execution
+
+STEPS: Final[dict[str, tuple[Any, str]]] = {
+    "meet": (following, "fenced_transaction"),
+    "report": (shards.Shards, "_report"),
+    "wait": (shards.Shards, "_why_not"),
+    "execute": (shards, "execute_ddl"),
+    "send": (ddl_execution, "_send"),
+    "note": (shards, "note_executed"),
+    "tell": (shards.Shards, "_tell"),
+    "resolve": (shards.Shards, "_resolve"),
+    "re-sync": (resync, "apply_epoch"),
+    "finish": (shards.Shards, "finish"),
+}
+"""`wait` counts where something is waited for."""
+
+
+@dataclass
+class Death:
+    """`left`: how often the step is gone past before."""
+
+    step: str
+    behind: bool
+    left: int
+
+    @classmethod
+    def read(cls, said: str) -> Death:
+        """Read one.
+
+        >>> Death.read("behind execute 2")
+        Death(step='execute', behind=True, left=2)
+        """
+        when, step, left = said.split()
+        return cls(step, when == "behind", int(left))
+
+    def comes(self, found: object) -> None:
+        if self.step == "wait" and not found:
+            return
+        self.left -= 1
+        if self.left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm(said: str) -> None:
+    """Let this process die as `Death.read` has it; "": not at all."""
+    if not said:
+        return
+    death = Death.read(said)
+    owner, name = STEPS[death.step]
+    real: Callable[..., object] = getattr(owner, name)
+
+    def mortal(*arguments: object, **named: object) -> object:
+        if not death.behind and death.step != "wait":
+            death.comes(None)
+        found = real(*arguments, **named)
+        if death.behind or death.step == "wait":
+            death.comes(found)
+        return found
+
+    setattr(owner, name, mortal)

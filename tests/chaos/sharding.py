@@ -1,0 +1,317 @@
+"""Random histories of shards that make the same DDL, each at its own place of its own source's log.
+
+A family is a merged table: some DDL statements in an order, and shards at several sources that make all of them, each
+when it likes. Rows of every form are written in between, some shards begin later with the newest form of their source,
+some are renamed before their first DDL, and some make a DDL as gh-ost or pt-online-schema-change would.
+
+    source a    g0_1: DDL 0   rows   g0_1: DDL 1   g0_2: DDL 0   CREATE g0_9 LIKE g0_1   rows   g0_2: DDL 1
+    source b    rows   _g0_3_gho: CREATE, DDL 0, INSERT … SELECT, RENAME   rows   g0_3: DDL 1
+
+A history is all that one source does, as transactions, made up beforehand: nothing in it depends on who reads it when.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from testbed import Server
+
+Form = Mapping[str, str]
+"""Column -> type, without the columns that every row has: id, u, v."""
+Transaction = tuple[str, ...]
+
+KINDS: Final = (
+    "int", "int", "bigint unsigned", "decimal(8,2)", "varchar(20)", "varchar(40)", "text", "datetime(3)", "date",
+    "enum('p','q','r')", "varbinary(12)", "double",
+)  # fmt: skip
+WIDER: Final = {"int": "bigint", "varchar(20)": "varchar(60)", "decimal(8,2)": "decimal(12,2)", "text": "mediumtext"}
+BASES: Final = (
+    "id int NOT NULL PRIMARY KEY, u int NOT NULL, v varchar(20), UNIQUE KEY u (u)",
+    "id int NOT NULL PRIMARY KEY, u int NOT NULL, v varchar(20)",
+    "id int NOT NULL, u int NOT NULL, v varchar(20), UNIQUE KEY u (id)",
+    "id int NOT NULL, u int NOT NULL, v varchar(20)",
+)
+KEYLESS: Final = BASES[-1]
+FIRST_ROWS: Final = 6
+SPAN: Final = 100_000
+"""Numbers that the rows of one shard have for themselves."""
+
+
+@dataclass(frozen=True)
+class Ddl:
+    """One statement that all shards make. `form`: behind it. `by_tool`: a tool for online DDL can make it."""
+
+    specs: tuple[str, ...]
+    form: Form
+    by_tool: bool
+
+    def of(self, table: str, chance: random.Random) -> str:
+        """Return it as one shard writes it."""
+        spelled = (one.replace("ADD COLUMN", chance.choice(["ADD COLUMN", "ADD", "add column"])) for one in self.specs)
+        return f"ALTER TABLE {table} {', '.join(spelled)}"
+
+
+@dataclass
+class Shard:
+    """One source table while its history is made up. `made`: DDL statements that it has behind it."""
+
+    name: str
+    numbers: Iterator[int]
+    made: int = 0
+    rows: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Family:
+    """A merged table: how it begins, and the DDL of its life."""
+
+    name: str
+    base: str
+    ddls: Sequence[Ddl]
+
+    def form(self, made: int) -> Form:
+        return self.ddls[made - 1].form if made else {}
+
+
+def make_family(name: str, chance: random.Random, *, ddls: int) -> Family:
+    """Make up a merged table with so many DDL statements."""
+    family = Family(name, chance.choice(BASES), [])
+    made, keys = [], list[str]()
+    form: Form = {}
+    for turn in range(ddls):
+        ddl = _ddl(form, keys, turn, chance)
+        made.append(ddl)
+        form = ddl.form
+    family.ddls = made
+    return family
+
+
+def _ddl(form: Form, keys: list[str], turn: int, chance: random.Random) -> Ddl:
+    match chance.randrange(9):
+        case 0 if form:
+            gone = chance.choice(list(form))
+            if not any(gone in key for key in keys):
+                return Ddl((f"DROP COLUMN {gone}",), {name: kind for name, kind in form.items() if name != gone}, False)
+        case 1 if form:
+            old = chance.choice(list(form))
+            if not any(old in key for key in keys):
+                new = {(f"n{turn}" if name == old else name): kind for name, kind in form.items()}
+                said = chance.choice([f"RENAME COLUMN {old} TO n{turn}", f"CHANGE {old} n{turn} {form[old]} NULL"])
+                return Ddl((said,), new, False)
+        case 2 if form:
+            name = chance.choice(list(form))
+            kind = WIDER.get(form[name], form[name])
+            return Ddl((f"MODIFY {name} {kind} NULL COMMENT 'turn {turn}'",), {**form, name: kind}, True)
+        case 3:
+            column = chance.choice([name for name, kind in [*form.items(), ("u", "int")] if kind != "text"])
+            if not form.get(column, "").endswith(("text", "blob")):
+                keys.append(f"k{turn}_{column}")
+                return Ddl((f"ADD {chance.choice(['KEY', 'INDEX'])} k{turn}_{column} ({column})",), form, True)
+        case 4 if keys:
+            gone = keys.pop(chance.randrange(len(keys)))
+            return Ddl((f"DROP KEY {gone}",), form, True)
+        case 5:
+            return Ddl((f"MODIFY v varchar({40 + turn})", f"COMMENT 'turn {turn}'"), form, True)
+    kinds = {f"c{turn}{letter}": chance.choice(KINDS) for letter in "ab"[: chance.choice([1, 1, 2])]}
+    specs = tuple(f"ADD COLUMN {_definition(name, kind, form, chance)}" for name, kind in kinds.items())
+    return Ddl(specs, {**form, **kinds}, True)
+
+
+def _definition(name: str, kind: str, form: Form, chance: random.Random) -> str:
+    filled = "" if kind in ("text", "date") else f" NOT NULL DEFAULT {literal(kind, 7)}"
+    said = chance.choice([" NULL", filled, filled])
+    return f"{name} {kind}{said}" + chance.choice(["", "", " FIRST", f" AFTER {chance.choice(['id', 'v', *form])}"])
+
+
+def literal(kind: str, number: int) -> str:
+    """Return a value of the type."""
+    match kind.partition("(")[0]:
+        case "datetime":
+            return f"'2024-02-{number % 28 + 1:02} 12:34:56.{number % 1000:03}'"
+        case "date":
+            return f"'2024-02-{number % 28 + 1:02}'"
+        case "enum":
+            return f"'{'pqr'[number % 3]}'"
+        case "varchar" | "text" | "mediumtext":
+            return f"'é{number}'"
+        case "varbinary":
+            return f"'b{number % 1000}'"
+        case "decimal" | "double":
+            return f"{number % 1000}.25"
+        case _:
+            return str(number)
+
+
+@dataclass
+class History:
+    """All that one source does to its shards of these families. `begun`: in front of the load."""
+
+    families: Sequence[Family]
+    shards: dict[str, list[Shard]]
+    chance: random.Random
+    number: int
+    """Of the source."""
+    begun: list[Transaction] = field(default_factory=list)
+    written: list[Transaction] = field(default_factory=list)
+    _count: int = 0
+
+    @classmethod
+    def of(cls, families: Sequence[Family], chance: random.Random, *, number: int, length: int, most: int) -> History:
+        """Make one up, of about `length` transactions; each family has one to `most` shards."""
+        history = cls(families, {one.name: [] for one in families}, chance, number)
+        for family in families:
+            for _ in range(chance.randint(1, most)):
+                history._begin(family)
+        todo = [(family, shard) for family in families for shard in history.shards[family.name]]
+        spare = max(0, length - sum(len(family.ddls) for family, _ in todo))
+        while any(shard.made < len(family.ddls) for family, shard in todo) or spare > 0:
+            family, shard = chance.choice(todo)
+            left = sum(len(one.ddls) - each.made for one, each in todo)
+            if shard.made < len(family.ddls) and chance.random() * (left + spare) < left:
+                history._make(family, shard)
+            elif chance.random() < 0.03:
+                todo.append((family, history._join(family)))
+            else:
+                spare -= 1
+                history._write(family, shard)
+        for family, shard in todo:
+            history._write(family, shard)
+        return history
+
+    def _new(self, family: Family) -> Shard:
+        self._count += 1
+        numbers = iter(range(SPAN * (100 * self.number + self._count), SPAN * (100 * self.number + self._count + 1)))
+        shard = Shard(f"{family.name}_{self.number}{len(self.shards[family.name])}", numbers)
+        self.shards[family.name].append(shard)
+        return shard
+
+    def _begin(self, family: Family) -> None:
+        shard = self._new(family)
+        self.begun.append((f"CREATE TABLE {shard.name} ({family.base}) COLLATE utf8mb4_bin",))
+        self.begun.append(tuple(self._insert(family, shard) for _ in range(FIRST_ROWS)))
+
+    def _join(self, family: Family) -> Shard:
+        """A shard that begins with the newest form that its source has."""
+        newest = max(self.shards[family.name], key=lambda one: one.made)
+        shard = self._new(family)
+        shard.made = newest.made
+        self.written.append((f"CREATE TABLE {shard.name} LIKE {newest.name}",))
+        return shard
+
+    def _make(self, family: Family, shard: Shard) -> None:
+        ddl, before, chance = family.ddls[shard.made], family.form(shard.made), self.chance
+        if shard.made == 0 and not shard.name.endswith("r") and chance.random() < 0.1:
+            self.written.append((f"RENAME TABLE {shard.name} TO {shard.name}r",))
+            shard.name += "r"
+        if ddl.by_tool and family.base != KEYLESS and chance.random() < 0.2:
+            self._make_by_tool(ddl, before, shard)
+        else:
+            self.written.append((ddl.of(shard.name, chance),))
+        shard.made += 1
+
+    def _make_by_tool(self, ddl: Ddl, before: Form, shard: Shard) -> None:
+        name, columns = shard.name, ", ".join(["id", "u", "v", *before])
+        gh_ost = self.chance.random() < 0.5
+        ghost, trash = (f"_{name}_gho", f"_{name}_del") if gh_ost else (f"_{name}_new", f"_{name}_old")
+        steps = [f"CREATE TABLE {ghost} LIKE {name}", ddl.of(ghost, self.chance)]
+        if gh_ost:
+            steps += [f"CREATE TABLE _{name}_ghc (id bigint AUTO_INCREMENT PRIMARY KEY, hint varchar(64))"]
+        steps += [
+            f"INSERT INTO {ghost} ({columns}) SELECT {columns} FROM {name}",
+            f"RENAME TABLE {name} TO {trash}, {ghost} TO {name}",
+            f"DROP TABLE IF EXISTS {trash}",
+            *([f"DROP TABLE _{name}_ghc"] if gh_ost else []),
+        ]
+        self.written += [(step,) for step in steps]
+
+    def _write(self, family: Family, shard: Shard) -> None:
+        statements = [self._change(family, shard) for _ in range(self.chance.choice([1, 1, 2, 4]))]
+        if self.chance.random() < 0.2:  # one transaction for shards of several forms
+            other = self.chance.choice(self.shards[family.name])
+            statements.append(self._change(family, other))
+        self.written.append(tuple(statements))
+
+    def _insert(self, family: Family, shard: Shard) -> str:
+        number = next(shard.numbers)
+        shard.rows.append(number)
+        form = family.form(shard.made)
+        some = [name for name in form if self.chance.random() < 0.8]
+        values = [str(number), str(number), f"'{self.chance.randrange(99)}'", *(self._value(form[one]) for one in some)]
+        return f"INSERT INTO {shard.name} ({', '.join(['id', 'u', 'v', *some])}) VALUES ({', '.join(values)})"
+
+    def _change(self, family: Family, shard: Shard) -> str:
+        chance, form = self.chance, family.form(shard.made)
+        if not shard.rows or chance.random() < 0.4:
+            return self._insert(family, shard)
+        row = chance.choice(shard.rows)
+        match chance.randrange(5):
+            case 0:
+                shard.rows.remove(row)
+                return f"DELETE FROM {shard.name} WHERE id = {row}"
+            case 1:
+                return f"UPDATE {shard.name} SET u = -u, v = '{chance.randrange(99)}' WHERE id = {row}"
+            case 2:
+                new = next(shard.numbers)
+                shard.rows[shard.rows.index(row)] = new
+                return f"UPDATE {shard.name} SET id = {new}, u = {new} WHERE id = {row}"
+            case 3 if form:
+                name = chance.choice(list(form))
+                return f"UPDATE {shard.name} SET {name} = {self._value(form[name])}"
+            case _:
+                changes = "".join(f", {name} = {self._value(kind)}" for name, kind in form.items())
+                return f"UPDATE {shard.name} SET v = 'w{chance.randrange(99)}'{changes} WHERE id = {row}"
+
+    def _value(self, kind: str) -> str:
+        return literal(kind, self.chance.randrange(2000))
+
+
+@dataclass
+class Writer:
+    """One connection that plays a history."""
+
+    server: Server
+    schema: str
+    history: History
+    pause: float
+    """Seconds between two transactions, on average."""
+    error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self) -> None:
+        """Do what comes in front of the load."""
+        self._play(self.history.begun, 0)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Play the rest beside the block, which ends when it is over."""
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
+        if self.error is not None:
+            raise self.error
+
+    def _run(self) -> None:
+        try:
+            self._play(self.history.written, self.pause)
+        except BaseException as error:  # noqa: BLE001 (raised where the block ends)
+            self.error = error
+        finally:
+            self.done.set()
+
+    def _play(self, transactions: Sequence[Transaction], pause: float) -> None:
+        chance, waiting = self.history.chance, threading.Event()
+        with self.server.connect(database=self.schema, autocommit=False) as connection:
+            for transaction in transactions:
+                waiting.wait(chance.uniform(0, 2 * pause))
+                with connection.cursor() as cursor:
+                    for statement in transaction:
+                        cursor.execute(statement)
+                connection.commit()

@@ -1,0 +1,204 @@
+"""Shards that make DDL while they are copied: their target is copied again as a whole, when all of them are alike.
+
+Statements come in stages: the first one between two pages, each other when the copy has nothing to do but to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partialmethod
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.copy import again, migration, page
+from airflow_provider_dm.engine.copy.again import ShardsUnlike, Watches
+from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain
+from airflow_provider_dm.engine.merge.joining import OwnerCopiedAgain
+from tests.integration.merge.conftest import Shops
+from tests.integration.merge.test_shard_ddl import PESSIMISTIC, columns
+
+COLUMNS = "id int NOT NULL PRIMARY KEY, v varchar(20), u int DEFAULT NULL, UNIQUE KEY u (u)"
+SHARDS = {"o_1": "a", "o_2": "a", "o_3": "b"}
+Stage = Sequence[tuple[str, str]]
+
+
+def begin(shops: Shops) -> None:
+    shops.create(COLUMNS, "a:o_1", "a:o_2", "b:o_3")
+    for number, (table, source) in enumerate(SHARDS.items(), 1):
+        rows = ", ".join(f"({number * 100 + one}, 'v{one}', {number * 100 + one})" for one in range(8))
+        shops.write(source, f"INSERT INTO {table} VALUES {rows}")
+
+
+def alter(change: str, *tables: str) -> Stage:
+    return [(SHARDS[table], f"ALTER TABLE {table} {change}") for table in tables]
+
+
+def load(shops: Shops, stages: Sequence[Stage], patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Copy while the stages happen, each once."""
+    left, reads, calls = iter(stages), page.PageReader.page, iter(range(1_000_000))
+
+    def happen() -> None:
+        for source, statement in next(left):
+            shops.write(source, statement)
+
+    def reading(*arguments: Any) -> Any:
+        if stages and next(calls) == 5:
+            happen()
+        return reads(*arguments)
+
+    patch.setattr(page, "FIRST_ROWS", 2)
+    patch.setattr(page, "MOST_ROWS", 2)
+    patch.setattr(page.PageReader, "page", reading)
+    patch.setattr(Watches, "wait", lambda watches: happen() if watches.waits else None)
+    result = shops.load()
+    assert next(left, None) is None
+    return {name: one["copied_again"] for name, one in result["sources"].items()}
+
+
+def finish(shops: Shops) -> None:
+    """Sync, and let all shards make one more DDL behind the load."""
+    tables = {
+        str(name): source
+        for source, server in shops.sources.items()
+        for (name,) in server.sql("SHOW TABLES LIKE 'o\\_%%'", database=shops.schema)
+    }
+    for table, source in tables.items():
+        shops.write(source, f"ALTER TABLE {table} ADD COLUMN z int NOT NULL DEFAULT 3", f"UPDATE {table} SET z = id")
+    shops.sync("a", "b", "a", "b")
+    assert columns(shops)[-1] == "z"
+    assert shops.compared().equal, shops.compared()
+    assert shops.meta_rows("dm_contested_row") == shops.meta_rows("dm_row_owner") == shops.meta_rows("dm_owner") == 0
+
+
+COLUMN = "ADD COLUMN w int NOT NULL DEFAULT 7 FIRST, DROP COLUMN v, ADD KEY k (w)"
+KEYS = "DROP KEY u, DROP PRIMARY KEY, ADD PRIMARY KEY (v, id), MODIFY v varchar(40) NOT NULL"
+CHANGES: dict[str, Sequence[Stage]] = {
+    "columns, shard by shard": (
+        [*alter(COLUMN, "o_2"), ("a", "INSERT INTO o_2 (id, w) VALUES (280, 2)")],
+        [*alter(COLUMN, "o_3"), ("b", "DELETE FROM o_3 WHERE id = 301")],
+        [("a", "DELETE FROM o_1 WHERE id = 101; UPDATE o_2 SET w = 9"), *alter(COLUMN, "o_1")],
+    ),
+    "keys": (
+        alter(KEYS, "o_3"),
+        [*alter(KEYS, "o_1", "o_2"), ("a", "INSERT INTO o_1 VALUES (300, 'mine', 1)")],
+    ),
+    "no key any more": (
+        [
+            *alter("DROP PRIMARY KEY, DROP KEY u", *SHARDS),
+            ("a", "INSERT INTO o_1 VALUES (1, 'x', 1), (1, 'x', 1)"),
+            ("b", "INSERT INTO o_3 VALUES (1, 'x', 1)"),
+        ],
+    ),
+    "there and back": (
+        [
+            ("a", "ALTER TABLE o_1 DROP KEY u"),
+            ("a", "INSERT INTO o_1 VALUES (180, 'u', 105)"),
+            ("a", "DELETE FROM o_1 WHERE id = 180"),
+            ("a", "ALTER TABLE o_1 ADD UNIQUE KEY u (u)"),
+        ],
+    ),
+    "gone, new and renamed": (
+        [
+            ("a", "CREATE TABLE o_4 LIKE o_1"),
+            ("a", "INSERT INTO o_4 VALUES (400, 'new', 400)"),
+            ("a", "RENAME TABLE o_1 TO o_5"),
+            ("a", "DROP TABLE o_2"),
+            ("b", "INSERT INTO o_3 VALUES (201, 'moved', 201)"),
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_merged_table_is_copied_again_when_its_shards_are_alike(
+    one_pair: Shops, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_pair.task = PESSIMISTIC
+    begin(one_pair)
+    copied_again = load(one_pair, CHANGES[what], monkeypatch)
+    assert copied_again["b"] == {f"{one_pair.schema}.o_3": 1}
+    finish(one_pair)
+
+
+STEPS = [
+    ("_doubt", "behind"), ("_renewals", "before"), ("_execute", "behind"), ("_expect", "before"), ("_expect", "behind"),
+    ("_design", "behind"), ("_forget_records", "behind"), ("_begin", "before"), ("_begin", "behind"),
+]  # fmt: skip
+
+
+def dies(patch: pytest.MonkeyPatch, step: str, when: str) -> None:
+    real = getattr(Watches, step)
+
+    def dying(*arguments: Any, **named: Any) -> None:
+        if when == "behind":
+            real(*arguments, **named)
+        raise ZeroDivisionError
+
+    patch.setattr(Watches, step, dying)
+
+
+def test_a_run_that_dies_at_any_step_goes_on(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run after the other dies; the shards are altered once more on the way."""
+    one_pair.task = PESSIMISTIC
+    begin(one_pair)
+    stages: list[Stage] = [alter("ADD COLUMN w int DEFAULT 4, ADD UNIQUE KEY w (w, id)", *SHARDS)]
+    for number, step in enumerate(STEPS):
+        with monkeypatch.context() as patch:
+            dies(patch, *step)
+            with pytest.raises(ZeroDivisionError):
+                load(one_pair, stages, patch)
+        stages = []
+        if number == 0:
+            with pytest.raises(OthersToCopyAgain):
+                one_pair.load(["b"])
+        if number == len(STEPS) // 2:
+            for source, statement in alter("DROP COLUMN v", *SHARDS):
+                one_pair.write(source, statement)
+    with monkeypatch.context() as patch:
+        ends, once = migration._end, iter([alter("ADD COLUMN y int DEFAULT 2", *SHARDS)])
+
+        def altered(watch: Any) -> Any:
+            """Alter between Pend and the hand-over: no log that the sync follows would have it."""
+            found = ends(watch)
+            for source, statement in next(once, ()):
+                one_pair.write(source, statement)
+            return found
+
+        patch.setattr(migration, "_end", altered)
+        assert load(one_pair, [], patch)["b"] == {f"{one_pair.schema}.o_3": 1}
+    finish(one_pair)
+
+
+def test_no_other_run_joins_while_it_is_removed(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    one_pair.task = PESSIMISTIC
+    begin(one_pair)
+    with monkeypatch.context() as patch:
+        patch.setattr(Shops, "load", partialmethod(Shops.load, ["a"]))
+        dies(patch, "_doubt", "behind")
+        with pytest.raises(ZeroDivisionError):
+            load(one_pair, [alter("ADD COLUMN w int", "o_1", "o_2")], patch)
+    with pytest.raises(OwnerCopiedAgain):
+        one_pair.load(["b"])
+    # In one run with those it may begin.
+    once = iter(["ALTER TABLE o_3 ADD COLUMN w int"])
+    monkeypatch.setattr(Watches, "wait", lambda watches: one_pair.write("b", *once) if watches.waits else None)
+    one_pair.load()
+    assert next(once, None) is None
+    finish(one_pair)
+
+
+def test_shards_that_stay_unlike_end_the_run_for_now(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `shard-mode` as well. What others feed besides, or may overwrite, stops as before."""
+    begin(one_pair)
+    wait = Watches.wait
+    monkeypatch.setattr(again, "WAIT_SECONDS", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Shops, "load", partialmethod(Shops.load, copied=lambda: patch.setattr(Watches, "wait", wait)))
+        with pytest.raises(ShardsUnlike, match=r"o_1 \(a\) and .*o_2 \(a\) were the same"):
+            load(one_pair, [alter("ADD KEY k (v)", "o_2")], patch)
+    one_pair.write("a", "ALTER TABLE o_1 ADD KEY k (v)")
+    one_pair.write("b", "ALTER TABLE o_3 ADD KEY k (v)")
+    one_pair.load()
+    one_pair.sync()
+    assert one_pair.compared().equal

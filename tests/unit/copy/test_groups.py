@@ -1,0 +1,111 @@
+"""Which source tables are copied again together, and when they are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from airflow_provider_dm.engine.copy.altered import Altered
+from airflow_provider_dm.engine.copy.groups import Groups, Side, strangers, to_copy_again, unlike
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.target.table_schema import Feeder
+
+
+def name(table: str) -> TableName:
+    return TableName("s", table)
+
+
+def names(tables: str) -> frozenset[TableName]:
+    return frozenset(map(name, tables.split()))
+
+
+def route(one: TableName) -> TableName:
+    return TableName("t", one.table.split("_")[0])
+
+
+def side(
+    source: str,
+    planned: str,
+    *,
+    changed: str = "",
+    vanished: str = "",
+    fresh: str = "",
+    sealed: str = "",
+    first: bool = False,
+    overwrites: bool = False,
+) -> Side:
+    found = Altered(names(changed), names(vanished), names(fresh))
+    return Side(source, names(planned), found, names(sealed), first, overwrites, route)
+
+
+def again(*sides: Side, others: Iterable[Feeder] = ()) -> dict[str, tuple[str, str, str]]:
+    feeders = [Feeder(one.source, table, route(table), 1) for one in sides for table in one.planned]
+    found = to_copy_again(sides, Groups.of(sides, (*feeders, *others)))
+    return {source: (_listed(one.changed), _listed(one.vanished), _listed(one.fresh)) for source, one in found.items()}
+
+
+def _listed(tables: Iterable[TableName]) -> str:
+    return " ".join(sorted(one.table for one in tables))
+
+
+@pytest.mark.parametrize(
+    ("sides", "expected"),
+    [
+        # plain tables
+        ((side("a", "x y", changed="x"),), {"a": ("x", "", "")}),
+        ((side("a", "x y", changed="x", sealed="x"),), {}),
+        ((side("a", "x y", changed="x y", sealed="x", fresh="z"),), {"a": ("x y", "", "z")}),
+        ((side("a", "x", fresh="z"),), {}),
+        ((side("a", "x", fresh="z", first=True),), {"a": ("", "", "z")}),
+        # a group, in one source and in two
+        ((side("a", "o_1 o_2 x", changed="o_1"),), {"a": ("o_1 o_2", "", "")}),
+        ((side("a", "o_1 x", vanished="o_1"), side("b", "o_2 y")), {"a": ("", "o_1", ""), "b": ("o_2", "", "")}),
+        ((side("a", "o_1", changed="o_1"), side("b", "p_2")), {"a": ("o_1", "", "")}),
+        # a new shard comes by the log, unless it may be what another table was
+        ((side("a", "o_1 o_2", fresh="o_3", first=True),), {}),
+        ((side("a", "o_1 o_2 x", fresh="o_3", changed="x", sealed="x"),), {}),
+        ((side("a", "o_1 x", fresh="o_3", vanished="x"),), {"a": ("o_1", "x", "o_3")}),
+        ((side("a", "x", fresh="n_1 n_2", changed="x"),), {"a": ("x", "", "n_1 n_2")}),
+        # what one group brings with it
+        (
+            (side("a", "o_1", changed="o_1"), side("b", "o_2 p_1", fresh="p_2"), side("c", "p_3 z", fresh="q")),
+            {"a": ("o_1", "", ""), "b": ("o_2 p_1", "", "p_2"), "c": ("p_3", "", "q")},
+        ),
+    ],
+)
+def test_what_is_copied_again(sides: tuple[Side, ...], expected: dict[str, tuple[str, str, str]]) -> None:
+    assert again(*sides) == expected
+
+
+def test_what_others_feed_is_not_removed() -> None:
+    ours = side("a", "o_1 o_2 x", changed="o_1 x")
+    elsewhere = Feeder("elsewhere", name("o_9"), TableName("t", "o"), 3)
+    assert again(ours, others=[elsewhere]) == {"a": ("x", "", "")}
+    feeders = [elsewhere, *(Feeder("a", one, route(one), 1) for one in ours.planned)]
+    assert strangers(ours, Groups.of([ours], feeders)) == names("o_1")
+
+
+def test_what_may_overwrite_rows_is_not_removed() -> None:
+    ours = side("a", "o_1 x", changed="x", vanished="o_1", overwrites=True)
+    groups = Groups.of([ours], [])
+    assert strangers(ours, groups) == names("x o_1")
+    assert to_copy_again([ours], groups) == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        ("11", "22", None),
+        ("11", "12", ("1", "2")),
+        ("12", "32", None),  # they were not the same
+        ("1211", "3233", None),
+        ("1211", "3231", ("1", "4")),
+    ],
+)
+def test_shards_are_alike_if_those_are_the_same_that_were(
+    before: str, now: str, expected: tuple[str, str] | None
+) -> None:
+    group = [("a", name(str(number))) for number in range(1, 9)]
+    found = unlike(dict(zip(group, before, strict=False)), dict(zip(group, now, strict=False)), group)
+    assert (found and tuple(one.table for _, one in found)) == expected

@@ -1,0 +1,124 @@
+"""When DDL of merged tables is resolved, waits, or needs a person: from what the metadata DB knows alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.errors import describe
+from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
+from airflow_provider_dm.engine.shard.lock import Action, Info, Lock
+from airflow_provider_dm.launch.ddl_standing import Differs, Known, Resolved, Standing, Waits, standing_among
+
+NOW = 1_800_000_000.0
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+A, B = Info("a", ("ADD c int",)), Info("b", ("ADD c int",))
+LOCK = Lock("t", TableName("s", "o"), 0, "a", (A,), ("a", "b"))
+ID = LOCK.id
+GROUP = {
+    "target": "`s`.`o`",
+    "DDLs": ["ADD c int"],
+    "synced": ["`s`.`o_1`"],
+    "unsynced": ["`s`.`o_2`"],
+    "waits": "for s.o_2 of this source",
+    "madeAt": NOW - 75,
+}
+
+
+def subtask(source: str, **parts: Any) -> SubtaskStatus:
+    return replace(SubtaskStatus("t", source, Unit.SYNC, Stage.STOPPED, None, None, WHEN, 0.0), **parts)
+
+
+def run(number: int, stage: Stage = Stage.FINISHED, **groups: list[dict[str, Any]] | None) -> Run:
+    progress = {source: {"unresolved_groups": said} for source, said in groups.items()}
+    holder = Holder("me", "1", "here")
+    return Run(f"r{number}", "t", "incremental_sync", holder, stage, False, WHEN, WHEN, 1.0, progress=progress)
+
+
+QUIET = run(1, a=[], b=[])
+BOTH = (subtask("a"), subtask("b"))
+
+
+def standing(
+    *locks: Lock,
+    runs: tuple[Run, ...] = (QUIET,),
+    subtasks: tuple[SubtaskStatus, ...] = BOTH,
+    lock_id: str | None = None,
+) -> Standing:
+    return standing_among(Known("t", [(one, 63.0) for one in locks], subtasks, runs), lock_id, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("lock", "said"),
+    [
+        (LOCK, f"of s.o ({ID}), 1 min 3 s old, waits for b"),
+        (replace(LOCK, infos=(A, B)), "waits for a to run it"),
+        (replace(LOCK, infos=(A, B), wish=Action.EXEC), "waits for a to run it"),
+        (replace(LOCK, infos=(replace(A, done=True), B), executed=True), "has been run, and waits for b to go on"),
+    ],
+    ids=["source missing", "to be run", "decided", "to go on"],
+)
+def test_a_lock_is_waited_for_until_all_have_gone_on(lock: Lock, said: str) -> None:
+    for lock_id in (None, ID):
+        found = standing(lock, lock_id=lock_id)
+        assert isinstance(found, Waits)
+        assert said in found.why
+        assert [one["ID"] for one in found.locks] == [ID]
+        assert "no sync of the task is running now" in found.why
+    assert standing(lock, lock_id="t-`s`.`another`") == Resolved()
+    running = standing(lock, runs=(replace(QUIET, stage=Stage.RUNNING),))
+    assert isinstance(running, Waits)
+    assert "no sync" not in running.why
+
+
+def test_who_was_not_waited_for_is_not_waited_for_afterwards() -> None:
+    """Forced: b has not come to it, goes on by the DDL that it makes later, and holds nothing back until then."""
+    assert standing(replace(LOCK, infos=(replace(A, done=True),), executed=True)) == Resolved()
+
+
+def test_different_ddl_is_told_at_once_with_both_sides_until_a_person_has_decided() -> None:
+    differ = replace(LOCK, infos=(A, Info("b", ("ADD c bigint",))))
+    another = replace(LOCK, target=TableName("s", "p"))
+    found = standing(another, differ)
+    assert isinstance(found, Differs)
+    assert "a has made ADD c int; b has made ADD c bigint" in found.why
+    assert [one["conflict"] for one in found.locks] == [{}, {"a": ["ADD c int"], "b": ["ADD c bigint"]}]
+    assert isinstance(standing(another, differ, lock_id=another.id), Waits)
+    assert isinstance(standing(replace(differ, wish=Action.SKIP)), Waits)
+
+
+def test_ddl_out_of_order_inside_a_source_is_told_until_it_runs_again() -> None:
+    error = describe(ShardDdlOutOfSequence("a", "s.o_2", ("ADD d int",), "s.o_1", ("ADD c int",), "s.o"))
+    stopped = (subtask("a", stage=Stage.PAUSED, error=error), subtask("b"))
+    for lock_id in (None, ID):
+        found = standing(subtasks=stopped, lock_id=lock_id)
+        assert isinstance(found, Differs)
+        assert "s.o_2 has made: ADD d int" in found.why
+        assert "s.o_1 has made" in found.why
+    assert standing(subtasks=stopped, lock_id="t-`s`.`another`") == Resolved()
+    assert standing(subtasks=(subtask("a", stage=Stage.RUNNING, error=None), subtask("b"))) == Resolved()
+
+
+def test_shards_of_one_source_are_missing_before_there_is_a_lock() -> None:
+    found = standing(runs=(run(2, a=[GROUP], b=[]), QUIET))
+    assert isinstance(found, Waits)
+    assert "DDL of `s`.`o` in a, 1 min 15 s old, waits for its shards `s`.`o_2`" in found.why
+    assert standing(runs=(run(2, a=[GROUP], b=[]), QUIET), lock_id="t-`s`.`another`") == Resolved()
+
+
+def test_what_nobody_knows_is_not_resolved() -> None:
+    """A run that begins has not looked yet; one that the metadata DB has never heard of may hold anything back."""
+    begins = run(3, Stage.RUNNING, a=None)
+    assert isinstance(standing(runs=(begins, run(2, a=[GROUP], b=[]))), Waits)
+    assert standing(runs=(begins, QUIET)) == Resolved()
+    unknown = standing(runs=(run(2, a=[]),))
+    assert isinstance(unknown, Waits)
+    assert "b: no sync has said yet" in unknown.why
+    nothing = standing(subtasks=(), runs=())
+    assert isinstance(nothing, Waits)
+    assert "no sync of task t" in nothing.why
