@@ -21,6 +21,10 @@ from airflow_provider_dm.engine.copy.preconditions import check_beforehand
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.session import target_connection
+from airflow_provider_dm.engine.target.subtask import known_subtasks
 from spark_apps.app import App, Outcome, main
 
 log = logging.getLogger(__name__)
@@ -29,6 +33,10 @@ log = logging.getLogger(__name__)
 def work(app: App) -> Outcome:
     """Refuse what cannot begin, claim every source, copy, hand over."""
     spec, task = app.spec, app.spec.task.name
+    if _is_loaded_by_dm(app):
+        return Outcome(
+            {"rows": 0, "seconds": 0.0, "notes": ["the copy is DM's, whose checkpoint is there"], "sources": {}}
+        )
     check_beforehand(spec.task, {one.config.source_id: one.endpoint.resolve() for one in spec.sources}, app.target)
     fences = {source.config.source_id: app.claim(source.config.source_id) for source in spec.sources}
 
@@ -53,6 +61,15 @@ def work(app: App) -> Outcome:
                 _say_paused(app)
                 if not app.wait_while_paused():
                     return Outcome(result, finished=False)
+
+
+def _is_loaded_by_dm(app: App) -> bool:
+    """Tell whether DM has loaded the task: its checkpoint is where the sync goes on, and rows are not copied again."""
+    task, connection = app.spec.task, target_connection(app.target)
+    sources = [one.config.source_id for one in app.spec.sources]
+    known = known_subtasks(connection, task.meta_schema, task.name, sources)
+    refs = (SubtaskRef(task.meta_schema, task.name, source) for source in sources)
+    return any(to_take_over(connection, ref, task.task_mode, known.get(ref.source)) for ref in refs)
 
 
 def _say_paused(app: App) -> None:

@@ -1,9 +1,9 @@
 """What is found out about a task's places before anything of it runs.
 
-An incremental task may say by a GTID set or a time where it begins. The source is asked once, for those sources of
-which nothing has begun in the target; from then on the task is one with a file and a position, for relays and apps
-alike. And where the metadata DB knows nothing of a task, as it was lost, it is told what the target says is needed, so
-that no relay begins too late and no purge takes what comes next.
+Where DM has left a task, it goes on. An incremental task may say by a GTID set or a time where it begins: the source is
+asked once, for those sources of which nothing has begun in the target. From then on the task is one with a file and a
+position, for relays and apps alike. And where the metadata DB knows nothing of a task, as it was lost, it is told what
+the target says is needed, so that no relay begins too late and no purge takes what comes next.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.shard.group import Group
+from airflow_provider_dm.engine.sync.dm_points import place_to_begin
 from airflow_provider_dm.engine.sync.locations import location_at
 from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
+from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import read_prepared
-from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks
+from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks, known_subtasks
 from airflow_provider_dm.launch.inputs import Inputs
 
 log = logging.getLogger(__name__)
@@ -51,9 +53,12 @@ class StartTimeRefused(DmError):
 def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
     """Return the inputs with the places at which sources begin. `start_time`: as the command line says it now.
 
-    Raises StartTimeRefused, PlaceNotFound, InvalidGtidSet, ConfigError, and what connecting raises.
+    Raises StartTimeRefused, CheckpointUnusable, PlaceNotFound, InvalidGtidSet, ConfigError, and what connecting raises.
     """
     task = inputs.task
+    inputs, taken = _of_dm(inputs, start_time)
+    if taken:
+        return inputs
     if start_time:
         if task.task_mode is not TaskMode.INCREMENTAL:
             raise StartTimeRefused(task.name, f"its task-mode is {task.task_mode.value}, which copies first")
@@ -74,6 +79,46 @@ def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
     return replace(inputs, task=task.beginning_at(places))
 
 
+def _of_dm(inputs: Inputs, start_time: str) -> tuple[Inputs, bool]:
+    """Return the inputs with the places where DM has left sources of which nothing has begun here; whether there are
+    any. A copy of theirs is DM's and complete, so this is a task that only reads the log.
+    """
+    task = inputs.task
+    with connected(inputs.target) as connection:
+        known = known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
+        found = {
+            source: checkpoint
+            for source in task.source_ids
+            if (checkpoint := to_take_over(connection, _ref(task, source), task.task_mode, known.get(source)))
+        }
+    if not found:
+        return inputs, False
+    one = next(iter(found.values()))
+    if start_time:
+        raise StartTimeRefused(task.name, f"the target has a checkpoint of DM, {one.point}, which counts")
+    fresh = [source for source in task.source_ids if source not in found and not _has_begun(known.get(source))]
+    if fresh and task.task_mode is TaskMode.ALL:
+        raise one.unusable(f"it knows nothing of source {fresh[0]}, which DM has yet to load: let it finish that")
+    configs = {one.source_id: one for one in inputs.sources}
+    places = {
+        source: place_to_begin(found[source], endpoint, by_gtid=configs[source].enable_gtid)
+        for source, endpoint in _endpoints(inputs).items()
+        if source in found
+    }
+    for source, place in places.items():
+        log.info("source %s goes on where DM has left it, at %s", source, place)
+    task = task.model_copy(update={"task_mode": TaskMode.INCREMENTAL}).beginning_at(places)
+    return replace(inputs, task=task), True
+
+
+def _has_begun(subtask: Subtask | None) -> bool:
+    return subtask is not None and subtask.start is not None
+
+
+def _ref(task: TaskConfig, source: str) -> SubtaskRef:
+    return SubtaskRef(task.meta_schema, task.name, source)
+
+
 def tell_needs(inputs: Inputs, store: MetaStore) -> None:
     """Tell the metadata DB what the target says is needed of the logs of sources of which it knows nothing.
 
@@ -86,7 +131,7 @@ def tell_needs(inputs: Inputs, store: MetaStore) -> None:
         return
     with connected(inputs.target) as connection:
         for source, subtask in begun_subtasks(connection, task.meta_schema, task.name, unknown).items():
-            ref = SubtaskRef(task.meta_schema, task.name, source)
+            ref = _ref(task, source)
             stands = read_all_stands(connection, ref)
             if subtask.location is None or not stands:
                 continue

@@ -14,6 +14,7 @@ from tests.chaos import ddl, model, moves, shard_ddl
 from tests.chaos.forked import Nursery
 from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
+from tests.unit.shard.test_agreement_model import Rules, explore
 
 FLAVOURS: tuple[Flavour, ...] = ("mariadb", "mysql")
 
@@ -108,6 +109,13 @@ def _ddl_model(options: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
+def _shard_model(options: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    states = explore(Rules(sources=options.sources, ddls=options.ddls))
+    print(f"all: {states} states, and none breaks a law ({time.monotonic() - begun:.0f} s)")
+    return 0
+
+
 def _combinations(options: argparse.Namespace) -> list[tuple[Flavour, bool]]:
     modes = [False, True] if options.mode == "both" else [options.mode == "gtid"]
     flavours = FLAVOURS if options.flavour == "both" else (options.flavour,)
@@ -147,6 +155,9 @@ def _parser() -> argparse.ArgumentParser:
     changes = add("ddl-model", _ddl_model, "random histories of the model of DDL")
     for one in (rows, changes):
         one.add_argument("--histories", type=int, default=100_000, help="(default 100,000)")
+    states = add("shard-model", _shard_model, "all states of the model of shard DDL")
+    states.add_argument("--sources", type=int, default=3, help="with two shards each (default 3)")
+    states.add_argument("--ddls", type=int, default=3, help="that all of them make (default 3)")
     return parser
 
 

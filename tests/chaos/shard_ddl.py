@@ -39,7 +39,7 @@ SECONDS: Final = (0.5, 3.0, 6.0)
 """How long a history is written: some are a backlog, some are read while they are written."""
 PATIENCE: Final = 2.0
 """Seconds after which a driver that has not come to its step is killed where it is."""
-LAST_RUN_SECONDS: Final = 240
+LAST_RUN_SECONDS: Final = 900
 DEEDS: Final = ("relay", "target")
 
 

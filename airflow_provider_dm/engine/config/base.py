@@ -64,6 +64,18 @@ def one_or_many(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def empty_is(default: str) -> BeforeValidator:
+    """Build a validator that takes "" as the default: DM's exports write "" for what was not given."""
+    return BeforeValidator(lambda value: default if value == "" else value)
+
+
+def _entries(value: Any) -> Any:
+    return {key: {} if entry is None else entry for key, entry in value.items()} if isinstance(value, dict) else value
+
+
+Entries = BeforeValidator(_entries)
+"""For a section of named entries: an entry that only has its name is one of defaults, as in DM."""
+
 Names = Annotated[tuple[str, ...], BeforeValidator(one_or_many)]
 
 

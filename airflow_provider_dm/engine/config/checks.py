@@ -71,9 +71,6 @@ def source_problems(document: Document) -> Iterator[Problem]:
 
 
 def _sharding(document: Document, task: Raw) -> Iterator[Problem]:
-    # DM's exports write both; only `is-sharding: false` beside a mode says two things.
-    if _given(task, "is-sharding") and not _true(task.get("is-sharding")) and _given(task, "shard-mode"):
-        yield _together(document, (), "is-sharding", "shard-mode")
     if _true(task.get("strict-optimistic-shard-mode")) and task.get("shard-mode") != "optimistic":
         at: Path = ("shard-mode",) if "shard-mode" in task else ()
         line = document.line(at) if at else None

@@ -1,12 +1,11 @@
 """Where a server is, as DM's files say it: `from` of a source, `target-database` of a task.
 
 A password is kept in memory only: it is left out of `model_dump`, JSON and repr, so that a configuration can be stored,
-logged and shipped. Besides DM's `password` there are two references, `password-env` and `password-file`."""
+logged and shipped. Besides DM's `password`, plain or as `dmctl encrypt` writes it, there are two references,
+`password-env` and `password-file`."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from typing import ClassVar, Final, Self
 from pydantic import Field, SecretStr
 
 from airflow_provider_dm.engine.config.base import DmModel, Names
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
+from airflow_provider_dm.engine.config.dm_encryption import CannotDecrypt, decrypted, looks_encrypted
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
-
-_IV_BYTES: Final = 16
 
 
 @dataclass(eq=False)
@@ -73,16 +71,13 @@ class DatabaseConfig(DmModel):
     password_file: str | None = None
     """Ours: a file that holds the password; one line break at its end is dropped."""
     max_allowed_packet: int | None = None
-    """Accepted as DM does; statements are kept far below the server's limit anyway."""
+    """Accepted without effect, as in DM: the server is asked, and statements are kept below its limit."""
     session: dict[str, str] = Field(default_factory=dict)
     """SET SESSION for every connection."""
     security: Security | None = None
 
     def secret(self, environ: Mapping[str, str] = os.environ) -> Secret:
-        """Return the password, empty when none is given.
-
-        Raises PasswordUnreadable, NotSupportedYet (DM's encrypted form).
-        """
+        """Return the password, empty when none is given. Raises PasswordUnreadable."""
         if self.password_env:
             if self.password_env not in environ:
                 raise PasswordUnreadable(f"the environment variable {self.password_env}", "it is not set")
@@ -91,11 +86,10 @@ class DatabaseConfig(DmModel):
             return _read_password(self.password_file)
         plain = self.password.get_secret_value() if self.password else ""
         if looks_encrypted(plain):
-            raise NotSupportedYet(
-                "a password encrypted by dmctl",
-                f"{self.user}@{self.host}:{self.port}",
-                "Give it by password-env, password-file or an Airflow connection.",
-            )
+            try:
+                plain = decrypted(plain, environ)
+            except CannotDecrypt as error:
+                raise PasswordUnreadable(f"the encrypted form of {self.user}@{self.host}", str(error)) from None
         return Secret(plain)
 
     def endpoint(self, name: str, environ: Mapping[str, str] = os.environ) -> Endpoint:
@@ -123,21 +117,6 @@ class TargetDatabase(DatabaseConfig):
     """The `target-database` section of task.yaml."""
 
     port: int = Field(default=4000, ge=1, le=65535)
-
-
-def looks_encrypted(password: str) -> bool:
-    """Tell whether text has the form that `dmctl encrypt` prints: base64 of an AES vector, "@", and the cipher text.
-
-    >>> looks_encrypted("/Q7B9DizNLLTTfiZHv9WoEAKamfpIUs=")
-    True
-    >>> looks_encrypted("hunter2")
-    False
-    """
-    try:
-        data = base64.b64decode(password, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return len(data) > _IV_BYTES and data[_IV_BYTES : _IV_BYTES + 1] == b"@"
 
 
 def _read_password(path: str) -> Secret:

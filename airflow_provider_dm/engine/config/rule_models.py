@@ -119,8 +119,12 @@ EVENTS: Final = frozenset(
 """What a binlog event filter may name: DM's list."""
 
 
+_OLD_EVENTS: Final = {"modify constaints": "modify constraint"}
+"""As DM spelled them once, and as its own task files still do."""
+
+
 def _event(text: str) -> str:
-    name = text.lower()
+    name = _OLD_EVENTS.get(text.lower(), text.lower())
     if name not in EVENTS:
         near = get_close_matches(name, EVENTS, 1)
         raise ValueError(f"there is no event {text!r}" + (f"; did you mean {near[0]!r}?" if near else ""))

@@ -29,6 +29,18 @@ def checked_time(text: str) -> str:
         raise ValueError(f"{text!r} is not a time, as 2026-11-22 19:50:00") from None
 
 
+def location_of(name: str, position: int, gtid_set: str = "") -> Location:
+    """Return the place that DM writes as a file's name and a position. Raises InvalidLocation.
+
+    >>> location_of("mysql-bin|000002.000003", 154).sort_key
+    '000002.0000000003.00000000000000000154'
+    """
+    match = _WITH_SUFFIX.match(name)
+    if match is None:
+        return Location(name, position, gtid_set)
+    return Location(f"{match['base']}.{match['number']}", position, gtid_set, int(match["suffix"]))
+
+
 class StartMeta(DmModel):
     """`binlog-name` and `binlog-pos`, or `binlog-gtid`, or both."""
 
@@ -60,7 +72,4 @@ class StartMeta(DmModel):
         if not self.binlog_name:
             return None
         position = max(self.binlog_pos, BINLOG_HEADER_SIZE)
-        match = _WITH_SUFFIX.match(self.binlog_name)
-        if match:
-            return Location(f"{match['base']}.{match['number']}", position, self.binlog_gtid, int(match["suffix"]))
-        return Location(self.binlog_name, position, self.binlog_gtid)
+        return location_of(self.binlog_name, position, self.binlog_gtid)

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, field_validator
 
-from airflow_provider_dm.engine.config.base import DmModel, Names
+from airflow_provider_dm.engine.config.base import DmModel, Entries, Lowered, Names, empty_is
 from airflow_provider_dm.engine.config.database import TargetDatabase
+from airflow_provider_dm.engine.config.dump_args import parse_extra_args
 from airflow_provider_dm.engine.config.rule_models import (
     BlockAllowConfig,
     ExpressionFilter,
@@ -86,10 +87,19 @@ class Experimental(DmModel):
 class MariadbSchemas(DmModel):
     """`mariadb2tidb`: how DM rewrites MariaDB's CREATE TABLE statements."""
 
-    mode: Literal["auto", "on", "off"] = "auto"
+    mode: Annotated[Literal["auto", "on", "off"], empty_is("auto"), Lowered] = "auto"
     strict_mode: bool = True
     enabled_rules: Names = ()
     disabled_rules: Names = ()
+
+
+class TidbConfig(DmModel):
+    """`tidb`: how DM 5.3 was told to import by Lightning, before `loaders` said it."""
+
+    backend: Literal["", "tidb", "local"] = ""
+    """`tidb` writes rows by SQL, as is done here in any case."""
+    status_port: int | None = None
+    pd_addr: str = ""
 
 
 class MysqlInstance(DmModel):
@@ -138,6 +148,8 @@ class SubtaskConfig:
     """None: tables that are named like those of an online DDL tool are tables like any other."""
     filters: tuple[FilterRule, ...] = ()
     expression_filters: tuple[ExpressionFilter, ...] = ()
+    strict_collations: bool = False
+    """`collation_compatible: strict`: a collation that the target's family does not have is not replaced."""
 
     def with_filters_of(self, source: SourceConfig) -> Self:
         """Return the same with the binlog event filters of the source's own file behind the task's."""
@@ -158,11 +170,11 @@ class TaskConfig(DmModel):
     is_sharding: bool = False
     """Old: true means shard-mode pessimistic."""
     strict_optimistic_shard_mode: bool = False
-    meta_schema: str = Field(default=DEFAULT_META_SCHEMA, min_length=1, max_length=64)
+    meta_schema: Annotated[str, empty_is(DEFAULT_META_SCHEMA)] = Field(default=DEFAULT_META_SCHEMA, max_length=64)
     case_sensitive: bool = False
     timezone: str = ""
     """Accepted: every session runs in UTC, and no stored value depends on it."""
-    collation_compatible: Literal["loose", "strict"] = Field(
+    collation_compatible: Annotated[Literal["loose", "strict"], empty_is("loose")] = Field(
         default="loose", validation_alias="collation_compatible", serialization_alias="collation_compatible"
     )
     online_ddl: bool = True
@@ -180,6 +192,7 @@ class TaskConfig(DmModel):
     """Ours: HOST:PORT where the task's app shows Prometheus its metrics; empty: nowhere."""
     experimental: Experimental = Experimental()
     mariadb2tidb: MariadbSchemas = MariadbSchemas()
+    tidb: TidbConfig = TidbConfig()
     target_database: TargetDatabase | None = None
     mysql_instances: tuple[MysqlInstance, ...] = Field(min_length=1)
     routes: dict[str, RouteRule] = Field(default_factory=dict)
@@ -187,13 +200,13 @@ class TaskConfig(DmModel):
     expression_filters: dict[str, ExpressionFilter] = Field(
         default_factory=dict, validation_alias=AliasChoices("expression-filter", "expression-filters")
     )
-    block_allow_list: dict[str, BlockAllowConfig] = Field(
+    block_allow_list: Annotated[dict[str, BlockAllowConfig], Entries] = Field(
         default_factory=dict, validation_alias=AliasChoices("block-allow-list", "black-white-list")
     )
-    mydumpers: dict[str, MydumperConfig] = Field(default_factory=dict)
-    loaders: dict[str, LoaderConfig] = Field(default_factory=dict)
-    syncers: dict[str, SyncerConfig] = Field(default_factory=dict)
-    validators: dict[str, ValidatorConfig] = Field(default_factory=dict)
+    mydumpers: Annotated[dict[str, MydumperConfig], Entries] = Field(default_factory=dict)
+    loaders: Annotated[dict[str, LoaderConfig], Entries] = Field(default_factory=dict)
+    syncers: Annotated[dict[str, SyncerConfig], Entries] = Field(default_factory=dict)
+    validators: Annotated[dict[str, ValidatorConfig], Entries] = Field(default_factory=dict)
     column_mappings: dict[str, object] = Field(default_factory=dict, exclude=True, repr=False)
     """Removed from DM: may be there, empty, as in its exports."""
     # Deprecated in DM: accepted without effect, as there. The precheck warns of remove-meta: progress is resumed.
@@ -214,7 +227,7 @@ class TaskConfig(DmModel):
 
     @property
     def sharding(self) -> ShardMode:
-        """`shard-mode`, with the old `is-sharding` understood."""
+        """`shard-mode`, with the old `is-sharding` understood: only `true` says something, and only without a mode."""
         return ShardMode.PESSIMISTIC if self.is_sharding and not self.shard_mode else self.shard_mode
 
     @property
@@ -278,9 +291,10 @@ class TaskConfig(DmModel):
             online_ddl=self.online,
             filters=tuple(self.filters[name] for name in instance.filter_rules),
             expression_filters=tuple(self.expression_filters[name] for name in instance.expression_filters),
+            strict_collations=self.collation_compatible == "strict",
         )
 
-    # An inline configuration wins over a named one; `…-thread` wins over both, as in DM.
+    # An inline configuration wins over a named one; `…-thread` wins over both, and `extra-args` over that, as in DM.
 
     def _syncer(self, instance: MysqlInstance) -> SyncerConfig:
         chosen = instance.syncer or self.syncers.get(instance.syncer_config_name, SyncerConfig())
@@ -292,4 +306,6 @@ class TaskConfig(DmModel):
 
     def _mydumper(self, instance: MysqlInstance) -> MydumperConfig:
         chosen = instance.mydumper or self.mydumpers.get(instance.mydumper_config_name, MydumperConfig())
-        return chosen.model_copy(update={"threads": instance.mydumper_thread or chosen.threads})
+        said = parse_extra_args(chosen.extra_args)
+        threads = said.threads or instance.mydumper_thread or chosen.threads
+        return chosen.model_copy(update={"threads": threads, "rows": said.rows or chosen.rows})

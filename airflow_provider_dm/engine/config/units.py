@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from airflow_provider_dm.engine.config.base import DmModel, Lowered, OptionalSeconds, Seconds
+from airflow_provider_dm.engine.config.base import DmModel, Lowered, OptionalSeconds, Seconds, empty_is
 
 DEFAULT_DIR: Final = "./dumped_data"
+MOST_WORKERS: Final = 16
+"""DM's default: what a syncer that does not say `worker-count` may have."""
 
 
 def _zero_is(default: int | None) -> BeforeValidator:
     """Build a validator that takes 0 as the default: DM's exports write 0 for what was not given."""
     return BeforeValidator(lambda value: default if value in (0, "0") else value)
-
-
-def _empty_is(default: str) -> BeforeValidator:
-    """Build a validator that takes "" as the default: DM's exports write "" for what was not given."""
-
-    def fill(value: Any) -> Any:
-        return default if value == "" else value
-
-    return BeforeValidator(fill)
 
 
 class OnDuplicate(StrEnum):
@@ -81,13 +74,14 @@ class LoaderConfig(DmModel):
         default=None, validation_alias=AliasChoices("on-duplicate-logical", "on-duplicate")
     )
     """None: not said, the copier's default holds."""
-    import_mode: Annotated[ImportMode, _empty_is("logical"), Lowered] = ImportMode.LOGICAL
+    import_mode: Annotated[ImportMode, empty_is("logical"), Lowered] = ImportMode.LOGICAL
     dir: str = Field(default=DEFAULT_DIR, exclude=True, repr=False)
     """Not used yet. May be an S3 URL with a key in it, so it is shown nowhere."""
-    sorting_dir_physical: str = ""
+    # Of the physical import, under their names of today and as DM exported them before 6.4.
+    sorting_dir_physical: str = Field(default="", validation_alias=AliasChoices("sorting-dir-physical", "sorting-dir"))
     on_duplicate_physical: str = ""
-    disk_quota_physical: str = ""
-    checksum_physical: str = ""
+    disk_quota_physical: str = Field(default="", validation_alias=AliasChoices("disk-quota-physical", "disk-quota"))
+    checksum_physical: str = Field(default="", validation_alias=AliasChoices("checksum-physical", "checksum"))
     analyze: str = ""
     range_concurrency: int | None = None
     compress_kv_pairs: str = ""
@@ -128,7 +122,7 @@ class SyncerConfig(DmModel):
 class ValidatorConfig(DmModel):
     """Continuous validation."""
 
-    mode: Annotated[ValidatorMode, _empty_is("none")] = ValidatorMode.NONE
+    mode: Annotated[ValidatorMode, empty_is("none")] = ValidatorMode.NONE
     worker_count: int = 4
     validate_interval: Seconds = 10.0
     check_interval: Seconds = 5.0

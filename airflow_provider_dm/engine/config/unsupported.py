@@ -2,40 +2,24 @@
 
 Each gap is a value, so that the precheck can show all of them and `subtask` can refuse on the first. A gap that closes
 is deleted here and in docs/limits.md. Keys whose absence changes no data are not gaps; those of them that a user may
-expect something of are listed (`WITHOUT_EFFECT`), for a warning."""
+expect something of are in passed_over.py, for a warning."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider_dm.engine.config.dump_args import parse_extra_args
 from airflow_provider_dm.engine.errors import NotSupportedYet
 
 if TYPE_CHECKING:  # the models call this module
     from airflow_provider_dm.engine.config.database import DatabaseConfig
     from airflow_provider_dm.engine.config.source import SourceConfig
     from airflow_provider_dm.engine.config.task import MysqlInstance, TaskConfig
-    from airflow_provider_dm.engine.config.units import LoaderConfig, MydumperConfig, SyncerConfig
+    from airflow_provider_dm.engine.config.units import LoaderConfig, MydumperConfig
 
 RUNNABLE_MODES: Final = frozenset({"full", "incremental", "all"})
 LOGICAL_MODES: Final = frozenset({"logical", "sql", "loader"})
-
-# dumpling's flags that say how fast or in what pieces to read, never which rows.
-HARMLESS_FLAGS: Final = frozenset(
-    {
-        *("-t", "--threads", "-F", "--filesize", "-s", "--statement-size", "-r", "--rows"),
-        *("--consistency", "--escape-backslash", "--skip-tz-utc", "--loglevel"),
-    }
-)
-
-
-WITHOUT_EFFECT: Final = (
-    "checkpoint_flush_interval",
-    "safe_mode",
-    "safe_mode_duration",
-)
-"""Of a syncer. What it does instead stands in docs/limits.md."""
 
 
 def refuse(gaps: Iterable[NotSupportedYet]) -> None:
@@ -59,28 +43,16 @@ def gaps_of_source(source: SourceConfig) -> tuple[NotSupportedYet, ...]:
     return tuple(_source_gaps(source))
 
 
-def without_effect(syncer: SyncerConfig) -> tuple[str, ...]:
-    """Return the keys, as written in the file, that are given another value than DM's default and change nothing.
-
-    >>> from airflow_provider_dm.engine.config.units import SyncerConfig
-    >>> without_effect(SyncerConfig(safe_mode=True, checkpoint_flush_interval=30))
-    ('safe-mode',)
-    """
-    fields = type(syncer).model_fields
-    given = (name for name in WITHOUT_EFFECT if getattr(syncer, name) != fields[name].default)
-    return tuple(name.replace("_", "-") for name in given)
-
-
 def _task_gaps(task: TaskConfig) -> Iterator[NotSupportedYet]:
     where = f"task {task.name!r}"
     if task.task_mode not in RUNNABLE_MODES:
         yield NotSupportedYet(f"task-mode {task.task_mode.value}", where, "Use full, incremental or all.")
     if task.sharding == "optimistic":
         yield NotSupportedYet("shard-mode optimistic", where, "Use pessimistic, or leave it out if no DDL is expected.")
-    if task.collation_compatible == "strict":
-        yield NotSupportedYet("collation_compatible strict", where, "Create the target tables first and use loose.")
     if task.mariadb2tidb.mode == "on":
         yield NotSupportedYet("mariadb2tidb", where, "Create the target tables first and set its mode to off.")
+    if task.tidb.backend == "local":
+        yield NotSupportedYet("tidb.backend local", where, "Use tidb, which is import-mode: logical.")
     if task.target_database:
         yield from _database_gaps(task.target_database, "target-database")
 
@@ -90,28 +62,19 @@ def _instance_gaps(task: TaskConfig, instance: MysqlInstance) -> Iterator[NotSup
     validator = task.validators.get(instance.validator_config_name)
     if validator and validator.mode != "none":
         yield NotSupportedYet("continuous validation", where, "Set its mode to none; run verify afterwards.")
-    yield from _mydumper_gaps(instance.mydumper or task.mydumpers.get(instance.mydumper_config_name), where)
+    mydumper = instance.mydumper or task.mydumpers.get(instance.mydumper_config_name)
+    block_allow = task.block_allow_list.get(instance.block_allow_list)
+    yield from _mydumper_gaps(mydumper, block_allow.do_dbs if block_allow else (), where)
     yield from _loader_gaps(instance.loader or task.loaders.get(instance.loader_config_name), where)
 
 
-def _mydumper_gaps(mydumper: MydumperConfig | None, where: str) -> Iterator[NotSupportedYet]:
+def _mydumper_gaps(mydumper: MydumperConfig | None, do_dbs: Sequence[str], where: str) -> Iterator[NotSupportedYet]:
     if mydumper is None:
         return
     if mydumper.where:
         yield NotSupportedYet("mydumpers.where", where, "Copy whole tables.")
-    if flags := _selecting_flags(mydumper.extra_args):
+    if flags := parse_extra_args(mydumper.extra_args).narrowing(do_dbs):
         yield NotSupportedYet(f"extra-args {' '.join(flags)}", where, "Choose tables by block-allow-list.")
-
-
-def _selecting_flags(extra_args: str) -> list[str]:
-    """Return the flags that choose what is read; `--consistency snapshot` is one, as it reads the past."""
-    try:
-        words = shlex.split(extra_args)
-    except ValueError:
-        return [extra_args]
-    flags = [word.split("=", 1)[0] for word in words if word.startswith("-")]
-    past = ["--consistency snapshot"] if "snapshot" in extra_args else []
-    return [flag for flag in flags if flag not in HARMLESS_FLAGS] + past
 
 
 def _loader_gaps(loader: LoaderConfig | None, where: str) -> Iterator[NotSupportedYet]:

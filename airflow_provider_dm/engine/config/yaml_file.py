@@ -29,6 +29,7 @@ DEPRECATED: Final = frozenset(
     {
         *("ansi-quotes", "enable-heartbeat", "heartbeat-update-interval", "heartbeat-report-interval"),
         *("max-retry", "auto-fix-gtid", "disable-detect", "enable-ansi-quotes", "meta-file", "meta-dir"),
+        *("max-allowed-packet", "mydumper-path", "tidb"),
     }
 )
 """Accepted without effect, in DM as here."""

@@ -175,6 +175,7 @@ class Watches:
         work = [one for one in (each.without(waits) for each in settled) if one.names]
         if not work:
             return
+        self._idle_since = None
         for one in work:
             log.warning(
                 "%s: tables were altered while they were copied; from %s on they are copied again: %s; gone: %s",
@@ -275,7 +276,7 @@ class Watches:
         sources: dict[TableName, str] = {}
         schemas: dict[TableName, list[TargetDdl]] = {}
         for one in work:
-            sides = Sides(one.survey.flavour, server)
+            sides = Sides(one.survey.flavour, server, one.watch.source.subtask.strict_collations)
             for table in one.survey.tables:
                 shards[table.target].append(Shard(table, one.seen.stand.old(table.table.name), sides))
                 sources.setdefault(table.target, one.watch.source.id)
@@ -286,7 +287,8 @@ class Watches:
                 target = one.seen.stand.schemas[name].target
                 first = shards[target][0] if target in shards else None
                 if first is not None:
-                    shards[target].append(Shard(first.new, one.seen.stand.old(name), Sides(one.survey.flavour, server)))
+                    sides = Sides(one.survey.flavour, server, one.watch.source.subtask.strict_collations)
+                    shards[target].append(Shard(first.new, one.seen.stand.old(name), sides))
         unfilled = {name for name, some in shards.items() if name in there and all(one.old is None for one in some)}
         if unfilled:
             self._design(work, targets - unfilled)  # now, as they are the task's from `_expect` on
@@ -383,7 +385,11 @@ def _numbering(one: Settled, made: Design, groups: Groups) -> tuple[list[TableNa
 def _schema(table: SourceTable, one: Settled, sides: Sides) -> TargetDdl:
     collation = one.survey.collations[table.table.name.schema]
     made = create_schema_like(
-        table.target.schema, collation, source_flavour=sides.source, target_flavour=sides.target.flavour
+        table.target.schema,
+        collation,
+        source_flavour=sides.source,
+        target_flavour=sides.target.flavour,
+        strict=sides.strict,
     )
     return TargetDdl(made.sql(), ())
 

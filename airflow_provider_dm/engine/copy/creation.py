@@ -26,7 +26,7 @@ _NO_COLLATION: Final = frozenset({ER.UNKNOWN_COLLATION, ER.UNKNOWN_CHARACTER_SET
 
 
 def schemas_to_create(
-    surveys: Sequence[SourceSurvey], creations: Sequence[NewTable], target: Flavour
+    surveys: Sequence[SourceSurvey], creations: Sequence[NewTable], target: Flavour, *, strict: bool = False
 ) -> tuple[NewSchema, ...]:
     """Return the schemas of these tables, as the first source schema has it whose tables go there."""
     wanted = {one.name.schema for one in creations}
@@ -39,7 +39,9 @@ def schemas_to_create(
                 continue
             if name not in made:
                 first[name] = collation
-                made[name] = create_schema_like(name, collation, source_flavour=survey.flavour, target_flavour=target)
+                made[name] = create_schema_like(
+                    name, collation, source_flavour=survey.flavour, target_flavour=target, strict=strict
+                )
             elif collation != first[name]:
                 note = f"default collations differ at the sources; {collation} is left out, tables say their own"
                 made[name] = replace(made[name], notes=tuple(dict.fromkeys((*made[name].notes, note))))
@@ -68,7 +70,7 @@ def _create_schema(connection: Connection, one: NewSchema) -> list[str]:
     try:
         query(connection, one.sql())
     except pymysql.err.MySQLError as error:
-        if error.args[0] not in _NO_COLLATION:
+        if one.strict or error.args[0] not in _NO_COLLATION:
             raise
         query(connection, replace(one, collation=None).sql())
         return [f"{one.name}: there is no {one.collation}; its default is the target's own"]

@@ -90,7 +90,7 @@ def design(
     ExtractNotPossible, ExpressionNotSupported, TargetNotEmpty, TargetKeyNotKept, TargetTableGone, NotSupportedYet.
     Nothing was changed then.
     """
-    creations = _creations(surveys, target, fresh)
+    creations = _creations(surveys, subtasks, target, fresh)
     known = target.tables | {name: table for name, (table, _) in creations.items()}
     mappings: dict[str, tuple[TableMapping, ...]] = {}
     feeders: defaultdict[TableName, list[str]] = defaultdict(list)
@@ -118,7 +118,10 @@ def design(
 
 
 def _creations(
-    surveys: Sequence[SourceSurvey], target: TargetSurvey, fresh: Collection[str]
+    surveys: Sequence[SourceSurvey],
+    subtasks: Mapping[str, SubtaskConfig],
+    target: TargetSurvey,
+    fresh: Collection[str],
 ) -> dict[TableName, tuple[Table, NewTable]]:
     """Return, for each table that the target lacks, what it will be, and how it is created."""
     made: dict[TableName, tuple[Table, NewTable]] = {}
@@ -137,6 +140,7 @@ def _creations(
                 source_flavour=survey.flavour,
                 target_flavour=target.flavour,
                 collation=one.collation,
+                strict=subtasks[survey.source_id].strict_collations,
             )
             made[one.target] = (replace(one.table, name=one.target), statement)
     return made

@@ -47,6 +47,8 @@ class Sides:
 
     source: Flavour
     target: Server
+    strict: bool = False
+    """The target keeps the source's collations (`collation_compatible`)."""
 
     def created_after(self, create: str, table: Table, name: TableName, collation: str) -> NewTable:
         """Return the statement that creates `name` after a table of the source. Raises CannotCreateTarget."""
@@ -57,6 +59,7 @@ class Sides:
             source_flavour=self.source,
             target_flavour=self.target.flavour,
             collation=collation,
+            strict=self.strict,
         )
 
 

@@ -8,7 +8,9 @@ option stops with CannotCreateTarget, and a person creates the table. What is ch
 - what the target's family writes in another way or does not have (`dialects`), which is reported;
 - collations that the target's family does not have, by the two tables below: the nearest in what it takes for equal and
   in how it treats trailing spaces. Each is reported, as ORDER BY and `=` may answer differently for rare characters.
-- a character set without its collation gets it: the default differs between servers, and decides about equality."""
+- a character set without its collation gets it: the default differs between servers, and decides about equality.
+
+`strict` is DM's `collation_compatible: strict`: a collation that would be another one stops instead."""
 
 from __future__ import annotations
 
@@ -77,11 +79,15 @@ class NewTable:
 
 @dataclass(frozen=True)
 class NewSchema:
-    """A schema for the target. `collation`: its default, as the target's family has it; None: the target's own."""
+    """A schema for the target. `collation`: its default, as the target's family has it; None: the target's own.
+
+    `strict`: this collation or none.
+    """
 
     name: str
     collation: str | None
     notes: tuple[str, ...] = ()
+    strict: bool = False
 
     def sql(self) -> str:
         """Return the CREATE DATABASE statement; the charset is what the collation's name begins with."""
@@ -100,8 +106,14 @@ def charset_of(collation: str) -> str:
     return collation.partition("_")[0]
 
 
-def create_schema_like(name: str, collation: str, *, source_flavour: Flavour, target_flavour: Flavour) -> NewSchema:
-    """Return a schema whose tables get, if they do not say otherwise, what the source's would get."""
+def create_schema_like(
+    name: str, collation: str, *, source_flavour: Flavour, target_flavour: Flavour, strict: bool = False
+) -> NewSchema:
+    """Return a schema whose tables get, if they do not say otherwise, what the source's would get. `strict`: the server
+    is to refuse what it does not have.
+    """
+    if strict:
+        return NewSchema(name, collation, strict=True)
     if target_flavour is Flavour.MARIADB and charset_of(collation) in MYSQL_ONLY_CHARSETS:
         return NewSchema(name, None, (f"there is no {collation}; its default is the target's own",))
     becomes = COLLATIONS.get((source_flavour, target_flavour), {}).get(collation.lower(), collation)
@@ -116,6 +128,7 @@ def create_table_like(
     source_flavour: Flavour,
     target_flavour: Flavour,
     collation: str,
+    strict: bool = False,
 ) -> NewTable:
     """Return the target's CREATE TABLE. `statement` is the source's own; `collation` the source table's default.
 
@@ -132,6 +145,8 @@ def create_table_like(
     options.setdefault("COLLATE", collation)
     columns = [_with_collation(column, source) for column in table.columns]
     said = dict.fromkeys(name for name in (*(one.type.collation for one in columns), options["COLLATE"]) if name)
+    if strict and (lacking := next((name for name in said if name.lower() in swaps), None)):
+        raise CannotCreateTarget(str(source.name), str(target), not_there(lacking))
     notes += tuple(f"collation {name} becomes {swaps[name.lower()]}" for name in said if name.lower() in swaps)
 
     def swapped(name: str | None) -> str | None:
@@ -144,6 +159,11 @@ def create_table_like(
     keyless = not any(key.primary for key in source.unique_keys)
     sql = f"CREATE TABLE {target.quoted()} ({' , '.join(parts)}) {tail}"
     return NewTable(target, sql, tuple(dict.fromkeys(notes)), keyless)
+
+
+def not_there(collation: str) -> str:
+    """Return what is found where `collation_compatible: strict` forbids the nearest collation."""
+    return f"the collation {collation}, which the target's family does not have (collation_compatible is strict)"
 
 
 def _definition(statement: str, schema: str) -> TableDefinition:

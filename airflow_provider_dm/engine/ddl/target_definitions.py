@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
-from airflow_provider_dm.engine.ddl.create_like import COLLATIONS, charset_of
+from airflow_provider_dm.engine.ddl.create_like import COLLATIONS, charset_of, not_there
 from airflow_provider_dm.engine.ddl.dialects import adapted
 from airflow_provider_dm.engine.ddl.statements import (
     Check,
@@ -86,6 +86,8 @@ class Way:
     resolve: Callable[[TableName, str], ColumnDefinition | None]
     collation: Callable[[TableName], str | None]
     cascades_are_logged: bool
+    strict: bool
+    """A collation that the target's family does not have stops (`collation_compatible`)."""
 
     @property
     def one_family(self) -> bool:
@@ -182,6 +184,8 @@ class Carrier:
         self.charset(charset_of(name))
         becomes = COLLATIONS.get((self.way.source, self.way.target), {}).get(name.lower(), name)
         if becomes != name:
+            if self.way.strict:
+                raise NotCopyable(not_there(name))
             self.note(f"collation {name} becomes {becomes}")
         return becomes
 

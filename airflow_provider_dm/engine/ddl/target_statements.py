@@ -71,15 +71,18 @@ def for_target(
     has_primary_key: Callable[[TableName], bool] = lambda _: False,
     tables: Collection[TableName] = (),
     cascades_are_logged: bool = False,
+    strict_collations: bool = False,
 ) -> ForTarget:
     """Return what the target has to run. Raises NotCopyable, whose text names what cannot be carried over.
 
     `route_schema`: None for a schema that the rules exclude. `resolve`: a column as the source has it behind the
     statement, by the table's name before it; `collation`: that table's default. `has_primary_key`: before the
     statement. `tables`: those that the source has, for DROP DATABASE. `cascades_are_logged`: the source's log has the
-    rows that its foreign keys change.
+    rows that its foreign keys change. `strict_collations`: none is replaced by its nearest.
     """
-    way = Way(sql_mode, source, target.flavour, route, allows, resolve, collation, cascades_are_logged)
+    way = Way(
+        sql_mode, source, target.flavour, route, allows, resolve, collation, cascades_are_logged, strict_collations
+    )
     notes: list[str] = []
     maker = _Maker(way, target, notes, route_schema, has_primary_key, tuple(tables))
     return ForTarget(tuple(maker.of(statement)), tuple(notes))

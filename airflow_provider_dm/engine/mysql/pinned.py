@@ -33,13 +33,16 @@ WRITING: Final = "READ-COMMITTED"
 
 @dataclass(frozen=True)
 class Pin:
-    """One variable. `why`: what another value would do; the end of a sentence. `users`: a user may choose another."""
+    """One variable. `why`: what another value would do; the end of a sentence. `users`: a user may choose another.
+    `moot`: a user may name another, which would change nothing that is stored and is not sent.
+    """
 
     name: str
     value: str | int | None
     why: str
     families: Families = field(default_factory=lambda: MYSQL | MARIADB)
     users: bool = False
+    moot: bool = False
 
 
 _CUT: Final = "answers would end early"
@@ -77,7 +80,8 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("collation_connection", "utf8mb4_general_ci", "literals would be compared in another way"),
     Pin("character_set_collations", "", "literals would be compared in another way", {Flavour.MARIADB: (11, 2)}),
     Pin("character_set_results", None, "what is read would be converted, and lose what the other charset lacks"),
-    Pin("time_zone", "+00:00", "a TIMESTAMP would be another moment"),
+    # DM's exports write the task's zone here; we read and write in UTC, so that every TIMESTAMP is the same moment.
+    Pin("time_zone", "+00:00", "a TIMESTAMP would be another moment", moot=True),
     Pin("sql_mode", SQL_MODE, "values would be changed instead of refused"),
     Pin("old_mode", "UTF8_IS_UTF8MB3", "utf8 would be another character set", {Flavour.MARIADB: (10, 6, 1)}),
     Pin("explicit_defaults_for_timestamp", 1, "NULL would become the time of writing",
@@ -219,7 +223,7 @@ _BAD_MODES: Final[Mapping[str, str]] = {
 _ALIASES: Final = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
 """As MariaDB called them before 11.1."""
 _BY_NAME: Final = {pin.name: pin for pin in PINNED}
-_ON_OFF: Final = {"on": "1", "true": "1", "off": "0", "false": "0", "utc": "+00:00", "null": "none"}
+_ON_OFF: Final = {"on": "1", "true": "1", "off": "0", "false": "0", "null": "none"}
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 
 
@@ -286,7 +290,7 @@ def _check(server: str, name: str, value: str) -> None:
                 raise SessionConflict(server, name, value, SQL_MODE, f"{mode}: {_BAD_MODES.get(mode, _UNKNOWN_MODE)}")
         return
     pin = _BY_NAME.get(_current(name))
-    if pin is not None and not pin.users and _normal(value) != _normal(str(pin.value)):
+    if pin is not None and not (pin.users or pin.moot) and _normal(value) != _normal(str(pin.value)):
         raise SessionConflict(server, name, value, str(pin.value), pin.why)
 
 

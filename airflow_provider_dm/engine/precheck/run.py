@@ -31,6 +31,7 @@ from airflow_provider_dm.engine.precheck.checks import (
 )
 from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration
 from airflow_provider_dm.engine.precheck.facts import ServerFacts, SourceFacts, TargetFacts
+from airflow_provider_dm.engine.precheck.items import unknown_items
 from airflow_provider_dm.engine.precheck.result import TARGET, CheckResult, PrecheckReport, State, said
 from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks
 
@@ -98,6 +99,9 @@ def run_precheck(
     results = list(_named("configuration", TARGET, check_configuration(task, [config for config, _ in sources])))
     if any(one.state is State.FAIL for one in results):
         return PrecheckReport(task.name, tuple(results))
+    ours = {name for one in SOURCE_CHECKS for name in (one.name, one.item)}
+    ours |= {name for one in TARGET_CHECKS for name in (one.name, one.item)}
+    results += _named("configuration", TARGET, unknown_items(task.ignore_checking_items, ours))
     with ExitStack() as open_connections:
         reached: list[SourceFacts] = []
         known = _known(task, target)

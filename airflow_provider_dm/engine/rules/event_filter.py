@@ -25,6 +25,13 @@ ROW_EVENTS: Final = frozenset({"insert", "update", "delete"})
 _TAKING_ROWS: Final = ("truncate table", "drop table", "truncate table partition", "drop table partition")
 """DDL that takes rows out of a table, or the table away; with `drop database` and `rename table`."""
 
+_TAKING_NAMES: Final = (
+    *("drop table", "rename table", "drop database", "drop column", "rename column", "alter table"),
+    *("modify column", "value range decrease", "precision decrease", "remove auto increment"),
+    *("modify default value", "modify charset", "modify collation", "modify columns order"),
+)
+"""DDL after which a table or a column of that name is there no more: a CHANGE goes by what else it changes."""
+
 COMPATIBLE_DDL: Final = frozenset(
     {
         *("create database", "alter database", "create table", "create index", "create view", "drop view"),
@@ -109,6 +116,10 @@ class EventFilter:
             or (rule.is_about(schema) and rule.may_ignore("drop database"))
             for rule in self.rules
         )
+
+    def may_keep_names(self) -> bool:
+        """Tell whether DDL may be left out that takes tables or columns away, so that the target has them still."""
+        return any(rule.may_ignore(event) for rule in self.rules for event in _TAKING_NAMES)
 
     def of_ddl(self, names: Iterable[TableName], events: Sequence[str], sql: str) -> Verdict:
         """Return what becomes of a part of a DDL statement. `events`: its names, the first of which is in groups.

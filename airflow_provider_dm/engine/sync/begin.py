@@ -41,8 +41,10 @@ from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
+from airflow_provider_dm.engine.sync.dm_import import DmExtent, DmStart, Given, keyless_of
 from airflow_provider_dm.engine.sync.locations import RELAY_LOOK_SECONDS, in_relay
 from airflow_provider_dm.engine.sync.past import (
+    First,
     Known,
     Today,
     all_of_it,
@@ -52,8 +54,10 @@ from airflow_provider_dm.engine.sync.past import (
     tables_of_target,
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.safe_mode import log_seconds
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
+from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint, to_take_over
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
@@ -222,12 +226,20 @@ def begin_incremental(sources: Iterable[SyncSource], *, store: MetaStore, stop: 
 
 def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
     config, ref = source.config, source.fence.ref
-    if config.mode is not TaskMode.INCREMENTAL:
-        return []
     connection = target_connection(source.target)
     subtask, stands = read_subtask(connection, ref), read_all_stands(connection, ref)
+    checkpoint = to_take_over(connection, ref, config.mode, subtask)
+    if checkpoint is not None:
+        by_gtid = source.spec.config.enable_gtid
+        start = DmStart.of(checkpoint, source.spec.endpoint.resolve(), by_gtid=by_gtid)
+        log.info("%s: DM's checkpoint in %s is taken over: %s", ref.source, checkpoint.table, checkpoint.point)
+        return [_Beginning(source, start.configured(), None, Announcer(source, store), start)]
+    if config.mode is not TaskMode.INCREMENTAL:
+        return []
     if not is_to_begin(config, subtask, stands, copied=bool(load_chunks(connection, ref))):
         return []
+    if subtask is not None and subtask.start is not None and read_checkpoint(connection, ref) is not None:
+        return []  # it began where DM has left it, of which `meta` knows nothing; ours is written behind that only
     if config.start is None:
         with connected(source.spec.endpoint.resolve()) as upstream:
             raise StartMissing(*ref.key, str(current_location(upstream)))
@@ -243,6 +255,8 @@ class _Beginning:
     configured: Location
     before: Location | None
     announcer: Announcer
+    dm: DmStart | None = None
+    """What DM has left; None: `meta` counts."""
 
     def look(self) -> _Found:
         """Ask the source for its tables and its log, and the target for the tables that can be merged."""
@@ -255,7 +269,8 @@ class _Beginning:
             server = server_of(connection)
         known = {name: Known(table, definitions.tables[name]) for name, table in tables.items()}
         schemas, keyed = self._schemas(known)
-        return _Found(self, today, tuple(binlogs), schemas, keyed, definitions, server)
+        one = self if self.dm is None else replace(self, dm=self.dm.for_tables(tables, rules.block_allow.allows))
+        return _Found(one, today, tuple(binlogs), schemas, keyed, definitions, server)
 
     def _schemas(self, tables: Mapping[TableName, Known]) -> tuple[tuple[TableSchema, ...], frozenset[TableName]]:
         """Return these tables with their targets, and those of the targets that can be merged."""
@@ -288,35 +303,70 @@ class _Found:
     keyed: frozenset[TableName]
     definitions: Definitions
     server: Server
+    dm_extent: DmExtent | None = None
+    """What DM has applied behind the start; None: DM has left nothing."""
 
     def at(self, start: Location, stop: threading.Event) -> _Found:
         """Return the same with the tables as they were at the start. Waits, where it has to be looked for, until the
         log has come to today. Raises PastUnknown, LogNotSeen, and what reading the log raises.
         """
         one, rules = self.beginning, self.beginning.source.rules
-        if reached(start, self.today):
+        if reached(start, self.today) and one.dm is None:
             return self
         target = target_connection(one.source.target)
         source = {it.table.name: Known(it.table, self.definitions.tables[it.table.name]) for it in self.schemas}
         there = tables_of_target(target, source.keys(), self.definitions.collations.keys(), rules)
         today = Today(source, there, (self.server, server_of(target)), one.by_hand().keys())
-        if today.is_certain:
-            return self
         name = one.source.config.source_id
-        bounded = not one.source.spec.config.enable_relay
-        with closing(Tail.of(one.source.job, name, one.announcer.store, SyncProgress())) as tail:
-            plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
-            statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
-            tables = today.at_start(name, first_statements(statements))
+        if one.dm is not None:
+            given = Given.of(one.dm.checkpoint, today)
+            tables = given.tables_at(name, today, lambda: self._first_statements(start, stop))
+        elif today.is_certain:
+            return self
+        else:
+            tables = today.at_start(name, self._first_statements(start, stop))
         log.info("%s: %d tables at %s, as the log and the target show them", name, len(tables), start)
         schemas, keyed = one._schemas(tables)
         definitions = replace(self.definitions, tables={name: known.create for name, known in tables.items()})
-        return replace(self, schemas=schemas, keyed=keyed, definitions=definitions)
+        return replace(self, schemas=schemas, keyed=keyed, definitions=definitions).behind(start)
+
+    def _first_statements(self, start: Location, stop: threading.Event) -> Mapping[TableName, First]:
+        """Read the log between `start` and today for the first statement about each table."""
+        source = self.beginning.source
+        name, bounded = source.config.source_id, not source.spec.config.enable_relay
+        with closing(Tail.of(source.job, name, self.beginning.announcer.store, SyncProgress())) as tail:
+            plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
+            statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
+            return first_statements(statements, self.server)
+
+    def behind(self, start: Location) -> _Found:
+        """Return the same with what DM has applied behind the start. Raises KeylessUncertain, CheckpointUnusable."""
+        one = self.beginning
+        if one.dm is None:
+            return self
+        extent = one.dm.extent(start, self.today)
+        schemas = extent.skipping(one.dm.checkpoint, self.schemas)
+        connection = target_connection(one.source.target)
+        targets = read_tables(connection, {it.target for it in schemas} & set(list_tables(connection)))
+        extent.check_keys(one.source.config.source_id, start, keyless_of(schemas, targets))
+        return replace(self, schemas=schemas, dm_extent=extent)
 
     def proven(self, stop: threading.Event) -> Location:
         """Return the configured place with its GTID set. Waits until the log has come so far."""
         one = self.beginning
-        claimed = replace(one.configured, suffix=self.today.suffix, server_uuid=self.today.server_uuid)
+        try:
+            found = self._proven(one.configured, stop)
+        except StartNotThere:
+            if one.dm is None or not one.dm.by_gtid or not one.dm.checkpoint.point.gtid_set:
+                raise
+        else:
+            if one.dm is None or one.dm.check_proven(found):
+                return found
+        return self._proven(one.dm.by_its_set(), stop)
+
+    def _proven(self, place: Location, stop: threading.Event) -> Location:
+        one = self.beginning
+        claimed = replace(place, suffix=self.today.suffix, server_uuid=self.today.server_uuid)
         start = _Start(one.source.config, claimed, RelayReader(Path(one.source.spec.relay_dir)))
         with closing(Tail.of(one.source.job, one.source.config.source_id, one.announcer.store, SyncProgress())) as tail:
             return start.proven(self.binlogs, tail, stop)
@@ -331,7 +381,17 @@ class _Found:
         source, by_hand = self.beginning.source, self.beginning.by_hand()
 
         def body(connection: Connection) -> None:
-            begin_subtask(connection, source.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.today)
+            dm = self.dm_extent
+            begin_subtask(
+                connection,
+                source.fence,
+                unit=UNIT_SYNC,
+                start=start,
+                catch_up_until=self.today if dm is None else dm.until,
+                safe_mode_seconds=log_seconds(source.config.syncer, exit_is_known=dm is not None and dm.exit_is_known),
+            )
+            if self.beginning.dm is not None:
+                self.beginning.dm.check_still(connection, source.fence.ref)
             enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
             begin_definitions(connection, source.fence.ref, self.definitions, by_hand)
             save_online_ddls(connection, source.fence.ref, OnlineDdls())

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import assert_never
 
@@ -136,6 +137,7 @@ class _Lane:
     here: Location
     edge: Location | None
     prepared: tuple[Prepared, ...] = ()
+    moved_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.shared = self.of.runner.share(self.plan)
@@ -156,7 +158,7 @@ class _Lane:
                 case Epoch(hi=hi) if self.edge is None or compare(hi, self.edge) is Order.SAME:
                     self._epoch(planned)
                 case Epoch():
-                    self.of.stop.wait(WAIT_SECONDS)  # half of a longer one is applied
+                    self._wait()  # half of a longer one is applied
                 case DdlStatement():
                     rows = planned.rows_epoch()
                     if rows is not None:
@@ -166,10 +168,15 @@ class _Lane:
                 case UpToDate(at) if has_passed(at, self.stop):
                     self.advance(self.stop)
                 case UpToDate():
-                    self.of.stop.wait(WAIT_SECONDS)  # a relay that has begun anew pulls it again
+                    self._wait()  # a relay that has begun anew pulls it again
                 case _:
                     assert_never(planned)
         return True
+
+    def _wait(self) -> None:
+        """Wait for the log. Raises RelaySilent where nobody pulls it, and RelayFileGone."""
+        self.of.stop.wait(WAIT_SECONDS)
+        self.tail.idle(self.here, time.monotonic() - self.moved_at)
 
     def _epoch(self, epoch: Epoch) -> None:
         tasks = 1 if epoch.bytes <= self.of.size.one_task else self.of.runner.slots
@@ -183,7 +190,7 @@ class _Lane:
         applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
         self.prepared = after(self.prepared, epoch)
         self.here = self.applied = epoch.hi
-        self.edge = None
+        self.edge, self.moved_at = None, time.monotonic()
         self.of.told(epoch, applied)
 
     def advance(self, hi: Location) -> None:
@@ -191,7 +198,7 @@ class _Lane:
         writer = WaveWriter(self.plan, Target.at(self.of.source.target), self._step(hi), catch_up=False)
         writer.advance({}, range(self.plan.buckets))
         self.here = self.applied = hi
-        self.edge = None
+        self.edge, self.moved_at = None, time.monotonic()
 
     def _step(self, hi: Location) -> Step:
         return Step(self.of.fence, self.applied.sort_key, hi.sort_key)

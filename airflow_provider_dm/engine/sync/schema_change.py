@@ -35,7 +35,8 @@ from typing import assert_never
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
+from airflow_provider_dm.engine.ddl.server import CannotTrack, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
     AlterDatabase,
@@ -77,6 +78,7 @@ from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, Verdict
 from airflow_provider_dm.engine.rules.mapping import family_of
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.sync.stored_names import as_stored
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
@@ -143,8 +145,9 @@ class SchemaChange:
 class Surroundings:
     """Facts besides the tables that decide. `position`: where the statement ends, as `Location.sort_key`.
 
-    `fed_elsewhere`: target tables that take the rows of other sources of the task. `sql`: the statement's text.
-    `agreeing`: the shards of a merged table agree on its DDL.
+    `fed_elsewhere`: target tables that take the rows of other sources of the task. `once_merged`: those that have taken
+    the rows of several tables, of which some may have ended. `sql`: the statement's text. `agreeing`: the shards of a
+    merged table agree on its DDL. `strict_collations`: none is replaced by its nearest.
     """
 
     rules: SubtaskRules
@@ -152,8 +155,10 @@ class Surroundings:
     session: SessionDefaults
     position: str
     fed_elsewhere: frozenset[TableName] = frozenset()
+    once_merged: frozenset[TableName] = frozenset()
     sql: str = ""
     agreeing: bool = False
+    strict_collations: bool = False
 
     def unfiltered(self) -> Surroundings:
         """Return the same without the binlog event filter, for what a person has decided."""
@@ -172,7 +177,7 @@ class Surroundings:
 def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
     """Return what the statement means. Raises CannotFollow, NeedsAgreement, RefusedByFilter."""
     try:
-        return _Change(tables, around).of(_as_stored(statement, tables.tracker.server))
+        return _Change(tables, around).of(as_stored(statement, tables.tracker.server))
     except (CannotTrack, NotCopyable) as error:
         raise CannotFollow(str(error)) from None
 
@@ -207,8 +212,10 @@ def change_by_hand(
     around = around.unfiltered()
     statements: list[TargetDdl] = []
     agreed: TableName | None = None
-    for one in instead:
-        given = change_of(one, tables, replace(around, session=replace(around.session, sql_mode=0)))
+    read_by = tables
+    for one in instead:  # each finds what those before it have made
+        given = change_of(one, read_by, replace(around, session=replace(around.session, sql_mode=0)))
+        read_by = given.tables
         statements += given.statements
         agreed = given.agreed or agreed
     if original is None:
@@ -233,6 +240,8 @@ class _Change:
     ended: list[TableName] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     agreed: TableName | None = None
+    gone: set[Named] = field(default_factory=set)
+    """What statements in front of the next one take out of the target."""
 
     def of(self, statement: Statement) -> SchemaChange:
         match statement:
@@ -338,8 +347,13 @@ class _Change:
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:
         if self._is_copied(name) or self._target_of(name) is None or self._wanted(statement) is None:
             return
-        if self._is_for_all(name):
-            self.notes.append(f"{name} is emptied at its source; its rows in {self.around.route(name)} stay")
+        target = self.around.route(name)
+        if self._is_for_all(name) or (self.around.agreeing and target in self.around.once_merged):
+            self.notes.append(f"{name} is emptied at its source; its rows in {target} stay")
+        elif target in self.around.once_merged:
+            raise CannotFollow(
+                f"{target} may have rows of other tables that are no more, which it would remove as well"
+            )
         else:
             self._emit(statement, self.tables.tracker)
 
@@ -349,7 +363,7 @@ class _Change:
             return
         if self._is_copied(name):
             return
-        if self._is_shared(schema.target, name):
+        if self._is_shared(schema.target, name) or schema.target in self.around.once_merged:
             self.notes.append(f"{name} is dropped at its source; its rows in {schema.target} stay")
         elif wanted:
             self._emit(DropTables((name,), if_exists=True), self.tables.tracker)
@@ -511,6 +525,7 @@ class _Change:
             collation,
             source_flavour=self.tables.tracker.server.flavour,
             target_flavour=self.around.target.flavour,
+            strict=self.around.strict_collations,
         )
         self.notes += made.notes
         self.statements.append(TargetDdl(made.sql(), ()))
@@ -534,13 +549,15 @@ class _Change:
             collation=self._collation,
             has_primary_key=has_primary_key,
             cascades_are_logged=self.tables.cascades_are_logged,
+            strict_collations=around.strict_collations,
         )
         self.notes += emitted.notes
         for one in emitted.statements:
             flavour = around.target.flavour
             parts = tuple(statement_sql(part, mode, flavour) for part in _parts(one))
             sql, alike = statement_sql(one, mode, flavour), statement_sql(_alike(one), mode, flavour)
-            self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), _renames(one)))
+            new = newly_made(one, self.gone)
+            self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), _renames(one), new))
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
         """Return a column as the source has it behind the statement; the table by its name in front of it."""
@@ -559,35 +576,6 @@ class _Change:
             return self.tables.tracker.definition(name)
         except KeyError:
             return None
-
-
-def _as_stored(statement: Statement, server: Server) -> Statement:
-    """Return the statement with the names of schemas and tables as the server keeps them.
-
-    With lower_case_table_names=1 that is in lower case, and the log has them as they were typed.
-    """
-    if server.lower_case_table_names != 1:
-        return statement
-
-    def stored(name: TableName) -> TableName:
-        return TableName(name.schema.lower(), name.table.lower())
-
-    match statement:
-        case RenameTables(pairs):
-            return replace(statement, pairs=tuple((stored(old), stored(new)) for old, new in pairs))
-        case DropTables(tables):
-            return replace(statement, tables=tuple(map(stored, tables)))
-        case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name):
-            return replace(statement, name=name.lower())
-        case PassedOver():
-            return statement
-        case CreateTableLike(table, like):
-            return replace(statement, table=stored(table), like=stored(like))
-        case AlterTable(table, specs):
-            renamed = (RenameTo(stored(one.table)) if isinstance(one, RenameTo) else one for one in specs)
-            return replace(statement, table=stored(table), specs=tuple(renamed))
-        case _:
-            return replace(statement, table=stored(statement.table))
 
 
 def _shown(name: TableName) -> str:

@@ -60,6 +60,8 @@ from airflow_provider_dm.engine.sync.schema_change import CannotFollow, SchemaCh
 from airflow_provider_dm.engine.sync.shard_groups import read_groups
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, execute_ddl
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.left_behind import left_behind
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.shard_groups import (
     StoredGroup,
@@ -81,6 +83,9 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.5
 """Between two looks at a lock that somebody waits for."""
+
+_THERE: Final = 1060
+"""A server's number for a column that is there already."""
 
 Json = dict[str, Any]
 
@@ -116,8 +121,7 @@ class Shards:
         shards = cls(source, store)
         shards.adopt(plan)
         shards.groups = {one.target: one for one in read_groups(connection, ref)}
-        if shards.agreeing:
-            shards._begin()
+        shards._begin()
         if shards.groups:
             shards._tell_again()
         return shards
@@ -132,7 +136,10 @@ class Shards:
                 self._tell_gone_on(group, lock.number)
 
     def _begin(self) -> None:
-        """Count the DDL of merged tables from here on, before any can come. Raises Fenced, TargetWentBack."""
+        """Note which tables are merged, and count their DDL from here on, before any can come.
+
+        Raises Fenced, TargetWentBack.
+        """
         connection, ref, target = target_connection(self.source.target), self.source.fence.ref, self.source.target
         counted = Counter(one.target for one in load_feeders(connection, ref))
         fresh = [one for one in dict.fromkeys(self.tables.values()) if counted[one] > 1 and one not in self.groups]
@@ -234,6 +241,20 @@ class Shards:
                     "shards, so that nobody knows what it has made of it"
                 )
             yield became
+
+    def newly_merged(self, change: SchemaChange, before: SubtaskTables) -> list[Group]:
+        """Return groups of tables that take the rows of a new table as well, and are not known to be merged yet."""
+        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+        fresh = {one.target for one in change.tables.schemas if one.table.name not in known} - self.groups.keys()
+        if not fresh:
+            return []
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        feeding = {(ref.source, one.table.name): one.target for one in change.tables.schemas}
+        feeding |= {
+            (one.source, one.table): one.target for one in load_feeders(connection, ref) if one.source != ref.source
+        }
+        counted = Counter(feeding.values())
+        return [self._group(one) for one in sorted(fresh) if counted[one] > 1]
 
     def _group(self, target: TableName) -> Group:
         if target not in self.groups:
@@ -392,6 +413,7 @@ class Shards:
             statements = [_statement(one) for one in item.how["statements"]]
             session = [Setting(name, value) for name, value in item.how["session"]]
             shared = fence.in_lane(ddl_lane(group.target))
+            self._check_left_behind(shared, group, statements)
             try:
                 execute_ddl(target, shared, ddl_place(group.resolved), statements, session)
             except DdlRefused as error:
@@ -403,6 +425,16 @@ class Shards:
             return None if found is None else locks.executed(locks.Lock.from_json(found), fence.ref.source).to_json()
 
         self._tell(group, how)
+
+    def _check_left_behind(self, shared: Fence, group: Group, statements: Sequence[TargetDdl]) -> None:
+        """Refuse to take what a filter has kept in the target for what a statement makes. Raises ShardDdlRefused."""
+        if not self.source.rules.events.may_keep_names():
+            return
+        connection = target_connection(self.source.target)
+        found = left_behind(connection, shared.ref, ddl_place(group.resolved), statements)
+        if found:
+            reason = f"is there already: {found}; a filter rule may have left out what took it away"
+            raise ShardDdlRefused(statements[0].sql, _THERE, reason)
 
     def _tell(self, group: Group, how: Callable[[Json | None], Json | None]) -> None:
         """Change the lock as far as there is one: that the target knows it is enough."""
@@ -523,14 +555,16 @@ def _said(statement: TargetDdl) -> Json:
         "alike": statement.alike,
         "divisible": statement.divisible,
         "renames": [[list(old), list(new)] for old, new in statement.renames],
+        "new": [[list(table), column] for table, column in statement.new],
     }
 
 
 def _statement(said: Json) -> TargetDdl:
     names = tuple(TableName(*name) for name in said["tables"])
     renames = tuple((TableName(*old), TableName(*new)) for old, new in said["renames"])
+    new = tuple((TableName(*table), column) for table, column in said.get("new", ()))  # older ones do not say it
     return TargetDdl(
-        said["sql"], names, tuple(said["parts"]), said["keyless"], said["alike"], said["divisible"], renames
+        said["sql"], names, tuple(said["parts"]), said["keyless"], said["alike"], said["divisible"], renames, new
     )
 
 

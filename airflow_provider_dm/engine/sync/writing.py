@@ -11,13 +11,9 @@ An epoch whose changes are not folded is one task, as what depends on each other
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from airflow_provider_dm.engine.config.units import SyncerConfig
+from airflow_provider_dm.engine.config.units import MOST_WORKERS, SyncerConfig
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-
-WORKERS: Final = 16
-"""DM's default: what a task that does not say `worker-count` may have."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Writing:
         """
         workers = syncer.worker_count
         tasks = min(tasks, workers or tasks) if spreads(plan) else 1
-        connections = max(1, workers // tasks if workers else min(2, WORKERS // tasks))
+        connections = max(1, workers // tasks if workers else min(2, MOST_WORKERS // tasks))
         return cls(tasks, connections, syncer.batch, syncer.multiple_rows)
 
 
@@ -48,4 +44,4 @@ def spreads(plan: SyncPlan) -> bool:
 
 def most_held(syncer: SyncerConfig) -> int | None:
     """Return how many changes may be held at once; None: as many as fit into an epoch's bytes."""
-    return None if syncer.queue_size is None else max(1, syncer.queue_size * (syncer.worker_count or WORKERS) // 2)
+    return None if syncer.queue_size is None else max(1, syncer.queue_size * (syncer.worker_count or MOST_WORKERS) // 2)

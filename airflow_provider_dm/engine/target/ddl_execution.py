@@ -104,7 +104,7 @@ class TargetDdl:
     `parts`: the same as several statements, each of which does one thing; it alone where it cannot be divided.
     `keyless`: it makes a table without a primary key. `alike`: the text without what only some servers write, the same
     for the same change; empty: nobody compares it. `divisible`: else no order of its parts does the same. `renames`:
-    tables that get other names, (old, new) in this order.
+    tables that get other names, (old, new) in this order. `new`: what it makes, as (table, column) or (table, "").
     """
 
     sql: str
@@ -114,6 +114,7 @@ class TargetDdl:
     alike: str = ""
     divisible: bool = True
     renames: tuple[tuple[TableName, TableName], ...] = ()
+    new: tuple[tuple[TableName, str], ...] = ()
 
 
 def execute_ddl(

@@ -62,6 +62,16 @@ def load_groups(connection: Connection, ref: SubtaskRef) -> list[StoredGroup]:
     ]
 
 
+def merged_targets(connection: Connection, ref: SubtaskRef) -> frozenset[TableName]:
+    """Return the tables that have taken the rows of several source tables of the task once, as far as its syncs have
+    seen it. Raises AnswerCut.
+    """
+    rows = query_whole(
+        connection, "target_schema, target_name", f"FROM {ref.table(_GROUP)} WHERE task = %s", (ref.task,)
+    )
+    return frozenset(_name(schema, name) for schema, name in rows)
+
+
 def load_members(connection: Connection, ref: SubtaskRef, target: TableName | None = None) -> list[StoredMember]:
     """Return the shards of this source that are held, in the order in which that began; or, of one merged table, those
     of all sources of the task. Raises AnswerCut.

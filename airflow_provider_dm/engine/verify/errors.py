@@ -44,3 +44,20 @@ class SourceAltered(DmError):
     reaction: ClassVar[Reaction] = Reaction.RETRY
     what: ClassVar[str] = "tables were altered while they were compared: {reason}"
     hint: ClassVar[str] = "Compare again when no DDL is under way and the sync has caught up."
+
+
+@dataclass(eq=False)
+class RowsHeldBack(DmError):
+    """Merged tables that cannot be compared, as rows of theirs wait for a DDL that not all shards have made."""
+
+    tables: tuple[str, ...]
+    """`schema.table (DDL lock)`."""
+
+    code: ClassVar[str] = "DM-7204"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "rows are held back by DDL locks, and these tables are not compared: {tables}. No other differs."
+    )
+    hint: ClassVar[str] = (
+        "See `dmctl shard-ddl-lock TASK` for the shards that are waited for; compare again behind that."
+    )

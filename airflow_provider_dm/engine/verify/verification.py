@@ -41,7 +41,8 @@ from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import begun_subtasks
 from airflow_provider_dm.engine.target.table_schema import load_table_schemas
-from airflow_provider_dm.engine.verify.errors import DataDiffers, SourceAltered, TargetTableMissing
+from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack, SourceAltered, TargetTableMissing
+from airflow_provider_dm.engine.verify.held_back import attributed, read_held_back
 from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, Piece, SumPieces
 from airflow_provider_dm.engine.verify.row_bytes import source_form, target_form
 from airflow_provider_dm.engine.verify.sums import CLASSES, Focus, Sums, total
@@ -107,7 +108,8 @@ class Compared:
 def verify(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> Json:
     """Compare the sources' rows with the target's. Returns {"verified", "rows", "seconds", "tables": [{"target",
     "sources", "source_rows", "target_rows", "equal", "unequal_classes", "differing": [{"key", "in_sources",
-    "in_target"}], "why"}]}; `rows` are the target's. "why": what keeps a table from being compared as it is now.
+    "in_target"}], "why"}]}; `rows` are the target's. "why": what keeps a table from being compared as it is now. Where
+    that is a DDL lock there is "held_back": {"lock", "shards", "DDLs"} as well, and no row is shown as differing.
 
     At most MOST_SHOWN differing rows of a table are listed, by key. Raises TargetTableMissing where the target has none
     of the tables, SourceAltered (retry), and what reading raises.
@@ -141,13 +143,20 @@ def _compared(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> list[J
     everywhere = servers | {TARGET: target}
     sums = _sum_up([side for one in compared for side in (one.here, one.there)], runner, everywhere)
     pairs = zip(compared, sums[::2], sums[1::2], strict=True)
+    locks = read_held_back(target_connection(target), spec.task.meta_schema, spec.task.name, servers)
+    held = {str(name): one for name, one in locks.items()}
     found = [_report(one, here, there, runner, everywhere) for one, here, there in pairs]
-    return found + [_misfit(target, sources, why) for target, (sources, why) in misfits.items()]
+    found += [_misfit(target, sources, why) for target, (sources, why) in misfits.items()]
+    return [attributed(table, held) for table in found]
 
 
-def failure(result: Json) -> DataDiffers | None:
-    """Return the error that a result amounts to, if any."""
-    bad = [table for table in result["tables"] if not table["equal"]]
+def failure(result: Json) -> DataDiffers | RowsHeldBack | None:
+    """Return the error that a result amounts to, if any: rows that are held back count where nothing else differs."""
+    unequal = [table for table in result["tables"] if not table["equal"]]
+    bad = [table for table in unequal if "held_back" not in table]
+    if unequal and not bad:
+        held = (f"{table['target']} ({table['held_back']['lock']})" for table in unequal)
+        return RowsHeldBack(tuple(held))
     told = [
         f"{table['target']} ({table.get('why') or '{source_rows} / {target_rows} rows'.format_map(table)})"
         for table in bad

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.config.source import SourceConfig
+from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget
 from airflow_provider_dm.engine.precheck.result import State
 from airflow_provider_dm.engine.precheck.run import run_precheck
+from airflow_provider_dm.engine.target.errors import TargetRefused
 from airflow_provider_dm.engine.target.keyless import KeyDemanded
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -111,7 +113,14 @@ def test_a_schema_keeps_its_default(
     schema = fresh_schema(source)
     source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
     source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
-    result = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta").finish()
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
+    strict = replace(migration, task={"collation_compatible": "strict"})
+    if becomes is None or source.flavour == target.flavour:
+        migration = strict  # which then means the same
+    else:
+        with pytest.raises(CannotCreateTarget, match=f"the collation {collation}, which"):
+            strict.go()
+    result = migration.finish()
     if becomes is None or source.flavour == target.flavour:
         assert default_of(target, schema) == collation
         assert result["notes"] == []
@@ -127,7 +136,10 @@ def test_a_default_that_the_target_does_not_have_is_told(
         schema = fresh_schema(mysql_source, suffix=suffix)
         mysql_source.sql(f"ALTER DATABASE `{schema}` COLLATE {collation}")
         mysql_source.sql("CREATE TABLE t (id INT PRIMARY KEY) COLLATE latin1_bin", database=schema)
-        result = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta").finish()
+        migration = Migration(mariadb_target, {"one": mysql_source}, {"one": [schema]}, f"{schema}_meta")
+        with pytest.raises(TargetRefused, match=r"\b(1115|1273)\b"):
+            replace(migration, task={"collation_compatible": "strict"}).go()
+        result = migration.finish()
         assert result["notes"] == [f"{schema}: there is no {collation}; its default is the target's own"]
 
 

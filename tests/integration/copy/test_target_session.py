@@ -10,20 +10,19 @@ from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.copy.migrations import Migration, differences
 
+MORE = {"long_query_time": "5", "time_zone": "Asia/Shanghai"}
 DM_SAMPLE = {"sql_mode": "ANSI_QUOTES,NO_ZERO_IN_DATE,NO_ZERO_DATE"}
 
 
 def test_dms_own_sample_of_a_session_is_exact(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
     schema = fresh_schema(source)
     source.sql(
-        'CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, `a"b` VARCHAR(9), u INT UNIQUE);'
+        'CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, `a"b` VARCHAR(9), u INT UNIQUE, m TIMESTAMP NULL);'
         "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO';"
-        "INSERT INTO t VALUES (0, '\"', 1), (-1, '\\\\', 2), (5, 'it''s', NULL)",
+        "INSERT INTO t VALUES (0, '\"', 1, '2026-01-01'), (-1, '\\\\', 2, NULL), (5, 'it''s', NULL, NULL)",
         database=schema,
     )
-    migration = Migration(
-        target, {"one": source}, {"one": [schema]}, f"{schema}_meta", session=DM_SAMPLE | {"long_query_time": "5"}
-    )
+    migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", session=DM_SAMPLE | MORE)
     migration.finish()
     assert differences(target, {f"{schema}.t": [(source, f"{schema}.t")]}).equal
     assert target.sql("SELECT id FROM t ORDER BY id", database=schema) == [(-1,), (0,), (5,)]
@@ -48,9 +47,9 @@ def test_a_setting_that_takes_away_is_named_before_anything_is_written(
 ) -> None:
     schema = fresh_schema(source)
     source.sql("CREATE TABLE t (id INT PRIMARY KEY)", database=schema)
-    session = {"time_zone": "+08:00"}
+    session = {"unique_checks": "0"}
     migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta", session=session)
-    with pytest.raises(SessionConflict, match=r"target \(root@.*time_zone to '\+08:00'.*another moment"):
+    with pytest.raises(SessionConflict, match=r"target \(root@.*unique_checks to '0'.*take a value twice"):
         migration.go()
     assert target.sql("SHOW DATABASES LIKE %s", [f"{schema}%"]) == []
 

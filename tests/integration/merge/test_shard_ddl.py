@@ -16,7 +16,10 @@ from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, Info, LockRefuses, ShardDdlConflict, reported
 from airflow_provider_dm.engine.sync import following, resync, shards
 from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.shards import ShardDdlRefused
+from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack
+from airflow_provider_dm.engine.verify.verification import failure, verify
 from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 
@@ -68,6 +71,15 @@ def test_the_seeds_example_of_one_source_with_two_tables(shards: Shops) -> None:
     assert columns(shards) == ["id", "v"]
     assert shards.rows() == [(1, "V1"), (2, "b"), (3, "c"), (11, "V1"), (13, "V1")]
     assert shards.target.sql("SELECT * FROM other", database=shards.schema) == [(1, "goes on")]
+    compared = verify(shards.migration().spec, LocalRunner(2), {})
+    (held,) = (table for table in compared["tables"] if not table["equal"])
+    assert (held["held_back"]["lock"], held["differing"]) == (f"test-`{shards.schema}`.`o`", [])
+    assert isinstance(failure(compared), RowsHeldBack)
+    shards.target.sql("DELETE FROM other", database=shards.schema)
+    different = failure(verify(shards.migration().spec, LocalRunner(2), {}))
+    assert isinstance(different, DataDiffers)
+    assert different.tables == (f"{shards.schema}.other (1 / 0 rows)",)
+    shards.target.sql("INSERT INTO other VALUES (1, 'goes on')", database=shards.schema)
 
     shards.write("a", "UPDATE o_1 SET c = 11 WHERE id = 1; INSERT INTO o_2 VALUES (14, 'V1')")
     shards.write("a", "ALTER TABLE o_2 ADD COLUMN c int NOT NULL DEFAULT 7 AFTER id")  # t3
@@ -342,6 +354,25 @@ def test_ddl_that_the_target_refuses_waits_for_its_cure(one_source: Shops) -> No
     assert shops.compared().equal, shops.compared()
 
 
+def test_a_column_that_a_filter_has_kept_is_not_taken_for_the_new_one(one_pair: Shops) -> None:
+    shops = one_pair
+    rule = {"schema-pattern": shops.schema, "events": ["drop column"], "action": "Ignore"}
+    common = {"route-rules": ["merge"], "filter-rules": ["keeps"]}
+    instances = [{"source-id": name, "block-allow-list": name, **common} for name in shops.sources]
+    shops.task = {**PESSIMISTIC, "filters": {"keeps": rule}, "mysql-instances": instances}
+    shops.create(PLAIN, "a:o_1", "b:o_2")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'old')")
+    shops.load()
+    for source, name in (("a", "o_1"), ("b", "o_2")):
+        shops.write(source, *(f"ALTER TABLE {name} {ddl}" for ddl in ("DROP COLUMN v", "ADD COLUMN v varchar(30)")))
+    shops.sync()
+    with pytest.raises(ShardDdlRefused, match="is there already: column v of"):
+        shops.sync("a")
+    shops.target.sql("ALTER TABLE o DROP COLUMN v", database=shops.schema)
+    shops.sync("a", "b")
+    assert shops.rows() == [(1, None)]
+
+
 @pytest.mark.parametrize(
     ("ddl", "why"),
     [
@@ -422,3 +453,25 @@ def test_ten_ddl_shard_by_shard_on_two_sources(one_pair: Shops, monkeypatch: pyt
     assert shops.compared().equal, shops.compared()
     assert locks(shops) == []
     assert shops.meta_rows("dm_shard_member") == 0
+
+
+@pytest.mark.parametrize("mode", [{}, {"shard-mode": "pessimistic"}], ids=["alone", "agreeing"])
+def test_the_last_of_the_shards_leaves_its_rows_as_the_others_did(one_source: Shops, mode: dict[str, str]) -> None:
+    shops = one_source
+    shops.task = {"task-mode": "all", **mode}
+    shops.create(PLAIN, "a:o_1", "a:p_1")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'first')", "INSERT INTO p_1 VALUES (9, 'alone')")
+    shops.load()
+    shops.sync()
+    shops.create(PLAIN, "a:o_2")  # from here on it is merged
+    shops.write("a", "INSERT INTO o_2 VALUES (2, 'second')", "DROP TABLE o_1", "DROP TABLE p_1", "TRUNCATE o_2")
+    if mode:
+        shops.sync()
+    else:
+        with pytest.raises(NotSupportedYet, match="rows of other tables that are no more"):
+            shops.sync()
+        shops.store.put_operators([Operator("test", "a", OperatorKind.SKIP, SqlPattern("TRUNCATE"))])
+    shops.write("a", "DROP TABLE o_2")
+    shops.sync()
+    assert shops.rows() == [(1, "first"), (2, "second")]
+    assert shops.target.sql("SHOW TABLES LIKE 'p%'", database=shops.schema) == []

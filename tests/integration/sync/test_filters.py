@@ -8,7 +8,8 @@ from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPat
 from airflow_provider_dm.engine.rules.expressions.compiled import ExpressionNotSupported
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.rules.row_filter import RowsRefused
-from airflow_provider_dm.engine.sync.ddl import DdlRefusedByFilter
+from airflow_provider_dm.engine.sync import following
+from airflow_provider_dm.engine.sync.ddl import DdlNotSupported, DdlRefusedByFilter
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit
 
 
@@ -158,6 +159,33 @@ def test_ddl_that_is_left_out(one_kit: SyncKit) -> None:
 
     kit.write("DELETE FROM plain WHERE id = 1")
     with pytest.raises(RowsRefused, match="delete"):
+        kit.sync()
+
+
+def test_what_a_filter_has_kept_is_not_taken_for_what_is_new(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = one_kit
+    filters(kit, keeps={"events": ["drop table", "drop column", "rename column"], "action": "Ignore"})
+    kit.create("plain", "pair")
+    kit.begin()
+    kit.write("INSERT INTO plain VALUES (1, 'old')", "ALTER TABLE plain DROP COLUMN v")
+    kit.write("ALTER TABLE plain ADD COLUMN w int, ADD COLUMN V varchar(30)")
+    with pytest.raises(DdlNotSupported, match=r"column v of .*plain.*binlog skip"):
+        kit.sync()
+    kit.target.sql(f"ALTER TABLE `{kit.schema}`.plain DROP COLUMN v")
+
+    def dies(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(following.Following, "_commit", dies)
+        with pytest.raises(KeyboardInterrupt):
+            kit.sync()
+    kit.write("INSERT INTO plain VALUES (2, 3, 'new')")
+    kit.sync()
+    assert rows(kit, "plain") == [(1, None, None), (2, 3, "new")]
+
+    kit.write("INSERT INTO pair VALUES (1, 'b', 1)", "DROP TABLE pair", "CREATE TABLE pair (a int PRIMARY KEY)")
+    with pytest.raises(DdlNotSupported, match=r"table .*pair"):
         kit.sync()
 
 

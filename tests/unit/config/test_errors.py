@@ -83,10 +83,6 @@ def test_all_errors_of_a_file_are_told_in_the_order_of_its_lines() -> None:
     ("text", "expected"),
     [
         (
-            f"name: t\nis-sharding: false\n{INSTANCE}shard-mode: pessimistic\n",
-            'task.yaml:4: "shard-mode" and "is-sharding" (line 2) cannot be given together',
-        ),
-        (
             f"name: t\n{INSTANCE}strict-optimistic-shard-mode: true\nshard-mode: pessimistic\n",
             'task.yaml:3: "strict-optimistic-shard-mode" needs "shard-mode" (line 4) to be optimistic',
         ),

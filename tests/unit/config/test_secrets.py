@@ -1,18 +1,21 @@
 """Passwords: usable, and shown nowhere."""
 
+import base64
 import json
 import pickle
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from airflow_provider_dm.engine.config import dm_encryption
 from airflow_provider_dm.engine.config.database import PasswordUnreadable, SourceDatabase, TargetDatabase
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.config.yaml_file import parse_source, parse_task
-from airflow_provider_dm.engine.errors import NotSupportedYet
 
 CANARY = "hunter2-canary"
 
@@ -115,11 +118,46 @@ def test_a_reference_that_leads_nowhere_is_named() -> None:
         SourceDatabase(host="h", password_file="/nowhere").secret()
 
 
-def test_dms_encrypted_form_is_refused_where_it_is_used() -> None:
-    database = parse_source("source-id: a\nfrom: {host: h, password: /Q7B9DizNLLTTfiZHv9WoEAKamfpIUs=}\n").from_
-    assert database is not None
-    with pytest.raises(NotSupportedYet, match="encrypted by dmctl"):
-        database.secret()
+def dms_form(password: str, key: str) -> str:
+    """As `dmctl encrypt` does it; one block at most."""
+    encryptor = Cipher(algorithms.AES(bytes.fromhex(key)), modes.ECB()).encryptor()
+    stream = encryptor.update(b"vector of 16 by.")
+    hidden = bytes(one ^ other for one, other in zip(password.encode(), stream, strict=False))
+    return base64.b64encode(b"vector of 16 by.@" + hidden).decode()
+
+
+def secret_of(password: str, environ: dict[str, str]) -> str:
+    return SourceDatabase.model_validate({"host": "h", "password": password}).secret(environ).reveal()
+
+
+def test_dms_encrypted_form_is_read_with_the_key_that_it_was_written_with(tmp_path: Path) -> None:
+    path = tmp_path / "secret.key"
+    path.write_text("0f" * 32 + "\n")
+    own = {"DM_SECRET_KEY_FILE": str(path)}
+    assert secret_of("/Q7B9DizNLLTTfiZHv9WoEAKamfpIUs=", {}) == "123456"  # of DM's own task files
+    assert secret_of(dms_form("hüter2 ÄÖ", "0f" * 32), own) == "hüter2 ÄÖ"
+    for password, environ, why in (
+        (dms_form("a long password", "0f" * 32), {}, "DM_SECRET_KEY_FILE may name"),
+        (dms_form("x", "0f" * 32), {"DM_SECRET_KEY_FILE": "/nowhere"}, r"/nowhere.*FileNotFoundError"),
+    ):
+        with pytest.raises(PasswordUnreadable, match=why):
+            secret_of(password, environ)
+    path.write_text("no key")
+    with pytest.raises(PasswordUnreadable, match="64 hexadecimal digits"):
+        secret_of(dms_form("x", "0f" * 32), own)
+
+
+def test_blocks_behind_the_first_are_hidden_by_the_cipher_text_before_them() -> None:
+    key, plain = bytes.fromhex("ab" * 32), b"forty characters, in three blocks of it."
+    hidden = b""
+    block = b"vector of 16 by."
+    for start in range(0, len(plain), 16):
+        stream = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(block)
+        block = bytes(one ^ other for one, other in zip(plain[start : start + 16], stream, strict=False))
+        hidden += block
+    text = base64.b64encode(b"vector of 16 by.@" + hidden).decode()
+    with patch.object(dm_encryption, "_PUBLISHED_KEY", key):
+        assert secret_of(text, {}) == plain.decode()
 
 
 @pytest.mark.parametrize("plain", ["hunter2", "", "YWJjZA==", "a" * 40, "ÄÖ€"])

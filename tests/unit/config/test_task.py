@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from airflow_provider_dm.engine.config.dump_args import parse_extra_args
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.config.rule_models import OnlineDdlConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -106,6 +107,9 @@ def test_old_words_mean_the_same() -> None:
         ({"mydumper": {"extra-args": "-B test -T t1 -t 8"}}, {}, "extra-args -B -T"),
         ({"mydumper": {"extra-args": "--where='a=1'"}}, {}, "extra-args --where"),
         ({"mydumper": {"extra-args": "--consistency=snapshot"}}, {}, "--consistency snapshot"),
+        ({"mydumper": {"extra-args": "-B a"}, "block-allow-list": "l"}, {"block_allow_list": {"l": {"do-dbs": ["a*"]}}},
+         "extra-args -B"),
+        ({}, {"tidb": {"backend": "local"}}, "tidb.backend local"),
     ],
 )  # fmt: skip
 def test_what_would_be_missing_is_refused(
@@ -118,8 +122,76 @@ def test_what_would_be_missing_is_refused(
         task.require_supported()
 
 
-def test_harmless_arguments_of_the_dumper_are_no_obstacle() -> None:
-    a_task({"mydumper": {"extra-args": "--consistency none -t 8 --rows=1000"}}).require_supported()
+@pytest.mark.parametrize(
+    ("extra_args", "threads", "rows"),
+    [
+        ("--consistency none -t 8 --rows=1000", 8, 1000),
+        ("-t8 -r=9 --no-locks -W", 8, 9),
+        ("--threads=0 -s 100 --no-views=true", 5, 7),
+        ("-B shop,other --filesize 64MB", 5, 7),
+    ],
+)
+def test_harmless_arguments_of_the_dumper_mean_what_dm_takes_them_for(extra_args: str, threads: int, rows: int) -> None:
+    task = a_task(
+        {"mydumper": {"extra-args": extra_args, "rows": 7}, "mydumper-thread": 5, "block-allow-list": "l"},
+        block_allow_list={"l": {"do-dbs": ["shop"]}},
+    )
+    mydumper = task.subtask("a").mydumper
+    assert (mydumper.threads, mydumper.rows) == (threads, rows)
+
+
+@pytest.mark.parametrize(
+    ("extra_args", "selecting"),
+    [
+        ("-T a.b -f '*.*'", "-T -f"),
+        ("-B a", "-B"),
+        ("--snapshot 4711", "--snapshot"),
+        ("--no-views=false", "--no-views false"),
+        ("--regex 'x", "--regex 'x"),
+        ("shop", "shop"),
+        ("-t", "--threads"),
+    ],
+)
+def test_arguments_that_choose_what_is_read_are_named(extra_args: str, selecting: str) -> None:
+    assert " ".join(parse_extra_args(extra_args).narrowing(())) == selecting
+
+
+def test_schemas_of_the_dumper_narrow_nothing_only_where_they_are_all_that_is_followed() -> None:
+    said = parse_extra_args("-B a,b,c*")
+    assert [bool(said.narrowing(do_dbs)) for do_dbs in (["a"], ["b", "a"], ["a", "d"], ["c*"], ["~c"], [])] == [
+        *(False, False),
+        *(True, True, True, True),
+    ]
+
+
+def test_entries_that_only_have_a_name_are_of_defaults() -> None:
+    instance: dict[str, object] = {f"{unit}-config-name": "u" for unit in ("mydumper", "loader", "syncer", "validator")}
+    sections: dict[str, object] = {f"{unit}s": {"u": None} for unit in ("mydumper", "loader", "syncer", "validator")}
+    task = a_task(instance | {"block-allow-list": "l"}, block_allow_list={"l": None}, **sections)
+    given, plain = (one.subtask("a") for one in (task, a_task()))
+    assert (given.mydumper, given.loader, given.syncer, given.block_allow) == (
+        *(plain.mydumper, plain.loader, plain.syncer),
+        plain.block_allow,
+    )
+
+
+def test_what_older_releases_of_dm_wrote() -> None:
+    task = task_of(
+        {
+            "name": "t",
+            "meta-schema": "",
+            "collation_compatible": "",
+            "mariadb2tidb": {"mode": "AUTO"},
+            "mysql-instances": [{"source-id": "a", "filter-rules": ["f"], "loader-config-name": "l"}],
+            "tidb": {"backend": "tidb"},
+            "loaders": {"l": {"sorting-dir": "./s", "disk-quota": 0, "checksum": "required"}},
+            "filters": {"f": {"schema-pattern": "a", "events": ["modify constaints"], "action": "error"}},
+        }
+    )
+    subtask = task.subtask("a")
+    assert (task.meta_schema, task.collation_compatible, task.mariadb2tidb.mode) == ("dm_meta", "loose", "auto")
+    assert (subtask.loader.sorting_dir_physical, subtask.loader.checksum_physical) == ("./s", "required")
+    assert subtask.filters[0].events == ("modify constraint",)
 
 
 def test_a_source_that_the_task_does_not_name() -> None:
@@ -127,10 +199,15 @@ def test_a_source_that_the_task_does_not_name() -> None:
         a_task().subtask("b")
 
 
-def test_an_exported_task_names_its_sharding_twice():
-    task = a_task(is_sharding=True, shard_mode="pessimistic")
+def test_strict_collations() -> None:
+    instances = [{"source-id": "a"}]
+    strict = task_of({"name": "t", "mysql-instances": instances, "collation_compatible": "strict"})
+    assert (strict.subtask("a").strict_collations, a_task().subtask("a").strict_collations) == (True, False)
 
-    assert task.sharding == "pessimistic"
+
+@pytest.mark.parametrize("old", [True, False])
+def test_a_shard_mode_counts_whatever_the_old_key_beside_it_says(old: bool) -> None:
+    assert a_task(is_sharding=old, shard_mode="pessimistic").sharding == "pessimistic"
 
 
 def test_online_ddl_is_on_by_dms_rules() -> None:

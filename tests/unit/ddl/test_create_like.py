@@ -2,7 +2,12 @@
 
 import pytest
 
-from airflow_provider_dm.engine.ddl.create_like import CannotCreateTarget, NewTable, create_table_like
+from airflow_provider_dm.engine.ddl.create_like import (
+    CannotCreateTarget,
+    NewTable,
+    create_schema_like,
+    create_table_like,
+)
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Table
@@ -16,6 +21,7 @@ def made(
     way: tuple[Flavour, Flavour] = (MYSQL, MARIADB),
     collation: str = "utf8mb4_bin",
     columns: tuple[Column, ...] = (),
+    strict: bool = False,
 ) -> NewTable:
     statement = "CREATE TABLE `t` (\n  " + ",\n  ".join(lines) + f"\n) {options}"
     source = Table(TableName("old", "t"), columns, ())
@@ -26,6 +32,7 @@ def made(
         source_flavour=way[0],
         target_flavour=way[1],
         collation=collation,
+        strict=strict,
     )
 
 
@@ -204,3 +211,24 @@ def test_a_vector_key_stays_in_its_flavour() -> None:
 
 def test_strings_mean_the_same_when_they_are_written_anew() -> None:
     assert r"(`a` int COMMENT 'a''b\\c')" in made(r"`a` int COMMENT 'a\'b\\c'").sql
+
+
+@pytest.mark.parametrize(
+    ("line", "collation"),
+    [
+        ("`c` varchar(9) COLLATE utf8mb4_0900_as_cs", "utf8mb4_bin"),
+        ("`c` varchar(9)", "utf8mb4_0900_ai_ci"),
+    ],
+)
+def test_strict_collations_are_those_of_the_source_or_none(line: str, collation: str) -> None:
+    with pytest.raises(CannotCreateTarget, match=r"the collation utf8mb4_0900_a\w+, which .* does not have"):
+        made(line, collation=collation, strict=True)
+    assert made(line, collation=collation, strict=True, way=(MYSQL, MYSQL)).sql.endswith(f"COLLATE={collation}")
+    assert "COLLATE=utf8mb4_bin" in made("`c` varchar(9)", strict=True).sql
+    schemas = [
+        create_schema_like(
+            "s", "utf8mb4_0900_ai_ci", source_flavour=MYSQL, target_flavour=MARIADB, strict=strict
+        ).collation
+        for strict in (True, False)
+    ]
+    assert schemas == ["utf8mb4_0900_ai_ci", "utf8mb4_unicode_520_nopad_ci"]

@@ -495,3 +495,12 @@ def test_every_statement_of_the_table_is_refused_or_can_be_read_again(way: Way) 
             assert all(table.schema == "one" for table in one.tables)
             made += 1
     assert made > 90
+
+
+def test_strict_collations_are_carried_or_stop() -> None:
+    columns = {"c": "varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci"}
+    sql = "ALTER TABLE shop.t_1 ADD COLUMN c varchar(9)"
+    with pytest.raises(NotCopyable, match=r"utf8mb4_0900_ai_ci, which .* \(collation_compatible is strict\)"):
+        written(sql, (MYSQL, MARIADB), columns=columns, strict_collations=True)
+    for way in ((MYSQL, MYSQL), (MYSQL, TIDB)):
+        assert "COLLATE utf8mb4_0900_ai_ci" in written(sql, way, columns=columns, strict_collations=True)[0]

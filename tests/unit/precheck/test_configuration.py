@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.precheck.checks.configuration import check_configuration
+from airflow_provider_dm.engine.precheck.items import unknown_items
 from airflow_provider_dm.engine.precheck.result import State
 
 
@@ -14,13 +15,41 @@ def states(**syncer: Any) -> dict[State, str]:
     return {state: said for state, said, _ in check_configuration(task, ())}
 
 
-def test_keys_without_an_effect_are_named() -> None:
-    said = states(**{"worker-count": 4, "batch": 7, "safe-mode": True, "checkpoint-flush-interval": 5})  # two have one
+def test_all_keys_of_a_syncer_have_an_effect() -> None:
+    given = {"worker-count": 4, "batch": 7, "safe-mode": True, "checkpoint-flush-interval": 5}
+    assert states(**given).keys() == {State.OK}
 
-    assert State.FAIL not in said
-    assert said[State.WARN].endswith("one have no effect: checkpoint-flush-interval, safe-mode")
+
+def test_many_workers_for_transactions_one_by_one_are_named() -> None:
+    said = states(**{"worker-count": 4, "apply": "transactional"})[State.WARN]
+    assert said.startswith("no effect has: worker-count; ")
+    assert states(**{"worker-count": 1, "apply": "transactional"}).keys() == {State.OK}
 
 
 def test_the_defaults_of_dm_are_no_reason_to_warn() -> None:
     as_exported = {"worker-count": 16, "batch": 100, "queue-size": 0, "checkpoint-flush-interval": 30, "compact": False}
     assert states(**as_exported).keys() == {State.OK}
+
+
+def test_keys_of_dump_files_are_named() -> None:
+    task = TaskConfig.model_validate(
+        {
+            "name": "shop",
+            "clean-dump-file": False,
+            "experimental": {"async-checkpoint-flush": True},
+            "mysql-instances": [
+                {"source-id": "one", "mydumper": {"chunk-filesize": 8}, "loader": {"dir": "s3://x?k=K"}}
+            ],
+        }
+    )
+    files, checkpoint = (said for state, said, _ in check_configuration(task, ()) if state is State.WARN)
+
+    assert files.startswith("no effect has: chunk-filesize, clean-dump-file, dir;")
+    assert "async-checkpoint-flush" in checkpoint
+
+
+def test_an_item_to_ignore_that_is_no_check_is_named_with_the_nearest() -> None:
+    dms = ["all", "auto_increment_ID", "free_space", "downstream_version", "table_schema", "meta_position"]
+    assert unknown_items(dms, ()) == []
+    (_, said, way_out), (_, _, other) = unknown_items(["table_keyz", "zzz"], ["table_keys"])
+    assert ("table_keyz" in said, way_out, other) == (True, "Write 'table_keys'.", "Leave it out.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from airflow_provider_dm.engine.config.units import MOST_WORKERS
 from airflow_provider_dm.engine.precheck.facts import SourceFacts, TargetFacts
 from airflow_provider_dm.engine.precheck.result import State
-from airflow_provider_dm.engine.sync.writing import WORKERS
 
 
 def check_source_connections(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
@@ -15,7 +15,7 @@ def check_source_connections(facts: SourceFacts) -> Iterator[tuple[State, str, s
 
 
 def check_target_connections(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
-    wanted = sum(source.subtask.syncer.worker_count or WORKERS for source in facts.sources) + 4
+    wanted = sum(source.subtask.syncer.worker_count or MOST_WORKERS for source in facts.sources) + 4
     yield from _enough(facts.setting("max_connections"), wanted)
 
 

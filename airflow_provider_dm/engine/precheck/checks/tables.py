@@ -209,6 +209,7 @@ def _creation(
             source_flavour=source.info.flavour,
             target_flavour=facts.info.flavour,
             collation="",
+            strict=source.subtask.strict_collations,
         )
         if made.keyless:
             check_keyless(facts.connection, [str(target)], str(facts.endpoint))

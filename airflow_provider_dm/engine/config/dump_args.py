@@ -1,0 +1,106 @@
+"""`extra-args` of a mydumper: the flags of dumpling that DM takes, and what each of them means to a copy of ours.
+
+Flags that say how fast or in what pieces to read have their effect or need none; those that choose what is read, or as
+of when, are gaps (`unsupported`)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_LONG: Final = {
+    "-t": "--threads",
+    "-r": "--rows",
+    "-F": "--filesize",
+    "-s": "--statement-size",
+    "-B": "--database",
+    "-W": "--no-views",
+}
+_WITH_VALUE: Final = frozenset({"--threads", "--rows", "--filesize", "--statement-size", "--consistency", "--loglevel"})
+_SWITCHES: Final = frozenset(
+    {"--no-locks", "--no-views", "--escape-backslash", "--transactional-consistency", "--skip-tz-utc"}
+)
+"""Of these only `--no-views=false` would ask for something: views."""
+_NUMBERS: Final = frozenset({"--threads", "--rows"})
+
+
+@dataclass(frozen=True)
+class DumpArguments:
+    """What `extra-args` say. `threads`, `rows`: None where they do not; `selecting`: flags that choose what is read;
+    `databases`: those of `-B`, empty where it is not given.
+    """
+
+    threads: int | None = None
+    rows: int | None = None
+    databases: tuple[str, ...] = ()
+    selecting: tuple[str, ...] = ()
+
+    def narrowing(self, do_dbs: Sequence[str]) -> tuple[str, ...]:
+        """Return the flags by which a copy would read less than the sync follows. `-B` is none of them where it names
+        every schema of the block-allow list, as DM's own task files do.
+
+        >>> parse_extra_args("-B one,two").narrowing(["two"])
+        ()
+        """
+        if not self.databases or (do_dbs and {*do_dbs} <= {*self.databases} and not any(map(_is_pattern, do_dbs))):
+            return self.selecting
+        return ("-B", *self.selecting)
+
+
+def parse_extra_args(text: str) -> DumpArguments:
+    """Read the arguments as DM does: the last one of a name counts. What is not understood is `selecting`.
+
+    >>> parse_extra_args("-t8 --rows=1000 --no-locks")
+    DumpArguments(threads=8, rows=1000, databases=(), selecting=())
+    >>> parse_extra_args("-B test -T test.t1 --consistency none")
+    DumpArguments(threads=None, rows=None, databases=('test',), selecting=('-T',))
+    """
+    try:
+        words = iter(shlex.split(text))
+    except ValueError:
+        return DumpArguments(selecting=(text,))
+    numbers: dict[str, int] = {}
+    databases: list[str] = []
+    selecting: list[str] = []
+    for word in words:
+        flag, value = _flag(word, words)
+        if flag == "--database" and value:
+            databases += value.split(",")
+        elif flag in _NUMBERS and value.isdecimal():
+            numbers[flag] = int(value)
+        elif not _is_harmless(flag, value):
+            selecting.append(_shown(word, flag, value))
+    threads, rows = (numbers.get(flag) or None for flag in ("--threads", "--rows"))
+    return DumpArguments(threads, rows, tuple(databases), tuple(selecting))
+
+
+def _is_pattern(name: str) -> bool:
+    return name.startswith("~") or any(sign in name for sign in "*?[")
+
+
+def _flag(word: str, rest: Iterator[str]) -> tuple[str, str]:
+    """Return a flag by its long name, with its value: `-t 8`, `-t8`, `-t=8`, `--threads 8` and `--threads=8`."""
+    if word.startswith("-") and not word.startswith("--"):
+        short, attached = word[:2], word[2:]
+        flag, sign, value = _LONG.get(short, short), attached[:1], attached.removeprefix("=")
+    else:
+        flag, sign, value = word.partition("=")
+    if sign or not word.startswith("-") or flag in _SWITCHES:
+        return flag, value
+    return flag, next(rest, "")
+
+
+def _is_harmless(flag: str, value: str) -> bool:
+    if flag == "--consistency":
+        return value != "snapshot"  # which reads the past
+    if flag == "--no-views":
+        return value.lower() in ("", "true", "t", "1")
+    return flag in _SWITCHES or (flag in _WITH_VALUE - _NUMBERS and value != "")
+
+
+def _shown(word: str, flag: str, value: str) -> str:
+    if flag in _WITH_VALUE | _SWITCHES:
+        return f"{flag} {value}".rstrip()
+    return word[:2] if word[:1] == "-" != word[1:2] else flag

@@ -1,0 +1,39 @@
+"""Keys of a task that are understood and change nothing here, for the precheck to say so (docs/limits.md has them all).
+
+Only those of which a user may expect something: that a key names a default, or that DM does nothing by it either, is no
+news. A syncer's keys all have an effect, but for those that DM deprecates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from airflow_provider_dm.engine.config.units import Apply
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
+
+
+def passed_over(task: TaskConfig) -> Iterator[tuple[str, str]]:
+    """Yield the keys, as files write them, and what is done instead."""
+    subtasks = [task.subtask(source) for source in task.source_ids]
+    if files := sorted({*_of_files(task), *(key for subtask in subtasks for key in _of_dumps(subtask))}):
+        yield ", ".join(files), "rows go from server to server, and nothing is dumped to files"
+    if any(one.syncer.apply is Apply.TRANSACTIONAL and (one.syncer.worker_count or 1) > 1 for one in subtasks):
+        yield "worker-count", "with apply: transactional, transactions are written one after the other"
+    if task.experimental.async_checkpoint_flush:
+        yield "async-checkpoint-flush", "each target transaction carries its checkpoint"
+
+
+def _of_files(task: TaskConfig) -> Iterator[str]:
+    if not task.clean_dump_file:
+        yield "clean-dump-file"
+
+
+def _of_dumps(subtask: SubtaskConfig) -> Iterator[str]:
+    """Yield the keys of a mydumper and a loader that are given another value than DM's default."""
+    for unit, names in ((subtask.mydumper, ("chunk_filesize", "statement_size")), (subtask.loader, ("dir",))):
+        fields = type(unit).model_fields
+        yield from (
+            name.replace("_", "-") for name in names if getattr(unit, name) not in (None, 0, fields[name].default)
+        )

@@ -1,0 +1,249 @@
+"""TiDB's TableInfo, as DM's checkpoint holds it for each table, read as a definition: all that it says, or refused.
+
+    {"name": {"O": "orders"}, "cols": [{"name": {"O": "id"}, "type": {"Tp": 3, "Flag": 4099, …}}], "index_info": […]}
+                                         ─▶  CREATE TABLE `orders` ( `id` int ( 11 ) NOT NULL , PRIMARY KEY ( `id` ) )
+
+TiDB's model is that of the source's table, as DM has followed it. It tells a table's rows: names, types, members,
+charsets, keys. What TiDB does not have (CHECKs before 7.2, many collations, SPATIAL keys) it does not say either.
+
+A field that is not known here, or is not mapped, may only say "nothing" (null, 0, false, "" or empty): TiDB's model
+grows with every release, and what a new field means nobody here knows.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from enum import IntFlag
+from typing import Any, Final
+
+from airflow_provider_dm.engine.ddl.statements import (
+    ColumnDefinition,
+    ColumnType,
+    Constraint,
+    Key,
+    KeyKind,
+    KeyPart,
+    TableDefinition,
+)
+from airflow_provider_dm.engine.ddl.write import definition_sql, string_sql
+from airflow_provider_dm.engine.mysql.identifiers import quote
+
+PUBLIC: Final = 5
+"""The state of a column or an index that is there for everybody."""
+UNSAID: Final = -1
+"""A length that was not said."""
+
+
+class NotMapped(Exception):
+    """A TableInfo says something that is not understood. The message says what."""
+
+
+class Flag(IntFlag):
+    """The bits of a column's type that say something of its definition."""
+
+    NOT_NULL = 1
+    PRIMARY = 2
+    UNIQUE = 4
+    UNSIGNED = 32
+    ZEROFILL = 64
+    BINARY = 128
+    AUTO_INCREMENT = 512
+    ON_UPDATE_NOW = 8192
+
+
+INTEGERS: Final = {1: "tinyint", 2: "smallint", 9: "mediumint", 3: "int", 8: "bigint"}
+MOMENTS: Final = {7: "timestamp", 12: "datetime", 11: "time"}
+FLOATS: Final = {4: "float", 5: "double"}
+BLOBS: Final = {249: "tiny", 252: "", 250: "medium", 251: "long"}
+MEMBERS: Final = {247: "enum", 248: "set"}
+DATE, YEAR, VARCHAR, BIT, JSON, DECIMAL, VARSTRING, STRING = 10, 13, 15, 16, 245, 246, 253, 254
+
+_OF_TABLE: Final = frozenset(
+    {"id", "name", "charset", "collate", "cols", "index_info", "constraint_info", "fk_info", "state", "comment"}
+    # How TiDB would store it, which no row of the source depends on.
+    | {"pk_is_handle", "is_common_handle", "common_handle_version", "auto_inc_id", "auto_id_cache", "auto_rand_id"}
+    | {"auto_inc_id_extra", "max_col_id", "max_idx_id", "max_fk_id", "max_cst_id", "update_timestamp", "old_schema_id"}
+    | {"ShardRowIDBits", "max_shard_row_id_bits", "pre_split_regions", "compression", "version", "revision", "Lock"}
+    | {"tiflash_replica", "stats_options", "policy_ref_info", "db_id", "schema_version"}
+)
+_OF_COLUMN: Final = frozenset(
+    {"id", "name", "offset", "origin_default", "origin_default_bit", "default", "default_bit", "default_is_expr"}
+    | {"generated_expr_string", "generated_stored", "dependences", "type", "state", "comment", "version"}
+)
+_OF_TYPE: Final = frozenset({"Tp", "Flag", "Flen", "Decimal", "Charset", "Collate", "Elems", "ElemsIsBinaryLit"})
+_OF_INDEX: Final = frozenset(
+    {"id", "idx_name", "tbl_name", "idx_cols", "state", "comment", "index_type", "is_unique", "is_primary"}
+    | {"is_invisible", "backfill_state"}
+)
+_OF_PART: Final = frozenset({"name", "offset", "length"})
+_ROW_TREES: Final = frozenset({0, 1, 2})
+"""Index types that say how, not what: unsaid, BTREE, HASH."""
+_LITERAL_MOMENT: Final = "CURRENT_TIMESTAMP"
+
+
+def create_sql_of(table: str, info: Mapping[str, Any]) -> str:
+    """Return a TableInfo as CREATE TABLE, to be read without sql_mode. Raises NotMapped."""
+    return f"CREATE TABLE {quote(table)} {definition_sql(definition_of(info))}"
+
+
+def definition_of(info: Mapping[str, Any]) -> TableDefinition:
+    """Return the definition that a TableInfo says. Raises NotMapped."""
+    try:
+        return _definition(info)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NotMapped(f"its form is another one ({type(error).__name__}: {error})") from None
+
+
+def _definition(info: Mapping[str, Any]) -> TableDefinition:
+    _only(info, _OF_TABLE, "the table")
+    for what in ("fk_info", "constraint_info"):
+        if info.get(what):
+            raise NotMapped(f"it has {what}")
+    _public(info, "the table")
+    columns = sorted(info["cols"] or (), key=lambda one: int(one["offset"]))
+    if not columns:
+        raise NotMapped("it has no columns")
+    keys = [_key(one) for one in info.get("index_info") or ()]
+    primary = [one["name"]["O"] for one in columns if Flag(_bits(one)) & Flag.PRIMARY]
+    if primary and not any(key.kind is KeyKind.PRIMARY for key in keys):  # TiDB's handle: it has no index
+        if len(primary) > 1:
+            raise NotMapped("its primary key has no index")
+        keys.insert(0, Key(KeyKind.PRIMARY, (KeyPart(primary[0]),)))
+    constraints: list[Constraint] = [*sorted(keys, key=lambda key: key.kind is not KeyKind.PRIMARY)]
+    options = [("ENGINE", "InnoDB")]
+    if info.get("charset"):
+        options += [("CHARSET", str(info["charset"]))]
+    if info.get("collate"):
+        options += [("COLLATE", str(info["collate"]))]
+    if info.get("comment"):
+        options += [("COMMENT", str(info["comment"]))]
+    return TableDefinition(tuple(map(_column, columns)), tuple(constraints), tuple(options))
+
+
+# Columns
+
+
+def _bits(column: Mapping[str, Any]) -> int:
+    return int(column["type"]["Flag"]) & sum(Flag)
+
+
+def _column(column: Mapping[str, Any]) -> ColumnDefinition:
+    name = str(column["name"]["O"])
+    where = f"column {name}"
+    _only(column, _OF_COLUMN, where)
+    _only(column["type"], _OF_TYPE, where)
+    _public(column, where)
+    flags = Flag(_bits(column))
+    moment = int(column["type"]["Tp"]) in MOMENTS
+    kind = _type(column["type"], flags, where)
+    if column.get("generated_expr_string"):
+        return ColumnDefinition(
+            name,
+            kind,
+            nullable=False if flags & Flag.NOT_NULL else None,
+            generated=f"({column['generated_expr_string']})",
+            stored=bool(column.get("generated_stored")),
+            comment=column.get("comment") or None,
+        )
+    fraction = f"({kind.arguments[0]})" if moment and kind.arguments else ""
+    return ColumnDefinition(
+        name,
+        kind,
+        nullable=not flags & Flag.NOT_NULL,
+        default=_default(column, kind, fraction, where),
+        on_update=f"CURRENT_TIMESTAMP{fraction}" if flags & Flag.ON_UPDATE_NOW else None,
+        auto_increment=bool(flags & Flag.AUTO_INCREMENT),
+        comment=column.get("comment") or None,
+    )
+
+
+def _default(column: Mapping[str, Any], kind: ColumnType, fraction: str, where: str) -> str | None:
+    if column.get("default_bit"):
+        octets = base64.b64decode(column["default_bit"])
+        return f"b'{int.from_bytes(octets, 'big'):b}'" if kind.name == "bit" else f"0x{octets.hex()}"
+    value = column.get("default")
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise NotMapped(f"the default of {where} is {value!r}")
+    if column.get("default_is_expr"):
+        return f"({value})"
+    if kind.name in MOMENTS.values() and value.upper().partition("(")[0] == _LITERAL_MOMENT:
+        return f"{_LITERAL_MOMENT}{fraction}"
+    if kind.name == "bit":
+        return f"b'{int.from_bytes(value.encode('latin1'), 'big'):b}'"
+    return string_sql(value)
+
+
+def _type(said: Mapping[str, Any], flags: Flag, where: str) -> ColumnType:
+    number, length, decimals = int(said["Tp"]), int(said["Flen"]), int(said["Decimal"])
+    charset, collation = str(said.get("Charset") or ""), str(said.get("Collate") or "")
+    unsigned, zerofill = bool(flags & Flag.UNSIGNED), bool(flags & Flag.ZEROFILL)
+    characters = charset not in ("", "binary")
+
+    def text(name: str, arguments: tuple[str, ...] = ()) -> ColumnType:
+        return ColumnType(name, arguments, charset=charset, collation=collation or None)
+
+    width = () if length == UNSAID else (str(length),)
+    if number in INTEGERS:
+        return ColumnType(INTEGERS[number], width, unsigned, zerofill)
+    if number in FLOATS:
+        precise = length != UNSAID and decimals != UNSAID
+        return ColumnType(FLOATS[number], (str(length), str(decimals)) if precise else (), unsigned, zerofill)
+    if number == DECIMAL:
+        return ColumnType("decimal", (*width, str(max(decimals, 0))) if width else (), unsigned, zerofill)
+    if number in MOMENTS:
+        return ColumnType(MOMENTS[number], (str(decimals),) if decimals > 0 else ())
+    if number in MEMBERS:
+        if any(said.get("ElemsIsBinaryLit") or ()):
+            raise NotMapped(f"{where} has members in bytes")
+        members = tuple(map(str, said["Elems"]))
+        return text(MEMBERS[number], members) if characters else ColumnType(MEMBERS[number], members, charset="binary")
+    if number in BLOBS:
+        return text(f"{BLOBS[number]}text") if characters else ColumnType(f"{BLOBS[number]}blob")
+    if number in (VARCHAR, VARSTRING):
+        return text("varchar", width) if characters else ColumnType("varbinary", width)
+    if number == STRING:
+        return text("char", width) if characters else ColumnType("binary", width)
+    plain = {DATE: "date", YEAR: "year", JSON: "json"}
+    if number == BIT:
+        return ColumnType("bit", width)
+    if number not in plain:
+        raise NotMapped(f"{where} is of a type with number {number}")
+    return ColumnType(plain[number])
+
+
+# Keys
+
+
+def _key(index: Mapping[str, Any]) -> Key:
+    name = str(index["idx_name"]["O"])
+    where = f"key {name}"
+    _only(index, _OF_INDEX, where)
+    _public(index, where)
+    if int(index.get("index_type") or 0) not in _ROW_TREES:
+        raise NotMapped(f"{where} is of a type with number {index['index_type']}")
+    parts = []
+    for part in index["idx_cols"]:
+        _only(part, _OF_PART, where)
+        prefix = int(part["length"])
+        parts.append(KeyPart(str(part["name"]["O"]), None if prefix == UNSAID else prefix))
+    if index.get("is_primary"):
+        return Key(KeyKind.PRIMARY, tuple(parts))
+    return Key(KeyKind.UNIQUE if index.get("is_unique") else KeyKind.PLAIN, tuple(parts), name)
+
+
+# What is not known
+
+
+def _public(said: Mapping[str, Any], where: str) -> None:
+    if int(said.get("state", PUBLIC)) != PUBLIC:
+        raise NotMapped(f"{where} is in the middle of a change (state {said['state']})")
+
+
+def _only(said: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+    """Check that fields which are not known say nothing. Raises NotMapped."""
+    saying: Sequence[str] = sorted(name for name in said.keys() - known if said[name])
+    if saying:
+        raise NotMapped(f"{where} says {', '.join(saying)}, which is not known here")

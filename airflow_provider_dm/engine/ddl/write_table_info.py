@@ -1,0 +1,217 @@
+"""A resolved definition as TiDB's TableInfo, by which DM reads the rows of a table. The reverse is table_info.py.
+
+Only what both say alike is written. A table with more than that (a type, default or key that TiDB's model does not
+have, or that it writes in a way not known here) has none: DM then takes the target's table for it, as it does where it
+knows nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from airflow_provider_dm.engine.ddl.lexer import string_value
+from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, ColumnType, Key, KeyKind, TableDefinition
+from airflow_provider_dm.engine.ddl.table_info import (
+    BIT,
+    BLOBS,
+    DATE,
+    DECIMAL,
+    FLOATS,
+    INTEGERS,
+    JSON,
+    MEMBERS,
+    MOMENTS,
+    PUBLIC,
+    STRING,
+    UNSAID,
+    VARCHAR,
+    YEAR,
+    Flag,
+    NotMapped,
+)
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+
+_NO_DEFAULT: Final = 4096
+_WIDTHS: Final = {"tinyint": 4, "smallint": 6, "mediumint": 9, "int": 11, "bigint": 20}
+_MOMENT_LENGTHS: Final = {"timestamp": 19, "datetime": 19, "time": 10}
+_TYPE_OF: Final = (
+    {name: number for number, name in (INTEGERS | FLOATS | MOMENTS | MEMBERS).items()}
+    | {f"{size}{kind}": number for number, size in BLOBS.items() for kind in ("text", "blob")}
+    | {"decimal": DECIMAL, "date": DATE, "year": YEAR, "json": JSON, "bit": BIT}
+    | {"varchar": VARCHAR, "varbinary": VARCHAR, "char": STRING, "binary": STRING}
+)
+_BTREE: Final = 1
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
+_NOW: Final = re.compile(r"(CURRENT_TIMESTAMP|NOW)(\s*\(\s*\d*\s*\))?", re.IGNORECASE)
+_LITERAL_TYPES: Final = frozenset({*INTEGERS.values(), "decimal", "date", "year", *MOMENTS.values(), "char", "varchar"})
+"""Types whose defaults TiDB keeps as the text that they have here."""
+
+
+def table_info(name: TableName, definition: TableDefinition) -> dict[str, Any]:
+    """Return the TableInfo of a resolved definition. Raises NotMapped."""
+    if definition.partitioning is not None or not definition.columns:
+        raise NotMapped("it has partitions, or no columns")
+    keys = []
+    for one in definition.constraints:
+        if not isinstance(one, Key) or one.kind not in (KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.PLAIN):
+            raise NotMapped("it has keys or constraints of another kind")
+        keys.append(one)
+    options = dict(definition.options)
+    columns = [_column(number, one, keys) for number, one in enumerate(definition.columns)]
+    return {
+        "id": 1,
+        "name": _name(name.table),
+        "charset": options.get("CHARSET", ""),
+        "collate": options.get("COLLATE", ""),
+        "cols": columns,
+        "index_info": [_index(number, one, definition.columns) for number, one in enumerate(keys)] or None,
+        "constraint_info": None,
+        "fk_info": None,
+        "state": PUBLIC,
+        "pk_is_handle": False,
+        "is_common_handle": False,
+        "comment": options.get("COMMENT", ""),
+        "max_col_id": len(columns),
+        "max_idx_id": len(keys),
+        "version": 5,
+    }
+
+
+def _name(name: str) -> dict[str, str]:
+    return {"O": name, "L": name.lower()}
+
+
+def _column(number: int, column: ColumnDefinition, keys: Sequence[Key]) -> dict[str, Any]:
+    if column.generated is not None or column.invisible or column.options or column.checks or column.references:
+        raise NotMapped(f"column {column.name} is computed, hidden, or has options")
+    default = _default(column)
+    flags = _flags(column, keys) | (0 if column.default is not None or column.nullable else _NO_DEFAULT)
+    return {
+        "id": number + 1,
+        "name": _name(column.name),
+        "offset": number,
+        "origin_default": None,
+        "origin_default_bit": None,
+        "default": default,
+        "default_bit": None,
+        "default_is_expr": False,
+        "generated_expr_string": "",
+        "generated_stored": False,
+        "dependences": None,
+        "type": _type(column.type, flags),
+        "state": PUBLIC,
+        "comment": column.comment or "",
+        "hidden": False,
+        "change_state_info": None,
+        "version": 2,
+    }
+
+
+def _flags(column: ColumnDefinition, keys: Sequence[Key]) -> int:
+    kind, name = column.type, column.name.lower()
+    first = [key for key in keys if key.parts and str(key.parts[0].column).lower() == name]
+    primary = any(key.kind is KeyKind.PRIMARY and name in _columns_of(key) for key in keys)
+    unique = any(key.kind is KeyKind.UNIQUE and len(key.parts) == 1 for key in first)
+    said = {
+        Flag.NOT_NULL: not column.nullable,
+        Flag.PRIMARY: primary,
+        Flag.UNIQUE: unique,
+        Flag.UNSIGNED: kind.unsigned,
+        Flag.ZEROFILL: kind.zerofill,
+        Flag.BINARY: kind.charset is None,
+        Flag.AUTO_INCREMENT: column.auto_increment,
+        Flag.ON_UPDATE_NOW: column.on_update is not None,
+    }
+    return sum(int(flag) for flag, holds in said.items() if holds)
+
+
+def _columns_of(key: Key) -> set[str]:
+    return {str(part.column).lower() for part in key.parts}
+
+
+def _type(kind: ColumnType, flags: int) -> dict[str, Any]:
+    if kind.name not in _TYPE_OF:
+        raise NotMapped(f"TiDB has no type {kind.name}")
+    length, decimals = _sizes(kind)
+    members = kind.name in MEMBERS.values()
+    return {
+        "Tp": _TYPE_OF[kind.name],
+        "Flag": flags,
+        "Flen": length,
+        "Decimal": decimals,
+        "Charset": kind.charset or "binary",
+        "Collate": kind.collation or "binary",
+        "Elems": list(kind.arguments) if members else None,
+        "ElemsIsBinaryLit": [False] * len(kind.arguments) if members else None,
+        "Array": False,
+    }
+
+
+def _sizes(kind: ColumnType) -> tuple[int, int]:
+    """Return Flen and Decimal."""
+    if kind.name in MEMBERS.values():
+        return UNSAID, UNSAID
+    numbers = [int(one) for one in kind.arguments]
+    if kind.name in _WIDTHS:
+        return (numbers or [_WIDTHS[kind.name]])[0], 0
+    if kind.name in _MOMENT_LENGTHS:
+        fraction = (numbers or [0])[0]
+        return _MOMENT_LENGTHS[kind.name] + (fraction + 1 if fraction else 0), fraction
+    if kind.name == "year":
+        return 4, 0
+    if kind.name == "date":
+        return 10, 0
+    match numbers:
+        case [length]:
+            return length, UNSAID
+        case [length, decimals]:
+            return length, decimals
+    return UNSAID, UNSAID
+
+
+def _default(column: ColumnDefinition) -> str | None:
+    said = column.default
+    if said is None or said.upper() == "NULL":
+        return None
+    if column.type.name in MOMENTS.values() and _NOW.fullmatch(said):
+        return "CURRENT_TIMESTAMP"
+    if column.type.name in _LITERAL_TYPES or column.type.name == "enum":
+        if _NUMBER.fullmatch(said):
+            return said
+        if said.startswith("'") and said.endswith("'"):
+            return string_value(said, 0)
+    raise NotMapped(f"the default of {column.name} is {said}")
+
+
+def _index(number: int, key: Key, columns: Sequence[ColumnDefinition]) -> dict[str, Any]:
+    offsets: Mapping[str, int] = {column.name.lower(): place for place, column in enumerate(columns)}
+    if any(part.column is None or part.descending for part in key.parts) or _says_more(key):
+        raise NotMapped(f"key {key.name} has expressions, a direction or options")
+    primary = key.kind is KeyKind.PRIMARY
+    parts = [
+        {
+            "name": _name(str(part.column)),
+            "offset": offsets[str(part.column).lower()],
+            "length": UNSAID if part.prefix is None else part.prefix,
+        }
+        for part in key.parts
+    ]
+    return {
+        "id": number + 1,
+        "idx_name": _name("PRIMARY" if primary else str(key.name)),
+        "tbl_name": _name(""),
+        "idx_cols": parts,
+        "state": PUBLIC,
+        "comment": "",
+        "index_type": _BTREE,
+        "is_unique": key.kind is not KeyKind.PLAIN,
+        "is_primary": primary,
+        "is_invisible": False,
+        "is_global": False,
+    }
+
+
+def _says_more(key: Key) -> bool:
+    return any((name, value.upper()) != ("USING", "BTREE") for name, value in key.options)

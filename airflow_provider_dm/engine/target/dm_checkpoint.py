@@ -1,0 +1,368 @@
+"""DM's own checkpoint table, `{task}_syncer_checkpoint` in the meta-schema, as DM makes, writes and reads it.
+
+    id         cp_schema  cp_table  binlog_name       binlog_pos  …  table_info      is_global
+    source-id  ''         ''        mysql-bin.000003  4711           null            1         the global point
+    source-id  shop       orders    mysql-bin.000003  5120           {TableInfo …}   0         that of one table
+
+DM has executed all before the global point, and of a table all before its own, if that is further. `exit_safe_binlog_*`
+of the global row: up to where changes behind it may be in the target already.
+
+To us it is what people and tools look at, and the way in from DM and back (sync/dm_import.py, sync/checkpoint.py). Our
+own truth is dm_frontier: this table is written behind it, never read by a subtask that has begun.
+
+Names are DM's: the task's name stands in that of the table, so on servers whose names have no case (TiDB,
+lower_case_table_names other than 0) two tasks can have one table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final
+
+from airflow_provider_dm.engine.config.start import location_of
+from airflow_provider_dm.engine.config.task import TaskMode
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.mysql.location import InvalidLocation, Location
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.subtask import Subtask
+
+SUFFIX: Final = "_syncer_checkpoint"
+LONGEST_NAME: Final = 64
+LONGEST_ID: Final = 32
+LAST_POSITION: Final = (1 << 32) - 1
+"""DM keeps a position in 32 bits."""
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "id": "varchar(32) NOT NULL",
+    "cp_schema": "varchar(128) NOT NULL",
+    "cp_table": "varchar(128) NOT NULL",
+    "binlog_name": "varchar(128)",
+    "binlog_pos": "int unsigned",
+    "binlog_gtid": "text",
+    "exit_safe_binlog_name": "varchar(128) DEFAULT ''",
+    "exit_safe_binlog_pos": "int unsigned DEFAULT 0",
+    "exit_safe_binlog_gtid": "text",
+    "table_info": "json NOT NULL",
+    "is_global": "boolean",
+    "create_time": "timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP",
+    "update_time": "timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP",
+}
+_SINCE_DM_2: Final = frozenset(
+    {"binlog_gtid", "exit_safe_binlog_name", "exit_safe_binlog_pos", "exit_safe_binlog_gtid", "table_info"}
+)
+"""Columns that tables of DM 1.0 lack."""
+_WRITTEN: Final = tuple(name for name in COLUMNS if not name.endswith("_time"))
+
+
+@dataclass(eq=False)
+class CheckpointUnusable(DmError):
+    """A checkpoint of DM that does not say what has to be known."""
+
+    table: str
+    source: str
+    why: str
+
+    code: ClassVar[str] = "DM-6080"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = "DM's checkpoint of source {source} in the target's {table} cannot be taken over: {why}."
+    hint: ClassVar[str] = (
+        "Nothing was begun. Let DM go on with the task and stop it once more (`stop-task`), or put the table right; or "
+        "forget it (`dmctl start-task --remove-meta`) and say where to begin: task-mode incremental and `meta`."
+    )
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place in the log as DM writes it; its `suffix` counts the sub-directories of DM's relay log, 0 without one."""
+
+    place: Location | None
+    """None: only a GTID set is known."""
+    gtid_set: str = ""
+
+    def __str__(self) -> str:
+        return str(self.place) if self.place is not None else self.gtid_set
+
+    def to_json(self) -> dict[str, Any]:
+        place = self.place
+        return {
+            "binlog_name": None if place is None else place.file,
+            "binlog_pos": None if place is None else place.position,
+            "binlog_gtid": self.gtid_set,
+        }
+
+
+@dataclass(frozen=True)
+class TablePoint:
+    """A table's point, and the table there, as TiDB's TableInfo; None: DM does not say."""
+
+    point: Point
+    table_info: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class DmCheckpoint:
+    """What DM says of one source. `exit_safe` None: how far it had come behind the global point is not known."""
+
+    table: str
+    source: str
+    point: Point
+    exit_safe: Point | None
+    tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for people: {"global_point", "exit_safe_point", "tables": {name: point}}."""
+        return {
+            "global_point": self.point.to_json(),
+            "exit_safe_point": None if self.exit_safe is None else self.exit_safe.to_json(),
+            "tables": {str(name): one.point.to_json() for name, one in self.tables.items()},
+        }
+
+    def unusable(self, why: str) -> CheckpointUnusable:
+        return CheckpointUnusable(self.table, self.source, why)
+
+
+def checkpoint_name(task: str) -> str:
+    """Return the table's name."""
+    return f"{task}{SUFFIX}"
+
+
+def _table(ref: SubtaskRef) -> str:
+    """Return the table's quoted name for a statement with arguments, in which a percent sign of it is doubled."""
+    return _quoted(ref).replace("%", "%%")
+
+
+def _quoted(ref: SubtaskRef) -> str:
+    return f"{quote(ref.meta_schema)}.{quote(checkpoint_name(ref.task))}"
+
+
+def columns_there(connection: Connection, ref: SubtaskRef) -> frozenset[str]:
+    """Return the columns of the task's checkpoint table, in lower case; none where there is no such table."""
+    wanted = checkpoint_name(ref.task)
+    if len(wanted) > LONGEST_NAME:
+        return frozenset()
+    rows = query_whole(
+        connection,
+        "table_name, column_name",
+        "FROM information_schema.columns WHERE table_schema = %s AND LOWER(table_name) = LOWER(%s)",
+        (ref.meta_schema, wanted),
+    )
+    folds = names_have_no_case(connection)
+    return frozenset(
+        text(column).lower()
+        for table, column in rows
+        if text(table) == wanted or (folds and text(table).lower() == wanted.lower())
+    )
+
+
+def names_have_no_case(connection: Connection) -> bool:
+    """Tell whether the server takes `A` and `a` for one table."""
+    ((mode,),) = query(connection, "SELECT @@lower_case_table_names")
+    return bool(int(mode))
+
+
+def shared_with(connection: Connection, ref: SubtaskRef) -> str:
+    """Return a task of ours on the same source that has the same checkpoint table; "" for none."""
+    if not names_have_no_case(connection):
+        return ""
+    rows = query(
+        connection,
+        f"SELECT task FROM {ref.table('dm_subtask')} WHERE source = %s AND LOWER(task) = LOWER(%s)",
+        (ref.source, ref.task),
+    )
+    return next((name for (one,) in rows if (name := text(one)) != ref.task), "")
+
+
+# Reading
+
+
+def to_take_over(connection: Connection, ref: SubtaskRef, mode: TaskMode, known: Subtask | None) -> DmCheckpoint | None:
+    """Return the checkpoint of DM by which a subtask begins: nothing of it was begun here, and DM has come to its log.
+
+    `known`: what the target knows of the subtask. Raises CheckpointUnusable, AnswerCut.
+    """
+    if mode is TaskMode.FULL or (known is not None and known.start is not None):
+        return None
+    found = read_checkpoint(connection, ref)
+    if found is not None and known is not None and (other := shared_with(connection, ref)):
+        raise found.unusable(f"it may be that of task {other}, as the target's names have no case")
+    if found is not None and _shards_wait(connection, ref):
+        raise found.unusable("shards of a merged table are in the middle of a DDL (`shard-ddl-lock` of DM shows them)")
+    return found
+
+
+def _shards_wait(connection: Connection, ref: SubtaskRef) -> bool:
+    """Tell whether DM has noted DDL of merged tables that is not resolved; a row goes when it is."""
+    name = f"{ref.task}_syncer_sharding_meta"
+    there = query(
+        connection,
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+        (ref.meta_schema, name),
+    )
+    table = f"{quote(ref.meta_schema)}.{quote(name)}".replace("%", "%%")
+    return bool(there and query(connection, f"SELECT 1 FROM {table} WHERE source_id = %s LIMIT 1", (ref.source,)))
+
+
+def read_checkpoint(connection: Connection, ref: SubtaskRef) -> DmCheckpoint | None:
+    """Return what DM has noted of a source; None where it has noted nothing. Raises CheckpointUnusable, AnswerCut."""
+    columns = columns_there(connection, ref)
+    if not columns:
+        return None
+    table = f"{ref.meta_schema}.{checkpoint_name(ref.task)}"
+    unknown, lacking = columns - COLUMNS.keys(), COLUMNS.keys() - columns - _SINCE_DM_2 - {"create_time", "update_time"}
+    if unknown or lacking:
+        what = f"it has columns that are not known ({_list(unknown)})" if unknown else f"it lacks {_list(lacking)}"
+        raise CheckpointUnusable(table, ref.source, what)
+    rows = query_whole(
+        connection,
+        ", ".join(name if name in columns else f"NULL AS {name}" for name in _WRITTEN),
+        f"FROM {_table(ref)} WHERE id = %s",
+        (ref.source,),
+        tail="ORDER BY cp_schema, cp_table",
+    )
+    return checkpoint_of(table, ref.source, [dict(zip(_WRITTEN, row, strict=True)) for row in rows])
+
+
+def checkpoint_of(table: str, source: str, rows: Sequence[Mapping[str, Any]]) -> DmCheckpoint | None:
+    """Return what the rows of a source say. Raises CheckpointUnusable."""
+
+    def point(row: Mapping[str, Any], prefix: str = "") -> Point | None:
+        name, gtid_set = (_text(row[f"{prefix}binlog_{one}"]) for one in ("name", "gtid"))
+        try:
+            place = location_of(name, int(row[f"{prefix}binlog_pos"] or 0)) if name else None
+            place = replace(place, suffix=0) if place is not None and "|" not in name else place
+        except InvalidLocation:
+            raise CheckpointUnusable(table, source, f"{name!r} is not the name of a binlog file") from None
+        return Point(place, gtid_set) if place is not None or gtid_set else None
+
+    rows = [row for row in rows if _text(row["id"]) == source]  # the column's collation may know no case
+    global_rows = [row for row in rows if int(row["is_global"] or 0)]
+    tables: dict[TableName, TablePoint] = {}
+    for row in rows:
+        if int(row["is_global"] or 0):
+            continue
+        name = TableName(_text(row["cp_schema"]), _text(row["cp_table"]))
+        found = point(row)
+        if found is None:
+            raise CheckpointUnusable(table, source, f"the point of {name} is empty")
+        tables[name] = TablePoint(found, _table_info(table, source, name, row["table_info"]))
+    if len(global_rows) > 1:
+        raise CheckpointUnusable(table, source, "it has two global points")
+    start = point(global_rows[0]) if global_rows else None
+    if start is None:  # DM takes such a row for none as well
+        if tables:
+            raise CheckpointUnusable(table, source, "it has points of tables, and no global point")
+        return None
+    return DmCheckpoint(table, source, start, point(global_rows[0], "exit_safe_"), tables)
+
+
+def _table_info(table: str, source: str, name: TableName, cell: Any) -> dict[str, Any] | None:
+    if cell is None:
+        return None
+    try:
+        found = json.loads(_text(cell))
+    except ValueError:
+        raise CheckpointUnusable(table, source, f"the table_info of {name} is no JSON") from None
+    if found is not None and not isinstance(found, dict):
+        raise CheckpointUnusable(table, source, f"the table_info of {name} is no table")
+    return found
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None else text(cell)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+# Writing
+
+
+def create_checkpoint_table(connection: Connection, ref: SubtaskRef) -> None:
+    """Create the table as DM does, if it is not there. It commits by itself."""
+    if columns_there(connection, ref):  # "IF NOT EXISTS" alone would leave a warning
+        return
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    query(
+        connection,
+        f"CREATE TABLE IF NOT EXISTS {_quoted(ref)} "
+        f"({columns}, UNIQUE KEY uk_id_schema_table (id, cp_schema, cp_table)) "
+        "ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    )
+
+
+def why_not_writable(connection: Connection, ref: SubtaskRef) -> str:
+    """Return why DM's form has no room for this subtask, or the table that is there no room for us; "": it has."""
+    if len(checkpoint_name(ref.task)) > LONGEST_NAME:
+        return f"the table's name would be longer than {LONGEST_NAME} characters"
+    if len(ref.source) > LONGEST_ID:
+        return f"its id is longer than {LONGEST_ID} characters"
+    if other := shared_with(connection, ref):
+        return f"it is that of task {other} as well, as the target's names have no case"
+    columns = columns_there(connection, ref)
+    if columns and (lacking := frozenset(_WRITTEN) - columns):
+        return f"the table lacks {_list(lacking)}"
+    return ""
+
+
+def put_global_point(connection: Connection, ref: SubtaskRef, at: Location, exit_safe: Location | None) -> None:
+    """Write the global point, in a transaction that has checked the generation."""
+    _put(connection, ref, [(("", ""), at, exit_safe, "null", True)])
+
+
+def put_table_points(
+    connection: Connection, ref: SubtaskRef, at: Location, tables: Mapping[TableName, str | None]
+) -> None:
+    """Write points of tables with their TableInfo (JSON; None: not said), in a transaction that has checked the
+    generation."""
+    _put(connection, ref, [((*name,), at, None, info or "null", False) for name, info in tables.items()])
+
+
+def move_table_points(connection: Connection, ref: SubtaskRef, at: Location, except_for: Collection[TableName]) -> None:
+    """Move the points of all tables but these, in a transaction that has checked the generation."""
+    others = "".join(" AND NOT (cp_schema = %s AND cp_table = %s)" for _ in except_for)
+    query(
+        connection,
+        f"UPDATE {_table(ref)} SET binlog_name = %s, binlog_pos = %s, binlog_gtid = %s "
+        f"WHERE id = %s AND NOT is_global{others}",
+        (at.file, at.position, at.gtid_set, ref.source, *(part for name in except_for for part in name)),
+    )
+
+
+def delete_table_points(connection: Connection, ref: SubtaskRef, keep: Collection[TableName]) -> None:
+    """Remove the points of tables that are none of the task's any more, in such a transaction."""
+    rows = query_whole(
+        connection, "cp_schema, cp_table", f"FROM {_table(ref)} WHERE id = %s AND NOT is_global", (ref.source,)
+    )
+    for schema, table in rows:
+        if TableName(text(schema), text(table)) not in keep:
+            query(
+                connection,
+                f"DELETE FROM {_table(ref)} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+                (ref.source, text(schema), text(table)),
+            )
+
+
+def forget_checkpoint(connection: Connection, ref: SubtaskRef) -> int:
+    """Remove all that DM's table has of a source, in such a transaction. Return how many rows that were."""
+    if not columns_there(connection, ref):
+        return 0
+    with connection.cursor() as cursor:
+        return int(cursor.execute(f"DELETE FROM {_table(ref)} WHERE id = %s", (ref.source,)))
+
+
+_Row = tuple[tuple[str, str], Location, Location | None, str, bool]
+
+
+def _put(connection: Connection, ref: SubtaskRef, rows: Iterable[_Row]) -> None:
+    changed = ", ".join(f"{name} = VALUES({name})" for name in _WRITTEN if not name.startswith(("id", "cp_")))
+    marks = ", ".join(["%s"] * len(_WRITTEN))
+    sql = f"INSERT INTO {_table(ref)} ({', '.join(_WRITTEN)}) VALUES ({marks}) ON DUPLICATE KEY UPDATE {changed}"
+    for key, at, exit_safe, info, is_global in rows:
+        leaving = (exit_safe.file, exit_safe.position, exit_safe.gtid_set) if exit_safe is not None else ("", 0, "")
+        values = (ref.source, *key, at.file, at.position, at.gtid_set, *leaving, info, is_global)
+        query(connection, sql, values)

@@ -1,0 +1,61 @@
+"""Rows that are not in the target since a DDL lock holds them back: merged tables that cannot be compared until then.
+
+The rows of all shards lie in one table, those that are held back among the rest. So where such a table differs nobody
+can tell which of it is a difference, and none of it is shown as one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_dm.engine.mysql.connection import Connection, query
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.shard.lock import lock_id
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.shard_groups import StoredMember, load_members, merged_targets
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """The DDL lock of a merged table, its shards whose rows are held back, and the DDL that they wait for."""
+
+    lock: str
+    shards: tuple[str, ...]
+    ddls: tuple[str, ...]
+
+    @classmethod
+    def of(cls, task: str, target: TableName, members: Iterable[StoredMember]) -> HeldBack:
+        held = sorted(members, key=lambda one: (one.source, one.table))
+        shards = tuple(f"{one.source}:{one.table}" for one in held)
+        ddls = dict.fromkeys(ddl for one in held for item in one.items[:1] for ddl in item["ddls"])
+        return cls(lock_id(task, target), shards, tuple(ddls))
+
+
+def read_held_back(
+    connection: Connection, meta_schema: str, task: str, sources: Iterable[str]
+) -> dict[TableName, HeldBack]:
+    """Return what is held back of a task, by merged table. Raises AnswerCut."""
+    names = list(sources)
+    known = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_shard_member'"
+    if not query(connection, known, (meta_schema,)):
+        return {}  # nobody has synced yet, or an older release has
+    ref, found = SubtaskRef(meta_schema, task, names[0]), defaultdict[TableName, list[StoredMember]](list)
+    for target in merged_targets(connection, ref):
+        for one in load_members(connection, ref, target):
+            found[target].append(one)
+    return {target: HeldBack.of(task, target, members) for target, members in found.items()}
+
+
+def attributed(table: Json, held: Mapping[str, HeldBack]) -> Json:
+    """Return the result of a table's comparison; where it differs, and rows are held back, that is said instead."""
+    lock = held.get(table["target"])
+    if lock is None or table["equal"]:
+        return table
+    why = f"rows of {', '.join(lock.shards)} are held back by DDL lock {lock.lock}"
+    held_back = {"lock": lock.lock, "shards": list(lock.shards), "DDLs": list(lock.ddls)}
+    return {**table, "why": why, "differing": [], "held_back": held_back}
