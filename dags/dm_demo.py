@@ -1,7 +1,8 @@
 """Merge the shards of a MariaDB and a MySQL into one database: in full, then following the writes, then cut over.
 
 The two sources and the target are Airflow connections; `dm_demo.task.yaml` beside this file is a plain DM task file
-that says what goes where. The relay tasks run beside the others until `stop_relay` ends them.
+that says what goes where. The relay tasks run beside the others until `stop_relay` ends them. Where shards of a merged
+table make the same DDL at different times, `incremental_sync` may end while it waits for some of them; `drain` goes on.
 
 `stop_writes` stands for what every cut-over needs: the applications stop writing, and only then the last changes are
 drained and everything is compared. Here it asks the demo's writer; in your own DAG, put an approval there.
@@ -20,6 +21,7 @@ from airflow_provider_dm.operators.precheck import DmPrecheckOperator
 from airflow_provider_dm.operators.relay import DmRelayOperator, DmRelayStopOperator
 from airflow_provider_dm.operators.verify import DmVerifyOperator
 from airflow_provider_dm.sensors.relay import RelayCatchUpSensor
+from airflow_provider_dm.sensors.shard_ddl import ShardDdlLockSensor
 
 TASK = str(Path(__file__).with_name("dm_demo.task.yaml"))
 SOURCES = ("mariadb-01", "mysql-02")
@@ -65,6 +67,8 @@ with DAG(
         task_id="incremental_sync", task=TASK, target_conn_id=TARGET, until="caught-up"
     )
     drain = DmIncrementalSyncOperator(task_id="drain", task=TASK, target_conn_id=TARGET, until="caught-up")
+    # Rows that are held back until all shards have made a DDL would be differences.
+    agreed = ShardDdlLockSensor(task_id="agreed", task=TASK, deferrable=True, timeout=600)
     verify = DmVerifyOperator(task_id="verify", task=TASK, target_conn_id=TARGET)
     writes_stopped = stop_writes.expand(source=list(SOURCES))
     stop_relay = DmRelayStopOperator(task_id="stop_relay", source_ids=list(SOURCES), trigger_rule="all_done")
@@ -77,4 +81,4 @@ with DAG(
         full_migration >> caught_up >> incremental_sync
 
     precheck >> full_migration
-    incremental_sync >> writes_stopped >> drain >> verify >> stop_relay
+    incremental_sync >> writes_stopped >> drain >> agreed >> verify >> stop_relay

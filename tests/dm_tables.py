@@ -84,7 +84,8 @@ class DmTable:
 
     @property
     def name(self) -> str:
-        return f"`{self.meta_schema}`.`{self.task}_syncer_checkpoint`"
+        task = self.task.replace("`", "``")
+        return f"`{self.meta_schema}`.`{task}_syncer_checkpoint`"
 
     def create(self) -> None:
         self.target.sql(f"CREATE DATABASE IF NOT EXISTS `{self.meta_schema}`")
@@ -103,7 +104,8 @@ class DmTable:
         key = table or ("", "")
         with self.target.connect() as connection, connection.cursor() as cursor:
             cursor.execute(
-                f"INSERT INTO {self.name} (id, cp_schema, cp_table, {POINT}, {EXIT}, table_info, is_global) "
+                f"INSERT INTO {self.name.replace('%', '%%')} "
+                f"(id, cp_schema, cp_table, {POINT}, {EXIT}, table_info, is_global) "
                 "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
                 (self.source, *key, *says, json.dumps(info), table is None),
             )
@@ -120,4 +122,6 @@ class DmTable:
         return self
 
     def rows(self, columns: str = f"cp_schema, cp_table, {POINT}, {EXIT}, is_global") -> list[tuple[Any, ...]]:
-        return self.target.sql(f"SELECT {columns} FROM {self.name} WHERE id = '{self.source}' ORDER BY 1, 2")
+        return self.target.sql(
+            f"SELECT {columns} FROM {self.name} WHERE id = '{self.source}' ORDER BY cp_schema, cp_table"
+        )

@@ -182,8 +182,6 @@ def migrate(context: RunContext, summary: Summary, *, until: str, verify: bool) 
                 summary.rows = int(_run(context, summary, phase, UNTIL_CAUGHT_UP).get("rows", 0))
             case Phase.INCREMENTAL_SYNC:
                 _sync(context, summary, until)
-            case Phase.VERIFY if summary.unresolved_groups:
-                context.output.say("nothing is compared: rows are held back")
             case Phase.VERIFY:
                 _verify(context, summary, until)
             case Phase.PRECHECK:
@@ -201,6 +199,9 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
         summary.locations = {one.source: one.start for one in begun if one.start is not None}
     moved: Mapping[str, str] = {}
     for round_number in range(1, ROUNDS + 1):
+        if summary.unresolved_groups:  # which the last sync may have brought
+            context.output.say("nothing is compared: rows are held back")
+            return
         result = _compare(context, summary, until)
         summary.rows = int(result.get("rows", summary.rows))
         match meaning_of(result, synced=summary.locations, now=_ends_of(context.supervisor.upstreams)):

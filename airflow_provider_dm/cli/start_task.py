@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.model import Run, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
+from airflow_provider_dm.engine.target.removal import remove_progress
 from airflow_provider_dm.launch.task_control import live_run, resume, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
@@ -41,6 +42,8 @@ def add_verbs(verbs: Verbs) -> None:
     parser.add_argument("task", metavar="TASK.yaml", type=Path)
     add_source_arguments(parser)
     parser.add_argument("--start-time", metavar="TIME", default="", type=time_of, help=START_TIME_HELP)
+    removing = "forget first what is known of the task in the target, as DM does: it begins from nothing"
+    parser.add_argument("--remove-meta", action="store_true", help=removing)
     parser.add_argument("--master", metavar="URL", help="Spark master (default: this machine, all cores)")
     parser.add_argument("--driver-memory", metavar="SIZE", help="of the Spark driver")
     parser.add_argument("--spark-conf", metavar="KEY=VALUE", action="append", default=[], help="may be repeated")
@@ -48,12 +51,15 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Start the task, or let it go on where it is paused. Raises for files that no run would take."""
+    """Start the task, or let it go on where it is paused. Raises for files that no run would take, and LeaseHeld where
+    something is to be forgotten under a run."""
     inputs = read_inputs(arguments.task, arguments.sources or [], arguments.password_env)
     task = inputs.task
     directory = TaskDir.of(task.name, meta_url.root_of(arguments))
     store, url = meta_url.open_store(arguments)
     with store:
+        if arguments.remove_meta:
+            remove_progress(store, inputs.target, task.meta_schema, task.name, task.source_ids, who="dmctl start-task")
         if (run := live_run(store, task.name)) is not None:
             return _go_on(store, output, task, run)
         want_running(store, task.name, task.source_ids)

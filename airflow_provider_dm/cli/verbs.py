@@ -29,6 +29,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "query-status": Verb("query_status", "show tasks, subtasks and relays as the metadata DB knows them"),
     "start-task": Verb("start_task", "start a task that goes on by itself, or let a paused one go on"),
+    "import-checkpoint": Verb("import_checkpoint", "let a task of DM go on here, from DM's checkpoint in the target"),
     "pause-task": Verb("task_control", "let a task, or all tasks of a source, wait between two epochs"),
     "resume-task": Verb("task_control", "let what is paused go on"),
     "stop-task": Verb("task_control", "end a task and forget it: relay files are not kept for it any more"),

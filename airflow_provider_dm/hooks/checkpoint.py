@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseHook
 
 from airflow_provider_dm.hooks.database import DmDatabaseHook
 
 if TYPE_CHECKING:
+    from airflow_provider_dm.engine.mysql.connection import Connection
+    from airflow_provider_dm.engine.mysql.location import Location
     from airflow_provider_dm.engine.target.subtask import Subtask
 
 DEFAULT_META_SCHEMA: Final = "dm_meta"
 
 
 class CheckpointHook(BaseHook):
-    """A hook that reads a subtask's checkpoint. Nothing is written: a checkpoint moves only with the rows before it.
+    """A hook that lists, shows and resets checkpoints. A checkpoint moves only with the rows before it: none is set.
 
     :param target_conn_id: connection of the target (type ``dm_database``)
     :param meta_schema: the task's ``meta-schema``
+    :param dm_meta_conn_id: connection of type ``dm_meta``, for :meth:`reset`; ``[dm] metadata_conn_id`` by default
     """
 
-    def __init__(self, target_conn_id: str, *, meta_schema: str = DEFAULT_META_SCHEMA) -> None:
+    def __init__(
+        self,
+        target_conn_id: str,
+        *,
+        meta_schema: str = DEFAULT_META_SCHEMA,
+        dm_meta_conn_id: str | None = None,
+    ) -> None:
         super().__init__()
         self.target_conn_id = target_conn_id
         self.meta_schema = meta_schema
+        self.dm_meta_conn_id = dm_meta_conn_id
 
     def get(self, task: str, source_id: str) -> Subtask | None:
         """Return what the target says of one source of the task; None when it knows nothing of it.
@@ -33,8 +45,69 @@ class CheckpointHook(BaseHook):
         """
         from airflow_provider_dm.engine.target.subtask import known_subtasks
 
+        with self._session() as session:
+            return known_subtasks(session, self.meta_schema, task, [source_id]).get(source_id)
+
+    def list(self, task: str = "") -> Sequence[Subtask]:
+        """Return what the target says of all sources of a task, or of all tasks. Raises what connecting raises."""
+        from airflow_provider_dm.engine.target.subtask import list_subtasks
+
+        with self._session() as session:
+            return list_subtasks(session, self.meta_schema, task)
+
+    def show(self, task: str, source_id: str) -> dict[str, Any] | None:
+        """Return a subtask's checkpoint as JSON; None when the target knows nothing of it, nor has DM noted anything.
+
+        ``{"task", "source", "unit", "start", "applied", "begun_up_to", "catch_up_until", "dm"}``: all before
+        ``applied`` is in the target, and maybe some of what lies before ``begun_up_to`` (sort keys of places);
+        ``dm``: the points of DM's own table. Raises what connecting raises, and CheckpointUnusable.
+        """
+        from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint
+        from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
+        from airflow_provider_dm.engine.target.identity import SubtaskRef
+        from airflow_provider_dm.engine.target.subtask import known_subtasks
+
+        ref = SubtaskRef(self.meta_schema, task, source_id)
+        with self._session() as session:
+            found = known_subtasks(session, self.meta_schema, task, [source_id]).get(source_id)
+            stands = read_all_stands(session, ref) if found is not None else []
+            dm = read_checkpoint(session, ref)
+        if found is None and dm is None:
+            return None
+        applied, begun = extent(stands) if stands else (None, None)
+        return {
+            "task": task,
+            "source": source_id,
+            "unit": found.unit if found is not None else "new",
+            "start": _json(found.start if found is not None else None),
+            "location": _json(found.location if found is not None else None),
+            "catch_up_until": _json(found.catch_up_until if found is not None else None),
+            "applied": applied,
+            "begun_up_to": begun,
+            "dm": None if dm is None else dm.to_json(),
+        }
+
+    def reset(self, task: str, source_ids: Sequence[str]) -> Sequence[str]:
+        """Forget how far these sources are applied, and DM's checkpoint: the task begins from nothing. Rows stay.
+
+        As ``dmctl start-task --remove-meta``. Return the sources of which something was known. Raises LeaseHeld while a
+        run is at work, SharedProgress where other sources feed the same tables, and what connecting raises.
+        """
+        from airflow_provider_dm.engine.target.removal import remove_progress
+        from airflow_provider_dm.hooks.metadata import DmMetadataHook
+
+        endpoint = DmDatabaseHook(self.target_conn_id, name="target").endpoint()
+        with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            return remove_progress(store, endpoint, self.meta_schema, task, source_ids, who="CheckpointHook")
+
+    @contextmanager
+    def _session(self) -> Iterator[Connection]:
         session = DmDatabaseHook(self.target_conn_id, name="target").get_conn()
         try:
-            return known_subtasks(session, self.meta_schema, task, [source_id]).get(source_id)
+            yield session
         finally:
             session.close()
+
+
+def _json(location: Location | None) -> dict[str, Any] | None:
+    return None if location is None else location.to_json()

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_dm.engine.meta.model import Json as Stored
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.shard.lock import Action, Lock, LockRefuses, Phase, wished
+from airflow_provider_dm.engine.shard.lock import Action, Lock, LockRefuses, Phase, wished, withdrawn
 
 Json = dict[str, Any]
 
@@ -66,3 +66,15 @@ def unlock(store: MetaStore, lock_id: str, *, owner: str | None, action: Action,
     changed = store.change_ddl_lock(meant.task, lock_id, meant.number, how)
     assert changed is not None
     return Lock.from_json(changed)
+
+
+def withdraw(store: MetaStore, task: str, source: str) -> None:
+    """Take back what a source has reported, as its subtask is forgotten: it reports again if it is run again."""
+
+    def how(found: Stored | None) -> Stored | None:
+        left = None if found is None else withdrawn(Lock.from_json(found), source)
+        return None if left is None else left.to_json()
+
+    for lock, _ in locks_of(store, task):
+        if lock.info(source) is not None:
+            store.change_ddl_lock(task, lock.id, lock.number, how)

@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.shard.group import Group
-from airflow_provider_dm.engine.sync.dm_import import place_to_begin
+from airflow_provider_dm.engine.sync.dm_points import place_to_begin
 from airflow_provider_dm.engine.sync.locations import location_at
 from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over

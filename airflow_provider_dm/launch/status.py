@@ -186,6 +186,9 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         # Ours: transactions of the log; rows that wait for their places in merged tables; for how long at this pace.
         "totalTransactions": _count(shown, "transactions"),
         "contested_rows": int(shown.get("contested_rows", 0)),
+        # Ours: whether safe mode is on, why, until where; exit_point: up to where rows may be applied already; what
+        # collided and was written over since the run began, by table.
+        "safeMode": shown.get("safe_mode") or {},
         "remainingSeconds": shown.get("seconds_left"),
     }
 

@@ -17,6 +17,7 @@ from typing import Final
 from airflow_provider_dm.engine.meta.model import Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import said
+from airflow_provider_dm.launch.ddl_locks import withdraw
 from airflow_provider_dm.launch.status import SILENT_SECONDS
 
 OBEY_SECONDS: Final = 20.0
@@ -56,6 +57,7 @@ def stop(store: MetaStore, subtasks: Sequence[SubtaskStatus]) -> list[Answer]:
     answers = _operate(store, subtasks, Stage.STOPPED)
     for answer in answers:
         if not answer.trouble:
+            withdraw(store, answer.task, answer.source)
             store.forget_subtask(answer.task, answer.source)
     return answers
 

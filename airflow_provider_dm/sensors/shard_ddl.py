@@ -44,6 +44,7 @@ class ShardDdlLockSensor(BaseSensorOperator):
         (templated)
     :param fail_on_conflict: fail at once, without a retry, when sources have made different DDL, or one has made it out
         of order. Both sides are in the message; the locks are in the XCom ``dm_ddl_locks``, as they are after a timeout
+        of a deferred one
     :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
     :param deferrable: wait in the triggerer
     :param end_from_trigger: let the triggerer end the task when all is resolved, which saves a worker slot at the end

@@ -140,6 +140,9 @@ def summarise(outcome: Outcome, watch: Stopwatch) -> None:
         "applied, the others came with the copy. They changed columns and keys of tables by "
         f"{outcome.schema_changes} statements; the target's tables followed {outcome.ddl_applied}."
     )
+    for lock in outcome.ddl_locks:
+        steps = " → ".join(f"{step['phase']} ({step['seconds']:g} s)" for step in lock["life"])
+        console.print(f"DDL lock {lock['id']}, owner {lock['owner']}: {steps}", highlight=False, markup=False)
     console.print("Seconds: " + ", ".join(f"{name} {seconds:g}" for name, seconds in watch.seconds.items()))
     if outcome.state != "success":
         broken = [f"{task.task_id} ({task.state})" for task in outcome.tasks if task.state != "success"]
@@ -153,6 +156,7 @@ def _final(outcome: Outcome, watch: Stopwatch) -> dict[str, object]:
         "changes_applied": outcome.changes_applied,
         "changes_written": outcome.changes_written,
         "ddl_applied": outcome.ddl_applied,
+        "ddl_locks": outcome.ddl_locks,
         "dag_run": outcome.state,
         "seconds": watch.seconds,
     }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from demo.locks import LockWatch
 from demo.world import DAG_ID, META_SCHEMA, World
 from demo.writer import Writer
 from testbed.airflow_api import FINISHED, TaskState
@@ -36,6 +37,8 @@ class Outcome:
     changes_applied: int
     schema_changes: int
     ddl_applied: int
+    ddl_locks: list[dict[str, Any]]
+    """Each with its life, as it was seen meanwhile."""
     tasks: list[TaskState]
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -64,7 +67,9 @@ def run_dag(
         tell(f"DAG {DAG_ID}, run {run_id}: {world.airflow.url}/dags/{DAG_ID}/runs/{run_id}")
         if during is not None:
             during(world, run_id)
-        state = _watch(world, run_id, writers, tell)
+        # One source makes the DDL of the orders as soon as it may, the other when the first is seen to wait for it.
+        with LockWatch(world.metadata, DAG_ID, tell, writers[-1].begin_agreeing) as locks:
+            state = _watch(world, run_id, writers, tell)
         seconds = {"dag": round(time.monotonic() - began, 1)}
     finally:
         for writer in writers:
@@ -85,6 +90,7 @@ def run_dag(
         changes_applied=_applied(world, run_id, "changes_applied") if state == "success" else 0,
         schema_changes=sum(writer.schema_changes for writer in writers),
         ddl_applied=_applied(world, run_id, "ddl_applied") if state == "success" else 0,
+        ddl_locks=locks.to_json(),
         tasks=tasks,
         seconds=seconds,
     )
@@ -109,6 +115,7 @@ def _watch(world: World, run_id: str, writers: Sequence[Writer], tell: Say) -> s
                 tell(f"{time.monotonic() - began:6.1f} s  {_named(task):32} {task.state}")
                 last_line = time.monotonic()
                 if (task.task_id, task.state) == ("full_migration", "success"):
+                    writers[0].begin_agreeing()
                     for writer in writers:
                         writer.begin_altering()
         state = api.run_state(DAG_ID, run_id)

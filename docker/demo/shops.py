@@ -2,7 +2,7 @@
 
 Four shards, two on each source. `orders_N` has a primary key, `customers_N` a second unique key, `audit_N` no key at
 all: the three ways in which a row can be known. Row ids carry their shard's number, so that merged shards do not meet.
-`stock_N` is merged with nothing: its columns and keys are changed while it is migrated.
+`stock_N` is merged with nothing: its columns and keys are changed while it is migrated. All `orders_N` get a column.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ ENTITIES: Final = ("orders", "customers", "audit")
 """Tables that are merged over all shards."""
 ALTERED: Final = "stock"
 """The table of each shard that is a table of its own in the target, and gets another form meanwhile."""
+AGREED: Final = "orders"
+"""The merged table whose shards all make the same DDL, those of one source before those of the other."""
 
 _TABLES: Final = {
     "orders": """(

@@ -54,6 +54,11 @@ class World:
         return self.servers[TARGET]
 
     @property
+    def metadata(self) -> Path:
+        """The metadata DB that the provider makes where no connection names one."""
+        return self.home / "work/meta.db"
+
+    @property
     def shards(self) -> list[Shard]:
         return shards_of(self.servers)
 

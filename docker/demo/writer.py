@@ -2,8 +2,9 @@
 
 Each transaction does a few things at once, some of them awkward on purpose: two customers swap their unique e-mail
 address, an order's key moves, a keyless audit row is written twice. Once the tables are copied, it also changes the
-columns and keys of its shards' stock, step by step, between the transactions. A control row on the source is how the
-DAG's `stop_writes` task and the writer talk; the writer's own books (`changes`) are independent of the migration.
+columns and keys of its shards' stock, step by step, between the transactions, and at another time gives each of its
+shards of the merged orders a column, which the other source does earlier or later. A control row on the source is how
+the DAG's `stop_writes` task and the writer talk; the writer's own books (`changes`) are independent of the migration.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 
 from pymysql.cursors import Cursor
 
-from demo.shops import ALTERED, ID_SPAN, Shard
+from demo.shops import AGREED, ALTERED, ID_SPAN, Shard
 from testbed.servers import Server
 
 CONTROL_SCHEMA: Final = "dm_demo_control"
@@ -32,6 +33,8 @@ _SCHEMA_CHANGES: Final = (
     "DROP INDEX by_place",
 )
 """What happens to each shard's stock, once."""
+_AGREED_CHANGE: Final = "ADD COLUMN channel VARCHAR(20) NOT NULL DEFAULT 'web' AFTER state"
+"""What happens to all shards of the orders, on all sources."""
 
 
 def prepare_control(source: Server) -> None:
@@ -63,7 +66,9 @@ class Writer:
         self._random = random.Random(source.server_id)
         self._next_number = dict.fromkeys(self._shards, NEW_IDS_FROM)
         self._altering = threading.Event()
-        self._alterations = [(shard, change) for change in _SCHEMA_CHANGES for shard in self._shards]
+        self._alterations = [f"{shard.table(ALTERED)} {change}" for change in _SCHEMA_CHANGES for shard in self._shards]
+        self._agreeing = threading.Event()
+        self._agreed = [f"{shard.table(AGREED)} {_AGREED_CHANGE}" for shard in self._shards]
         self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"writer-{source.name}", daemon=True)
 
@@ -74,6 +79,10 @@ class Writer:
     def begin_altering(self) -> None:
         """Change the schema from now on: the copy is over."""
         self._altering.set()
+
+    def begin_agreeing(self) -> None:
+        """Change the merged orders from now on; they are changed at the latest when the writer is asked to stop."""
+        self._agreeing.set()
 
     def abandon(self) -> None:
         """Stop without being asked by the DAG: the demo itself is ending."""
@@ -100,6 +109,7 @@ class Writer:
                     if transactions % _STOP_CHECK_EVERY == 0:
                         self._alter(cursor)
                         if self._asked_to_stop(cursor):
+                            self._agree(cursor, len(self._agreed))
                             break
                     time.sleep(max(0.0, self._pause_seconds - (time.monotonic() - began)))
                 self._announce(cursor, running=False)
@@ -123,9 +133,17 @@ class Writer:
     def _alter(self, cursor: Cursor) -> None:
         """Make the next change of the schema, if it is time for it."""
         if self._altering.is_set() and self._alterations:
-            shard, change = self._alterations.pop(0)
-            cursor.execute(f"ALTER TABLE {shard.table(ALTERED)} {change}")
+            cursor.execute(f"ALTER TABLE {self._alterations.pop(0)}")
             self.schema_changes += 1
+        if self._agreeing.is_set():
+            self._agree(cursor, 1)
+
+    def _agree(self, cursor: Cursor, shards: int) -> None:
+        """Let so many more shards make what all shards of the orders make."""
+        for change in self._agreed[:shards]:
+            cursor.execute(f"ALTER TABLE {change}")
+            self.schema_changes += 1
+        del self._agreed[:shards]
 
     def _some_id(self, shard: Shard, entity: str) -> int:
         """Return an id among the initial rows; it may be gone by now."""

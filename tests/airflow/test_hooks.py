@@ -23,6 +23,7 @@ from airflow_provider_dm.hooks.errors import ConnectionUnusable
 from airflow_provider_dm.hooks.metadata import DmMetadataHook, url_of
 from airflow_provider_dm.hooks.relay import RelayLogHook
 from testbed import Server
+from tests.dm_tables import DmTable
 
 CANARY = "c4nary/@:pass word"
 
@@ -158,9 +159,23 @@ def test_a_metadata_db_that_is_not_there(connection: Define) -> None:
 # checkpoints
 
 
-def test_a_target_that_knows_nothing_has_no_checkpoint(mariadb_target: Server, connection: Define) -> None:
+def test_checkpoints_are_listed_shown_and_reset(mariadb_target: Server, connection: Define, tmp_path: Path) -> None:
     connection("target", **database(mariadb_target))
-    assert CheckpointHook("target", meta_schema="not_there").get("task", "replica-01") is None
+    connection("meta", conn_type="dm_meta", schema=str(tmp_path / "meta.db"))
+    hook = CheckpointHook("target", meta_schema="hook_meta", dm_meta_conn_id="meta")
+    assert hook.get("task", "replica-01") is None
+    assert hook.show("task", "replica-01") is None
+    assert hook.list() == []
+    dm = DmTable(mariadb_target, "hook_meta", task="task", source="replica-01")
+    dm.create()
+    dm.put(Location("mysql-bin.000003", 154))
+    shown = hook.show("task", "replica-01")
+    assert shown is not None
+    assert shown["dm"]["global_point"] == {"binlog_name": "mysql-bin.000003", "binlog_pos": 154, "binlog_gtid": ""}
+    assert hook.reset("task", ["replica-01"]) == ["replica-01"]
+    assert [(one.task, one.source, one.start) for one in hook.list()] == [("task", "replica-01", None)]
+    assert dm.rows() == []
+    mariadb_target.sql("DROP DATABASE hook_meta")
 
 
 # relay logs

@@ -1,9 +1,10 @@
 """Rounds of random DDL and DML at two sources while everything is killed, and merged shards take rows beside them.
 
 Each source has plain tables of its own, in groups with a history each, which a writer fills, alters, renames, swaps and
-drops (`altering`); rows of a merged table of both move about all the while (`moving`). Apps, relays and targets die by
-kill -9 (`runs`), a driver also while the target works on a DDL of its. In the end a run that nobody disturbs catches
-up: each table has the same definition and the same rows as at its source, and there is none besides.
+drops (`altering`); rows of a merged table of both move about all the while (`moving`), and shards of another one make
+the same DDL, each when it likes (`agreeing`), also while they are copied. Apps, relays and targets die by kill -9
+(`runs`), a driver also while the target works on a DDL of its. In the end a run that nobody disturbs catches up: each
+table has the same definition and the same rows as at its source, and there is none besides.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pymysql
 
 from testbed import Server
+from tests.chaos.agreeing import TABLE as SHARD
+from tests.chaos.agreeing import Agreeing
 from tests.chaos.altering import Life, Writer
+from tests.chaos.moves import is_copying
 from tests.chaos.moving import TABLE, Mover, Place
 from tests.chaos.runs import Runs, a_task
 from tests.integration.copy.migrations import differences
@@ -32,18 +37,27 @@ AMID_DDL: Final = "driver amid DDL"
 DEEDS: Final = (AMID_DDL, "worker", "relay", "target", "driver")
 """What is killed. The relay is one of the two, by chance."""
 PLACES: Final = (Place("a", "o_0"), Place("a", "o_1"), Place("b", "o_2"), Place("b", "o_3"))
+SHARDS: Final = (Place("a", "s_0"), Place("a", "s_1"), Place("b", "s_2"), Place("b", "s_3"))
 PREFIXES: Final = {"a": "p", "b": "q"}
 """Of the plain tables of each source."""
 LIVES: Final = 13
 """Histories of a source in one round: the tests' two rounds have more than 50 of them, of all pairs of flavours."""
 ROWS: Final = 500
+SHARD_ROWS: Final = 200
 PLAIN: Final = Path(__file__).with_name("plain_sync.py")
+PLAIN_LOAD: Final = Path(__file__).with_name("plain_load.py")
 STUCK_SECONDS: Final = 10
 
 
 @dataclass
 class DdlRuns(Runs):
-    """Runs whose driver may also die while the target is at a DDL statement."""
+    """Runs whose driver may also die while the target is at a DDL statement. They load without Spark."""
+
+    sync_script: Path | None = None
+
+    def start(self, app: str, until: str = "caught-up") -> AppProcess:
+        self.script = PLAIN_LOAD if app == "full_migration" else self.sync_script
+        return super().start(app, until)
 
     def do(self, deed: str, run: AppProcess) -> AppProcess:
         if deed != AMID_DDL:
@@ -76,23 +90,36 @@ class Round:
 
     runs: Runs
     mover: Mover
+    shards: Agreeing
     writers: Sequence[Writer]
 
     def play(self, deeds: Sequence[str]) -> None:
         """Play it. Raises AssertionError where a run ends otherwise than well by itself, or something differs then."""
         self.begin()
         one, other = self.writers
-        with self.mover.moving(), one.writing(), other.writing():
+        with self.mover.moving(), one.writing(), other.writing(), self.shards.agreeing():
             self.runs.sync(deeds)
         assert self.runs.until_it_ends("incremental_sync") == 0
         self.compare()
 
     def begin(self) -> None:
-        """Copy what is there; from then on there is DDL."""
+        """Copy what is there, while shards make DDL and the driver dies in the midst of it; then all others do, too."""
         self.mover.fill(ROWS)
+        self.shards.fill(SHARD_ROWS)
         for one in self.writers:
             one.begin()
-        self.runs.shops.load()
+        self.runs.shops.relay()
+        with self.shards.touring() as tour:
+            run = self.runs.start("full_migration")
+            copying = self.runs.wait_for(run, partial(is_copying, self.runs.shops))
+            tour.set()
+            time.sleep(self.runs.chance.uniform(0, 1))
+            if copying and run.alive():
+                run = self.runs.do("driver", run)
+            assert self.runs.until_it_ends("full_migration", run) == 0
+        again = "SELECT COUNT(*) FROM dm_copied_table WHERE table_name LIKE 's\\_%%' AND copied_again <> ''"
+        ((shards,),) = self.runs.shops.target.sql(again, database=self.runs.shops.meta)
+        self.runs.done["shards copied again"] += int(shards)
 
     def compare(self) -> None:
         """Raises AssertionError."""
@@ -100,6 +127,7 @@ class Round:
         assert shops.meta_rows("dm_contested_row") == 0
         report = shops.compared()
         assert report.equal, report
+        self._compare_shards()
         for name in shops.sources:
             self.runs.done["tables compared"] += compare_plain(shops, name)
         for life in self._lives():
@@ -110,9 +138,18 @@ class Round:
         self.runs.done["rows compared"] += report.rows
         self.runs.done["transactions"] += self.mover.transactions
 
+    def _compare_shards(self) -> None:
+        shops = self.runs.shops
+        places = [(shops.sources[one.source], f"{shops.schema}.{one.table}") for one in SHARDS]
+        report = differences(shops.target, {f"{shops.schema}.s": places})
+        assert report.equal, report
+        self.runs.done["DDL of shards"] += self.shards.ddls
+        self.runs.done["rows compared"] += report.rows
+
     def told(self) -> str:
-        """All that was done to plain tables, as SQL."""
-        return "\n".join(f"-- {one.prefix}\n" + ";\n".join(one.texts) for one in self._lives())
+        """All that was done to plain tables, and the DDL of shards, as SQL."""
+        shards = "\n-- shards\n" + ";\n".join(self.shards.changes)
+        return "\n".join(f"-- {one.prefix}\n" + ";\n".join(one.texts) for one in self._lives()) + shards
 
     def _lives(self) -> list[Life]:
         return [life for writer in self.writers for life in writer.lives]
@@ -134,9 +171,26 @@ def make_round(runs: Runs, seed: int) -> Round:
     """Make a round in the schema of these runs."""
     shops = runs.shops
     shops.create(TABLE, *(f"{place.source}:{place.table}" for place in PLACES))
+    shops.create(SHARD, *(f"{place.source}:{place.table}" for place in SHARDS))
     mover = Mover(shops.sources, shops.schema, list(PLACES), random.Random(seed))
+    shards = Agreeing(shops.sources, shops.schema, SHARDS, random.Random(f"{seed} shards"))
     wild = {server.flavour for server in shops.sources.values()} == {shops.target.flavour}
-    return Round(runs, mover, [_writer(shops, name, seed, wild) for name in shops.sources])
+    return Round(runs, mover, shards, [_writer(shops, name, seed, wild) for name in shops.sources])
+
+
+def _task(shops: Shops) -> dict[str, Any]:
+    """Return what is said of the task: two merged tables, of which the shards of one make DDL."""
+
+    def route(table: str) -> dict[str, str]:
+        names = {"schema-pattern": shops.schema, "target-schema": shops.schema}
+        return {**names, "table-pattern": f"{table}_*", "target-table": table}
+
+    rules = {"route-rules": ["moving", "agreeing"]}
+    return {
+        "shard-mode": "pessimistic",
+        "routes": {"moving": route("o"), "agreeing": route("s")},
+        "mysql-instances": [{"source-id": name, "block-allow-list": name, **rules} for name in shops.sources],
+    }
 
 
 def _writer(shops: Shops, source: str, seed: int, wild: bool) -> Writer:
@@ -162,7 +216,11 @@ def play_round(
     usual = [deed for deed in DEEDS if not (plain and deed == "worker")]
     deeds = deeds or chance.sample(usual, min(len(usual), 3 + seed % 3))
     script = PLAIN if plain else None
-    with a_task(target, sources, schema=schema, seed=seed) as shops, closing(DdlRuns(shops, chance, script)) as runs:
+    with (
+        a_task(target, sources, schema=schema, seed=seed) as shops,
+        closing(DdlRuns(shops, chance, sync_script=script)) as runs,
+    ):
+        shops.task = _task(shops)
         round_ = make_round(runs, seed)
         try:
             round_.play(deeds)

@@ -16,9 +16,15 @@ from typing import Any, Final
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from tests.unit.sync.ddl_engine import engine_in_the_world
 from tests.unit.sync.ddl_world import World as DdlWorld
-from tests.unit.sync.frontier_world import COLLIDING, SHARED, SINGLE, World
+from tests.unit.sync.frontier_world import COLLIDING, MODES, SHARED, SINGLE, World
 
-KINDS: Final[dict[str, dict[str, Any]]] = {**SINGLE, **SHARED, **COLLIDING}
+_MODES: Final[dict[str, dict[str, bool]]] = {"": {}, **{f"{name}: ": mode for name, mode in MODES.items()}}
+KINDS: Final[dict[str, dict[str, Any]]] = {
+    mode + name: options | keys
+    for mode, keys in _MODES.items()
+    for name, options in (SINGLE | SHARED | COLLIDING).items()
+}
+COLLISIONS: Final = frozenset(mode + name for mode in _MODES for name in COLLIDING)
 PIECE: Final = 50
 """Histories of one call."""
 
@@ -77,12 +83,12 @@ def _wrong(kind: str, seeds: range) -> Iterator[str]:
         try:
             world.run()
         except RowsCollide:
-            if kind not in COLLIDING:
+            if kind not in COLLISIONS:
                 yield f"seed {seed}: rows collide"
         except Exception as error:  # noqa: BLE001 (this is what is looked for)
             yield f"seed {seed}: {type(error).__name__}: {error}"
         else:
-            if kind in COLLIDING:
+            if kind in COLLISIONS:
                 yield f"seed {seed}: a collision that nobody noticed"
             elif found := world.differences():
                 yield f"seed {seed}: {found[:5]}"

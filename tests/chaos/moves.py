@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from testbed import Server
 from tests.chaos.moving import TABLE, Mover, Place
 from tests.chaos.runs import Runs, a_task
+from tests.integration.merge.conftest import Shops
 
 DEEDS: Final = ("worker", "relay", "target", "driver")
 """What is killed. The relay is one of the two, by chance."""
@@ -54,7 +56,7 @@ class Round:
         """Return what was not done, as the copy was over before."""
         run, left = self.runs.start("full_migration"), list(deeds)
         while left:
-            if not self.runs.wait_for(run, self._is_copying):
+            if not self.runs.wait_for(run, partial(is_copying, self.runs.shops)):
                 break
             time.sleep(self.runs.chance.uniform(0, 0.6))
             if not run.alive():
@@ -63,17 +65,17 @@ class Round:
         assert self.runs.until_it_ends("full_migration", run) == 0
         return left
 
-    def _is_copying(self) -> bool:
-        tables = self.runs.shops.target.sql(
-            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_copy_chunk'",
-            [self.runs.shops.meta],
-        )
-        if not tables[0][0]:
-            return False
-        ((rows,),) = self.runs.shops.target.sql(
-            "SELECT COALESCE(SUM(rows_copied), 0) FROM dm_copy_chunk", database=self.runs.shops.meta
-        )
-        return int(rows) > 0
+
+def is_copying(shops: Shops) -> bool:
+    """Tell whether a row was copied."""
+    tables = shops.target.sql(
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_copy_chunk'",
+        [shops.meta],
+    )
+    if not tables[0][0]:
+        return False
+    ((rows,),) = shops.target.sql("SELECT COALESCE(SUM(rows_copied), 0) FROM dm_copy_chunk", database=shops.meta)
+    return int(rows) > 0
 
 
 def play_round(target: Server, sources: Mapping[str, Server], *, schema: str, seed: int) -> Counter[str]:

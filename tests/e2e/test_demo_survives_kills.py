@@ -123,6 +123,7 @@ def test_the_migration_ends_verified_although_all_are_killed(world: World) -> No
 
     assert outcome.verified, f"{outcome.state}: {outcome.report}"
     assert len(killed) == len(KILLS)
+    assert [lock["life"][-1]["phase"] for lock in outcome.ddl_locks] == ["resolved"]
     assert not [pid for pid in killed if Path(f"/proc/{pid}").exists()]
     # A dead relay is started again by the task that watches it; the others are retried.
     retried = {task.task_id for task in outcome.tasks if task.try_number > 1}

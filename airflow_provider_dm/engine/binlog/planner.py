@@ -159,6 +159,7 @@ def plan_epoch(
     prepared: Sequence[Prepared] = (),
     held: Held | None = None,
     bounds_only: bool = False,
+    until_time: int | None = None,
 ) -> Planned:
     """Plan the next piece of the log behind `lo`.
 
@@ -167,13 +168,14 @@ def plan_epoch(
     new range with the transaction or statement behind it. `repetitions`: what the plans before this one, of the same
     log, have found out. `prepared`: what is prepared and has not ended at `lo`. `held`: lists the files in which
     prepared transactions lie that `files` do not have. `bounds_only`: nobody asks for the rows of prepared ones.
+    `until_time`: end the epoch with the first transaction that has committed then or later, in seconds since 1970.
     Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, HistoryGap, HistoryDiverged, NotNumbered, XaRowsGone,
     XaNotSeen, and what `boundary.scan` raises if it is the first thing found.
     """
     if goal is not None and reached(lo, goal):
         return UpToDate(lo)
     xa = _Xa({group.xid: group for group in prepared}, files, held, bounds_only)
-    plan = _Plan(lo, goal, max_bytes, range_bytes, repetitions or Repetitions(), xa)
+    plan = _Plan(lo, goal, max_bytes, range_bytes, repetitions or Repetitions(), xa, until_time)
     first = _index_of(files, lo)
     if first is None and not plan.cross(None, files[0]):
         return UpToDate(lo)
@@ -211,6 +213,7 @@ class _Plan:
         range_bytes: int,
         repetitions: Repetitions,
         xa: _Xa,
+        until_time: int | None,
     ) -> None:
         self.lo = lo
         self.goal = goal
@@ -218,6 +221,7 @@ class _Plan:
         self.range_bytes = range_bytes
         self.repetitions = repetitions
         self.xa = xa
+        self.until_time = until_time
         self.here = replace(lo, position=max(lo.position, BINLOG_HEADER_SIZE))
         self.ranges: list[ByteRange] = []
         self.transactions = 0
@@ -260,7 +264,7 @@ class _Plan:
             if run is not None:
                 room = max(1, min(room, run.end - start))
             apply = run is None or not run.repeated  # else only whether something is begun and not complete
-            found = self._scan(file, window, log_format, start + room, apply=apply)
+            found = self._scan_in_time(file, window, log_format, start + room, apply=apply)
             try:
                 self._add(file, log_format, found)
             except _NoRows as error:
@@ -284,9 +288,27 @@ class _Plan:
         part, start = max(self.range_bytes, 1), self.here.position
         return scan(window, start, cut=cut, log_format=log_format, name=file.name, apply=apply, part=part)
 
+    def _scan_in_time(
+        self, file: LogFile, window: Window, log_format: BinlogFormat, cut: int, *, apply: bool
+    ) -> Stretch:
+        """Scan up to `cut`, or to the end of the transaction at which the time has come."""
+        start = self.here.position
+        found = self._scan(file, window, log_format, cut, apply=apply)
+        while found.transactions > 1 and self._is_time(found.newest_timestamp):
+            end = found.end
+            found = self._scan(file, window, log_format, start + max(1, (end - start) // 2), apply=apply)
+            if found.end == end:  # the middle lies in the last transaction
+                found = self._scan(file, window, log_format, start + 1, apply=apply)
+        return found
+
+    def _is_time(self, timestamp: int) -> bool:
+        return self.until_time is not None and timestamp >= self.until_time
+
     def _full(self) -> bool:
-        return max(self.bytes, self.walked) >= self.max_bytes or (
-            self.goal is not None and reached(self.here, self.goal)
+        return (
+            max(self.bytes, self.walked) >= self.max_bytes
+            or (self.goal is not None and reached(self.here, self.goal))
+            or (self.transactions > 0 and self._is_time(self.newest_timestamp))
         )
 
     def _room(self, file: LogFile) -> int:

@@ -1,12 +1,14 @@
 """Keys of a task that are understood and change nothing here, for the precheck to say so (docs/limits.md has them all).
 
 Only those of which a user may expect something: that a key names a default, or that DM does nothing by it either, is no
-news. The syncers' are `unsupported.WITHOUT_EFFECT`."""
+news. A syncer's keys all have an effect, but for those that DM deprecates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from airflow_provider_dm.engine.config.units import Apply
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskConfig
@@ -17,6 +19,8 @@ def passed_over(task: TaskConfig) -> Iterator[tuple[str, str]]:
     subtasks = [task.subtask(source) for source in task.source_ids]
     if files := sorted({*_of_files(task), *(key for subtask in subtasks for key in _of_dumps(subtask))}):
         yield ", ".join(files), "rows go from server to server, and nothing is dumped to files"
+    if any(one.syncer.apply is Apply.TRANSACTIONAL and (one.syncer.worker_count or 1) > 1 for one in subtasks):
+        yield "worker-count", "with apply: transactional, transactions are written one after the other"
     if task.experimental.async_checkpoint_flush:
         yield "async-checkpoint-flush", "each target transaction carries its checkpoint"
 

@@ -2,7 +2,7 @@
 
 Each gap is a value, so that the precheck can show all of them and `subtask` can refuse on the first. A gap that closes
 is deleted here and in docs/limits.md. Keys whose absence changes no data are not gaps; those of them that a user may
-expect something of are listed (`WITHOUT_EFFECT`), for a warning."""
+expect something of are in passed_over.py, for a warning."""
 
 from __future__ import annotations
 
@@ -16,16 +16,10 @@ if TYPE_CHECKING:  # the models call this module
     from airflow_provider_dm.engine.config.database import DatabaseConfig
     from airflow_provider_dm.engine.config.source import SourceConfig
     from airflow_provider_dm.engine.config.task import MysqlInstance, TaskConfig
-    from airflow_provider_dm.engine.config.units import LoaderConfig, MydumperConfig, SyncerConfig
+    from airflow_provider_dm.engine.config.units import LoaderConfig, MydumperConfig
 
 RUNNABLE_MODES: Final = frozenset({"full", "incremental", "all"})
 LOGICAL_MODES: Final = frozenset({"logical", "sql", "loader"})
-
-WITHOUT_EFFECT: Final = (
-    "safe_mode",
-    "safe_mode_duration",
-)
-"""Of a syncer. What it does instead stands in docs/limits.md."""
 
 
 def refuse(gaps: Iterable[NotSupportedYet]) -> None:
@@ -47,18 +41,6 @@ def gaps_of_instance(task: TaskConfig, instance: MysqlInstance) -> tuple[NotSupp
 def gaps_of_source(source: SourceConfig) -> tuple[NotSupportedYet, ...]:
     """Return the gaps of a source.yaml."""
     return tuple(_source_gaps(source))
-
-
-def without_effect(syncer: SyncerConfig) -> tuple[str, ...]:
-    """Return the keys, as written in the file, that are given another value than DM's default and change nothing.
-
-    >>> from airflow_provider_dm.engine.config.units import SyncerConfig
-    >>> without_effect(SyncerConfig(safe_mode=True, checkpoint_flush_interval=30))
-    ('safe-mode',)
-    """
-    fields = type(syncer).model_fields
-    given = (name for name in WITHOUT_EFFECT if getattr(syncer, name) != fields[name].default)
-    return tuple(name.replace("_", "-") for name in given)
 
 
 def _task_gaps(task: TaskConfig) -> Iterator[NotSupportedYet]:

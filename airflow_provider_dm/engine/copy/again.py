@@ -175,6 +175,7 @@ class Watches:
         work = [one for one in (each.without(waits) for each in settled) if one.names]
         if not work:
             return
+        self._idle_since = None
         for one in work:
             log.warning(
                 "%s: tables were altered while they were copied; from %s on they are copied again: %s; gone: %s",

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -169,10 +169,11 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
         log.warning("created %s", note)
     made = Design(again.mappings, planned.creations, again.feeders)
     newcomers = {source.id: _newcomers(source, made) for source in sources if source.id in fresh}
+    run = {source.id for source in sources}
     return [
         _go_on(source, found, made, target, notes, begun)
         if found
-        else _begin_source(source, one, made, newcomers, target, slots, notes, begun)
+        else _begin_source(source, one, made, newcomers, run, target, slots, notes, begun)
         for source, one in zip(sources, surveyed, strict=True)
         for found in [stored[source.id]]
     ]
@@ -319,6 +320,7 @@ def _begin_source(
     surveyed: _Surveyed,
     made: Design,
     newcomers: Mapping[str, Sequence[Newcomer]],
+    run: Collection[str],
     target: Endpoint,
     slots: int,
     notes: tuple[str, ...],
@@ -346,7 +348,8 @@ def _begin_source(
     def body(connection: Connection) -> dict[TableName, int]:
         begin_subtask(connection, fence, unit=UNIT_LOAD, start=start)
         schemas = [TableSchema(one.table, one.target) for one in survey.tables]
-        numbers = enter_tables(connection, fence.ref, schemas, newcomers[source.id], fellows, loading=True, full=full)
+        ours = newcomers[source.id]
+        numbers = enter_tables(connection, fence.ref, schemas, ours, fellows, loading=True, full=full, run=run)
         begin_definitions(connection, fence.ref, definitions, {})
         begin_copied_tables(connection, fence.ref, _births(surveyed))
         save_online_ddls(connection, fence.ref, OnlineDdls())

@@ -118,11 +118,18 @@ def read_others(connection: Connection, ref: SubtaskRef, *, full: bool) -> list[
 
 
 def recorded_tables(
-    source: str, newcomers: Sequence[Newcomer], others: Sequence[Other], fellows: Sequence[Newcomer], *, loading: bool
+    source: str,
+    newcomers: Sequence[Newcomer],
+    others: Sequence[Other],
+    fellows: Sequence[Newcomer],
+    *,
+    loading: bool,
+    run: Collection[str] = (),
 ) -> list[TableName]:
     """Return those of the newcomers whose rows are recorded, in their order.
 
-    `fellows`: source tables of other sources that begin in the same run. `loading`: there is a copy, of which catch-up
+    `fellows`: source tables of other sources that begin in the same run. `run`: all sources of that, which copy again
+    together what one of them has in doubt. `loading`: there is a copy, of which catch-up
     follows. Raises OwnerNotReady and PastNotOurs.
     """
     shards = Counter(one.target for one in newcomers)
@@ -132,7 +139,7 @@ def recorded_tables(
     for one in newcomers:
         there = [other for other in others if other.feeder.target == one.target]
         for other in there:
-            _check(source, one, other)
+            _check(source, one, other, run)
         if shards[one.target] == 1 and not there and one.target not in beside:
             continue
         if loading or one.target in with_past or any(other.feeder.owner > 0 for other in there):
@@ -149,15 +156,16 @@ def enter_tables(
     *,
     loading: bool,
     full: bool = False,
+    run: Collection[str] = (),
 ) -> dict[TableName, int]:
     """Save a subtask's tables, with numbers for those whose rows are recorded; return the numbers.
 
     Done inside the transaction that begins the subtask, after its first statement. `newcomers`: those of the tables
-    that can be merged; `full`: the task reads no log. Raises as `recorded_tables` does.
+    that can be merged; `full`: the task reads no log; `run`: see `recorded_tables`. Raises as `recorded_tables` does.
     """
     last = lock_owner_numbers(connection, ref)
     others = read_others(connection, ref, full=full)
-    recorded = recorded_tables(ref.source, newcomers, others, fellows, loading=loading)
+    recorded = recorded_tables(ref.source, newcomers, others, fellows, loading=loading, run=run)
     numbers = dict(zip(recorded, range(last + 1, last + 1 + len(recorded)), strict=True))
     save_owner_numbers(connection, ref, numbers)
     withdraw_all(connection, ref)  # of a task of this name whose other rows somebody has removed
@@ -165,10 +173,10 @@ def enter_tables(
     return numbers
 
 
-def _check(source: str, one: Newcomer, other: Other) -> None:
+def _check(source: str, one: Newcomer, other: Other, run: Collection[str]) -> None:
     feeder = other.feeder
     names = (source, str(one.table), feeder.source, str(feeder.table), str(one.target))
-    if other.doubted:
+    if other.doubted and feeder.source not in run:
         raise OwnerCopiedAgain(*names)
     if one.past and (other.loaded or feeder.owner <= 0):
         raise PastNotOurs(*names)

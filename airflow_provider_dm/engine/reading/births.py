@@ -6,7 +6,9 @@
 `CREATE_TIME` of the catalogue changes with every ALTER and with what a name stands for (RENAME, DROP and CREATE), on
 MySQL and MariaDB alike; with TRUNCATE it does not, which nobody here needs to know. It has whole seconds, so a table
 that was altered in this very second is *young*: it may be altered once more and look the same. Whoever needs to be
-certain waits until it is not (`settled_births`).
+certain waits until it is not (`settled_births`). Two tables that are alike to the letter and were made in one second
+can still change names: MySQL gives each a number of its own (`TABLE_ID`, a new one with TRUNCATE as well), which an
+account with the privilege PROCESS may see.
 
 SHOW CREATE TABLE comes first: it waits for DDL that is being committed, and what is asked behind it sees that. Another
 server (a failover) has other times for the same tables; there the text alone tells.
@@ -24,7 +26,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, query_whole, server_info, text
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules, select
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
@@ -34,6 +36,7 @@ YOUNG_SECONDS: Final = 1.05
 
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 _NOT_THERE: Final = frozenset({1049, 1146})
+_PARTITION: Final = re.compile(r"#p#.*", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -47,17 +50,23 @@ class Birth:
     asked: int
     """When that was, by the server's clock."""
     server: str
+    number: int = 0
+    """The server's own for the table; 0 where that is not known."""
 
     def __str__(self) -> str:
-        return f"{self.shown} {self.second} {self.asked} {self.server}"
+        return f"{self.shown} {self.second} {self.asked} {self.server} {self.number}"
 
     @classmethod
     def of(cls, value: str) -> Birth:
-        shown, second, asked, server = value.split(" ", 3)
-        return cls(shown, int(second), int(asked), server)
+        """Read it back, also as releases wrote it that knew no number."""
+        shown, second, asked, server, *number = value.split(" ")
+        return cls(shown, int(second), int(asked), server, *map(int, number))
 
     def is_same(self, other: Birth) -> bool:
-        return self.shown == other.shown and (self.second == other.second or self.server != other.server)
+        if self.shown != other.shown or self.server != other.server:
+            return self.shown == other.shown
+        numbers = {self.number, other.number} - {0}
+        return self.second == other.second and len(numbers) < 2
 
 
 @dataclass(frozen=True)
@@ -92,10 +101,15 @@ def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[Tab
         shown = {name: _shown(connection, name) for name in names}
         there = [name for name, value in shown.items() if value is not None]
         seconds = _seconds(connection, there)
-        server = server_info(connection).server_uuid
+        info = server_info(connection)
+        numbers = _numbers(connection) if info.flavour is Flavour.MYSQL else {}
         ((milliseconds,),) = query(connection, "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS UNSIGNED)")
     now = int(milliseconds) / 1000
-    tables = {name: Birth(str(shown[name]), seconds[name], int(now), server) for name in there if name in seconds}
+    tables = {
+        name: Birth(str(shown[name]), seconds[name], int(now), info.server_uuid, numbers.get(name, 0))
+        for name in there
+        if name in seconds
+    }
     left = {name: one.second + YOUNG_SECONDS - now for name, one in tables.items()}
     young = frozenset(name for name, seconds in left.items() if seconds > 0)
     return Births(tables, young, min(YOUNG_SECONDS, max(left.values(), default=0.0)))
@@ -132,3 +146,20 @@ def _seconds(connection: Connection, names: Collection[TableName]) -> dict[Table
     wanted = set(names)
     found = {TableName(text(schema), text(table)): int(second) for schema, table, second in rows}
     return {name: second for name, second in found.items() if name in wanted}
+
+
+def _numbers(connection: Connection) -> dict[TableName, int]:
+    """Return the numbers of the tables that have names of plain characters; none where the account may not see them.
+
+    Of a table that has partitions it is the lowest one of theirs.
+    """
+    found: dict[TableName, int] = {}
+    try:
+        rows = query(connection, "SELECT name, table_id FROM information_schema.innodb_tables")
+    except pymysql.err.MySQLError:
+        return found
+    for shown, number in rows:
+        schema, _, table = text(shown).partition("/")
+        name = TableName(schema, _PARTITION.sub("", table))
+        found[name] = min(int(number), found.get(name, int(number)))
+    return found

@@ -17,6 +17,7 @@ shards have made it (shard/group.py); the first to report is the owner.
     a person's wish         exec         exec         exec         refused: it has been run
     executed by the owner   refused      refused      skip         skip (told again)
     gone on, a source       refused      refused      refused      skip, or removed by the last one
+    withdrawn, a source     waiting, or removed with the last one  skip, or removed with the last one
 
 Values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock is for coming to an agreement
 and for people. That a DDL has been run is known in the target: a metadata DB that is lost, or restored, can delay a DDL
@@ -240,3 +241,15 @@ def gone_on(lock: Lock, source: str) -> Lock | None:
     infos = tuple(replace(one, done=one.done or one.source == source) for one in known)
     kept = replace(lock, infos=infos, executed=True)
     return None if all(one.done for one in infos) and not kept.unsynced else kept
+
+
+def withdrawn(lock: Lock, source: str) -> Lock | None:
+    """Return the lock without what a source has reported; None: nobody is left in it.
+
+    A decision that is not carried out goes with it: it was about a report that is no more.
+    """
+    infos = tuple(one for one in lock.infos if one.source != source)
+    if not infos or len(infos) == len(lock.infos):
+        return lock if infos else None
+    owner = infos[0].source if lock.owner == source else lock.owner
+    return replace(lock, infos=infos, owner=owner, wish=lock.wish if lock.executed else None)

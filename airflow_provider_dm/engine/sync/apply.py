@@ -3,16 +3,16 @@
 The transaction's first statement is the frontier's (target/frontier.py); then, per table, deletes before writes. In
 exact mode every count is checked: a row that should be there and is not means that somebody else writes to the target
 or that the log does not belong to it, and stops the task instead of being written over. Merged tables have ways of
-their own (merged.py).
+their own (merged.py), and so have rows that may collide (overwriting.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -26,7 +26,9 @@ from airflow_provider_dm.engine.sync.causality import TableWork, Wave
 from airflow_provider_dm.engine.sync.compactor import Image
 from airflow_provider_dm.engine.sync.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.merged import Check, MergedWrites, Mode, OwnerWork
+from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites, can_be_written_over, has_one_feeder
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
 from airflow_provider_dm.engine.target.session import run_transaction
 from airflow_provider_dm.engine.target.statements import (
@@ -78,6 +80,13 @@ class Target:
         return cls(partial(run_transaction, endpoint), partial(target_access, endpoint))
 
 
+class Written(NamedTuple):
+    """The rows of a transaction that have to wait for their places, and what was written over in it."""
+
+    contested: int
+    collisions: tuple[Collision, ...]
+
+
 @dataclass(frozen=True)
 class WaveWriter:
     """The writer of the waves of one epoch. `pool` runs batches side by side; None: one after another.
@@ -94,6 +103,10 @@ class WaveWriter:
     recording: bool = False
     batch: int | None = None
     multiple_rows: bool = True
+    lenient: bool = False
+    """Rows that collide are written over (`overwriting`), where the log counts for exact."""
+    collisions: list[Collision] = field(default_factory=list)
+    """What was written over so far."""
 
     def release(self, wave: Wave) -> int:
         """Write wave 1: only buckets that have something to delete. Return how many rows wait for their places: none.
@@ -118,29 +131,60 @@ class WaveWriter:
 
     def _write_batch(self, waves: Sequence[Wave], batch: Sequence[int], act: Act) -> int:
         try:
-            return self._transaction(waves, batch, act, careful=False)
-        except CountsDiffer:
-            # Rolled back. Once more, now asking which rows are there before they are written over.
-            return self._transaction(waves, batch, act, careful=True)
+            try:
+                return self._transaction(waves, batch, act, careful=False)
+            except CountsDiffer:
+                # Rolled back. Once more, now asking which rows are there before they are written over.
+                return self._transaction(waves, batch, act, careful=True)
+        except (MissingRow, DuplicateInTarget) as error:
+            if not self.lenient:
+                raise
+            return self._transaction(waves, batch, act, careful=True, met=error)
 
-    def _transaction(self, waves: Sequence[Wave], batch: Sequence[int], act: Act, *, careful: bool) -> int:
+    def _transaction(
+        self, waves: Sequence[Wave], batch: Sequence[int], act: Act, *, careful: bool, met: DmError | None = None
+    ) -> int:
         # Made before the transaction begins, so that locks are held for writing only.
         ready = self._table_writes(waves, batch)
-        contested = 0
+        written = Written(0, ())
 
         def body(connection: Connection, buckets: Sequence[int]) -> None:
-            nonlocal contested
+            nonlocal written
             tables = ready if len(buckets) == len(batch) else self._table_writes(waves, buckets)
-            contested = sum(self._run(connection, writes, careful=careful) for writes in tables)
+            written = self._run_all(connection, tables, careful=careful, met=met)
 
         fenced_transaction(self.target.transactions, self.step, act, batch, body)
-        return contested
+        self.collisions.extend(written.collisions)
+        return written.contested
 
-    def write_inside(self, connection: Connection, waves: Sequence[Wave], *, careful: bool) -> int:
-        """Write waves one behind the other, inside a transaction whose frontier has moved. Return how many rows have to
-        wait. Raises MissingRow, CountsDiffer (then it is tried again, `careful`), and what statements raise."""
+    def write_inside(
+        self, connection: Connection, waves: Sequence[Wave], *, careful: bool, met: DmError | None = None
+    ) -> Written:
+        """Write waves one behind the other, inside a transaction whose frontier has moved.
+
+        Raises MissingRow and DuplicateInTarget (then, if the writer is lenient, it is tried again with what was `met`),
+        CountsDiffer (then it is tried again, `careful`), and what statements raise.
+        """
         tables = self._table_writes(waves, range(self.plan.buckets))
-        return sum(self._run(connection, writes, careful=careful) for writes in tables)
+        return self._run_all(connection, tables, careful=careful, met=met)
+
+    def _run_all(
+        self, connection: Connection, tables: Sequence[_Writes], *, careful: bool, met: DmError | None
+    ) -> Written:
+        """Run the writes. `met`: what collided when they were tried as the log has it, which is let through now.
+
+        Raises `met` where others feed such a table, maybe since just now: they have said so before their first row.
+        """
+        contested, collisions = 0, []
+        for writes in tables:
+            over = None if met is None else _over(writes)
+            if over is None:
+                contested += self._run(connection, writes, careful=careful)
+                continue
+            if met is not None and not has_one_feeder(connection, self.step.fence.ref, over.part.name):
+                raise met
+            collisions.append(over.run(connection))
+        return Written(contested, tuple(one for one in collisions if one.missing or one.present))
 
     def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
         access = self.target.access()
@@ -206,8 +250,12 @@ class _TableWrites:
 
     part: TargetPart
     access: Access
+    works: Sequence[TableWork]
+    gone: tuple[Statement, ...]
+    """Deletes that should find nothing."""
     statements: tuple[Statement, ...]
     changed: tuple[Row, ...]
+    row: Callable[[Row], Literals]
     key: Callable[[Row], Literals]
     unsure: bool
     """Rows may be there, or not, whatever the log says: it overlaps a load, or filters leave some of it out."""
@@ -217,6 +265,8 @@ class _TableWrites:
         mapping, dialect = part.mapping, access.dialect
         sql = _row_sql(part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
+        born_and_gone = [sql.key(row) for work in works for row in work.gone]
+        gone = tuple(delete_rows(mapping, born_and_gone, dialect=dialect)) if born_and_gone else ()
         removed = ((sql.row(image), count) for work in works for image, count in work.remove)
         rows = {
             Verb.INSERT: (sql.row(row) for work in works for row in work.insert),
@@ -233,10 +283,12 @@ class _TableWrites:
             *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
         )
         changed = tuple(row for work in works for row in work.change)
-        return cls(part, access, statements, changed, sql.key, unsure)
+        return cls(part, access, works, gone, statements, changed, sql.row, sql.key, unsure)
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
-        """See `MergedWrites.run`."""
+        """See `MergedWrites.run`. Raises DuplicateInTarget where a row is there of which the log has seen the end."""
+        if any(self.access.execute(connection, statement) for statement in self.gone):
+            raise DuplicateInTarget(str(self.part.name), ", ".join(self.part.key_columns))
         if careful and self.changed:
             keys = (self.key(row) for row in self.changed)
             for statement in count_rows(self.part.mapping, keys, dialect=self.access.dialect):
@@ -250,6 +302,22 @@ class _TableWrites:
 
 
 _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
+
+
+def _over(writes: _Writes) -> OverWrites | None:
+    """Return the same writes whatever is there; None where they are as the log has them in any case."""
+    if not isinstance(writes, _TableWrites) or not can_be_written_over(writes.part):
+        return None
+    part, works, row = writes.part, writes.works, writes.row
+    return OverWrites(
+        part,
+        writes.access,
+        delete=[writes.key(one) for work in works for one in work.delete],
+        gone=[writes.key(one) for work in works for one in work.gone],
+        insert=[row(one) for work in works for one in work.insert],
+        change=[row(one) for work in works for one in work.change],
+        unsure=writes.unsure,
+    )
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
-from airflow_provider_dm.engine.sync.dm_import import DmStart, Given, keyless_of
+from airflow_provider_dm.engine.sync.dm_import import DmExtent, DmStart, Given, keyless_of
 from airflow_provider_dm.engine.sync.locations import RELAY_LOOK_SECONDS, in_relay
 from airflow_provider_dm.engine.sync.past import (
     First,
@@ -54,9 +54,10 @@ from airflow_provider_dm.engine.sync.past import (
     tables_of_target,
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.safe_mode import log_seconds
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
-from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
+from airflow_provider_dm.engine.target.dm_checkpoint import read_checkpoint, to_take_over
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
@@ -237,6 +238,8 @@ def _to_begin(source: SyncSource, store: MetaStore) -> list[_Beginning]:
         return []
     if not is_to_begin(config, subtask, stands, copied=bool(load_chunks(connection, ref))):
         return []
+    if subtask is not None and subtask.start is not None and read_checkpoint(connection, ref) is not None:
+        return []  # it began where DM has left it, of which `meta` knows nothing; ours is written behind that only
     if config.start is None:
         with connected(source.spec.endpoint.resolve()) as upstream:
             raise StartMissing(*ref.key, str(current_location(upstream)))
@@ -267,7 +270,7 @@ class _Beginning:
         known = {name: Known(table, definitions.tables[name]) for name, table in tables.items()}
         schemas, keyed = self._schemas(known)
         one = self if self.dm is None else replace(self, dm=self.dm.for_tables(tables, rules.block_allow.allows))
-        return _Found(one, today, tuple(binlogs), schemas, keyed, definitions, server, today)
+        return _Found(one, today, tuple(binlogs), schemas, keyed, definitions, server)
 
     def _schemas(self, tables: Mapping[TableName, Known]) -> tuple[tuple[TableSchema, ...], frozenset[TableName]]:
         """Return these tables with their targets, and those of the targets that can be merged."""
@@ -300,7 +303,8 @@ class _Found:
     keyed: frozenset[TableName]
     definitions: Definitions
     server: Server
-    catch_up_until: Location | None
+    dm_extent: DmExtent | None = None
+    """What DM has applied behind the start; None: DM has left nothing."""
 
     def at(self, start: Location, stop: threading.Event) -> _Found:
         """Return the same with the tables as they were at the start. Waits, where it has to be looked for, until the
@@ -332,9 +336,8 @@ class _Found:
         name, bounded = source.config.source_id, not source.spec.config.enable_relay
         with closing(Tail.of(source.job, name, self.beginning.announcer.store, SyncProgress())) as tail:
             plans = of_what_is_held(tail.local, self.today) if bounded else all_of_it(tail.plan, self.today)
-            return first_statements(
-                statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
-            )
+            statements = statements_between(plans, tail.idle, start, self.today, stop, source=name, bounded=bounded)
+            return first_statements(statements, self.server)
 
     def behind(self, start: Location) -> _Found:
         """Return the same with what DM has applied behind the start. Raises KeylessUncertain, CheckpointUnusable."""
@@ -346,7 +349,7 @@ class _Found:
         connection = target_connection(one.source.target)
         targets = read_tables(connection, {it.target for it in schemas} & set(list_tables(connection)))
         extent.check_keys(one.source.config.source_id, start, keyless_of(schemas, targets))
-        return replace(self, schemas=schemas, catch_up_until=extent.until)
+        return replace(self, schemas=schemas, dm_extent=extent)
 
     def proven(self, stop: threading.Event) -> Location:
         """Return the configured place with its GTID set. Waits until the log has come so far."""
@@ -378,7 +381,15 @@ class _Found:
         source, by_hand = self.beginning.source, self.beginning.by_hand()
 
         def body(connection: Connection) -> None:
-            begin_subtask(connection, source.fence, unit=UNIT_SYNC, start=start, catch_up_until=self.catch_up_until)
+            dm = self.dm_extent
+            begin_subtask(
+                connection,
+                source.fence,
+                unit=UNIT_SYNC,
+                start=start,
+                catch_up_until=self.today if dm is None else dm.until,
+                safe_mode_seconds=log_seconds(source.config.syncer, exit_is_known=dm is not None and dm.exit_is_known),
+            )
             if self.beginning.dm is not None:
                 self.beginning.dm.check_still(connection, source.fence.ref)
             enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)

@@ -41,6 +41,13 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
     return bucket
 
 
+@lru_cache(maxsize=1024)
+def forms_function(part: TargetPart) -> Callable[[Row], tuple[bytes, ...]]:
+    """Return the function from a row to what is the same in all rows that the target may hold to be this one."""
+    forms = [(number, form_of(part, number)) for number in part.hashed] if part.key is not None else []
+    return lambda row: tuple([form(row[number] or b"") for number, form in forms])
+
+
 def bucket_of_all(part: TargetPart, buckets: int) -> int:
     """Return the bucket of a table whose rows are all in one."""
     return xxhash.xxh64_intdigest(_name(part)) % buckets
@@ -55,7 +62,9 @@ def form_of(part: TargetPart, number: int) -> Transform:
 
     For columns of `plan.told_apart`.
     """
-    form = codec_for(part.mapping.source.name, part.mapping.source.columns[number]).key_form
+    column = part.mapping.source.columns[number]
+    fold = dict(part.folds).get(number)
+    form = fold.form(column.charset) if fold else codec_for(part.mapping.source.name, column).key_form
     assert form is not None, "plan.told_apart names only columns that have one"
     return form
 

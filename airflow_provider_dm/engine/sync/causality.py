@@ -46,7 +46,7 @@ from airflow_provider_dm.engine.sync.bucket import BucketOf, bucket_function, bu
 from airflow_provider_dm.engine.sync.change import Change, Key
 from airflow_provider_dm.engine.sync.compactor import Counts, Folded, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.dependence import Kept, Order, marks_of
-from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
+from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart, has_own_columns
 
 
 @dataclass
@@ -57,6 +57,8 @@ class TableWork:
 
     delete: list[Row] = field(default_factory=list)
     """Rows to delete by identity key, given by their last known image."""
+    gone: list[Row] = field(default_factory=list)
+    """Rows of which nothing should be there, to delete by identity key (`make_waves`, lenient)."""
     remove: list[tuple[Row, int]] = field(default_factory=list)
     """Keyless: images to delete, and how many of each."""
     insert: list[Row] = field(default_factory=list)
@@ -68,7 +70,7 @@ class TableWork:
     def rows(self) -> int:
         removed = sum(count for _, count in self.remove)
         written = len(self.insert) + len(self.change) + len(self.replace) + len(self.in_order)
-        return len(self.delete) + removed + written
+        return len(self.delete) + len(self.gone) + removed + written
 
 
 Wave = dict[int, dict[int, TableWork]]
@@ -95,9 +97,14 @@ class Waves:
         return self.later[number - 1] if number else self.second
 
 
-def make_waves(plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: bool = False) -> Waves:
-    """Sort folded changes into waves and buckets. `recording`: merged tables are not exact yet (merge/joining.py)."""
-    waves, sort = Waves(), _Sorting(plan, catch_up, recording)
+def make_waves(
+    plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: bool = False, lenient: bool = False
+) -> Waves:
+    """Sort folded changes into waves and buckets. `recording`: merged tables are not exact yet (merge/joining.py).
+
+    `lenient`: rows may be otherwise than the log says (sync/overwriting.py), also those that it leaves as they were.
+    """
+    waves, sort = Waves(), _Sorting(plan, catch_up, recording, lenient)
     for index, changes in folded.in_order.items():
         part = plan.part(index)
         if catch_up and part.key is not None and part.unique:
@@ -120,19 +127,24 @@ class _Sorting:
     plan: SyncPlan
     catch_up: bool
     recording: bool
+    lenient: bool
 
     def keyed(self, keyed: Keyed, sorter: _Sorter) -> None:
         index, part = sorter.table, self.plan.part(sorter.table)
         if self.recording and not self.catch_up and self.plan.is_merged(index):
             _recording(keyed.values(), sorter)
         elif self.catch_up and index not in self.plan.snapshots:
-            _catch_up(keyed.items(), part, sorter)
+            in_place = has_own_columns(part) and not part.unique and not self.plan.is_merged(index)
+            _catch_up(keyed.items(), part, sorter, in_place=in_place)
         elif index in self.plan.losses and not self.plan.is_merged(index):
             _kept(keyed.items(), part, sorter)
-        elif part.unique:
-            _exact_in_two_waves(keyed.values(), part, sorter)
         else:
-            _exact_in_one_wave(keyed.values(), sorter)
+            if self.lenient and not self.plan.is_merged(index):
+                _unchanged(keyed.items(), part, sorter)
+            if part.unique:
+                _exact_in_two_waves(keyed.values(), part, sorter)
+            else:
+                _exact_in_one_wave(keyed.values(), sorter)
 
     def counts(self, counts: Counts, sorter: _Sorter) -> None:
         _counted(counts.items(), self.plan.part(sorter.table), sorter)
@@ -211,10 +223,22 @@ def _exact_in_two_waves(changes: Iterable[Change], part: TargetPart, sort: _Sort
             sort.second(after).change.append(after)
 
 
-def _catch_up(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter) -> None:
+def _unchanged(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter) -> None:
+    """Sort what the log leaves as it was: it says what the target should have at these keys all the same."""
+    for key, (before, after) in changes:
+        if before is None and after is None:
+            row = part.row_of(key, before, after)
+            (sort.first if part.unique else sort.second)(row).gone.append(row)
+        elif after is not None and before == after:
+            sort.second(after).change.append(after)
+
+
+def _catch_up(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter, *, in_place: bool) -> None:
+    """`in_place`: not by REPLACE, which would take away what only the target has in a row."""
     for key, (before, after) in changes:
         if after is not None:
-            sort.second(after).replace.append(after)
+            work = sort.second(after)
+            (work.change if in_place else work.replace).append(after)
         else:
             # Also a row that was born and is gone: a chunk may have caught it alive.
             row = part.row_of(key, before, after)

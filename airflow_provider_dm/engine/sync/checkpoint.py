@@ -22,10 +22,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import pymysql
+
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, server_of
 from airflow_provider_dm.engine.ddl.table_info import NotMapped
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_table_info import table_info
+from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
@@ -43,6 +46,7 @@ from airflow_provider_dm.engine.target.dm_checkpoint import (
 from airflow_provider_dm.engine.target.frontier import Transactions, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import TargetWentBack
 from airflow_provider_dm.engine.target.session import target_connection
+from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_definitions import load_definitions, load_schema_collations, said
 from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 
@@ -117,12 +121,23 @@ class DmPoints:
         places = (applied.at, applied.again, *([exit_point] if exit_point is not None else []))
         if not self._is_writable() or any(place.position > LAST_POSITION for place in places):
             return
-        self.transactions(lambda connection: self._write(connection, applied, exit_point))
-        self._tables_due = False
+        try:
+            written = self.transactions(lambda connection: self._write(connection, applied, exit_point))
+        except DmError as error:
+            if error.reaction is not Reaction.STOP or isinstance(error, TargetWentBack):
+                raise
+            # Somebody has dropped or changed the table, or a GTID set is longer than it takes: rows go on without it.
+            log.warning("DM's checkpoint of %s is not written: %s", self.source.fence.ref.source, error)
+            self._why_not, written = None, False
+        self._tables_due = self._tables_due and not written
 
-    def _write(self, connection: Connection, applied: Standing, exit_point: Location | None) -> None:
+    def _write(self, connection: Connection, applied: Standing, exit_point: Location | None) -> bool:
+        """Write it, unless nothing is applied yet: until then what DM has left says where the task begins."""
         fence = self.source.fence
         fence.check(connection)
+        subtask = read_subtask(connection, fence.ref)
+        if subtask is None or subtask.start is None or subtask.start.sort_key == applied.at.sort_key:
+            return False
         lowest, _ = extent(read_all_stands(connection, fence.ref))
         if lowest < applied.at.sort_key:
             raise TargetWentBack(*fence.ref.key, f"a bucket at {lowest}", f"all up to {applied.at}")
@@ -133,6 +148,7 @@ class DmPoints:
         elif applied.again.sort_key < applied.at.sort_key and applied.moves_tables:
             move_table_points(connection, fence.ref, applied.at, applied.held)
         put_global_point(connection, fence.ref, applied.again, exit_point)
+        return True
 
     def _told(self, connection: Connection, tables: Collection[TableName]) -> dict[TableName, str | None]:
         """Return the TableInfo of each of the tables, as they are where the frontier stands; None: TiDB has no such."""
@@ -157,8 +173,11 @@ class DmPoints:
         if self._why_not is None:
             connection, ref = target_connection(self.source.target), self.source.fence.ref
             self._why_not = why_not_writable(connection, ref)
+            if not self._why_not:
+                try:
+                    create_checkpoint_table(connection, ref)
+                except pymysql.err.MySQLError as error:  # such as a name with characters that no table's may have
+                    self._why_not = str(error)
             if self._why_not:
                 log.warning("DM's checkpoint of %s on %s is not written: %s", ref.task, ref.source, self._why_not)
-            else:
-                create_checkpoint_table(connection, ref)
         return not self._why_not

@@ -32,9 +32,9 @@ from typing import TypeAlias
 import xxhash
 
 from airflow_provider_dm.engine.schema.codec import Row, Transform
-from airflow_provider_dm.engine.schema.model import Index
+from airflow_provider_dm.engine.schema.model import Column, Index
 from airflow_provider_dm.engine.sync.bucket import form_of
-from airflow_provider_dm.engine.sync.plan import TargetPart, told_apart
+from airflow_provider_dm.engine.sync.plan import TargetPart, has_form_of_its_own, told_apart
 
 Mark: TypeAlias = int
 MarkOf: TypeAlias = Callable[[Row], Mark | None]
@@ -91,7 +91,12 @@ def marks_of(part: TargetPart) -> Marks:
 def _told(part: TargetPart, key: Index, index: dict[str, int]) -> tuple[int, ...] | None:
     if key.expression or any(name.lower() not in index for name in key.columns):
         return None
-    return told_apart(part.mapping, key, index)
+    folded = {part.mapping.source.columns[number].name for number, _ in part.folds}
+
+    def has_form(source: Column, target: Column) -> bool:
+        return source.name in folded or has_form_of_its_own(part.mapping, source, target)
+
+    return told_apart(part.mapping, key, index, has_form)
 
 
 def _mark(part: TargetPart, name: bytes, columns: tuple[int, ...], formed: tuple[int, ...] | None) -> MarkOf:

@@ -30,9 +30,10 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, reached
+from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.dm_points import lies_ahead, place_to_begin, same_suffix
 from airflow_provider_dm.engine.sync.past import First, Known, Today, alike
 from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point, read_checkpoint
 from airflow_provider_dm.engine.target.identity import SubtaskRef
@@ -94,44 +95,6 @@ class CheckpointMoves(DmError):
     scope: ClassVar[Scope] = Scope.DOWNSTREAM
     what: ClassVar[str] = "DM's checkpoint of source {source} in {table} has changed while it was taken over."
     hint: ClassVar[str] = "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here."
-
-
-def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: bool) -> Location:
-    """Return where the source's log is needed from, as far as it can be told before that log is read.
-
-    `by_gtid`: the source's `enable-gtid`. Raises PlaceNotFound, CheckpointUnusable, InvalidGtidSet, and what asking the
-    source raises.
-    """
-    point = checkpoint.point
-    if point.gtid_set and (by_gtid or point.place is None):
-        return find_place(endpoint, behind=point.gtid_set)
-    if point.place is None:
-        raise checkpoint.unusable("its global point names no file")
-    return replace(point.place, suffix=1, gtid_set=point.gtid_set)
-
-
-# Points
-
-
-def lies_ahead(point: Point, other: Point, *, by_gtid: bool) -> bool | None:
-    """Tell whether `point` lies behind `other` in the log, further on; None where that cannot be told."""
-    if by_gtid and point.gtid_set and other.gtid_set:
-        here, there = GtidSet.of_text(point.gtid_set), GtidSet.of_text(other.gtid_set)
-        return False if there.contains(here) else True if here.contains(there) else None
-    if point.place is None or other.place is None:
-        return None
-    mine, theirs = (BinlogFile.parse(one.file) for one in (point.place, other.place))
-    suffixes = point.place.suffix, other.place.suffix
-    if same_suffix(*suffixes):
-        if mine.base != theirs.base:
-            return None
-        return (mine.number, point.place.position) > (theirs.number, other.place.position)
-    return suffixes[0] > suffixes[1] if all(suffixes) else None
-
-
-def same_suffix(one: int, other: int) -> bool:
-    """Tell whether two numbers of sub-directories of DM's relay log are one; 0: the upstream's log, without a relay."""
-    return one == other or {one, other} == {0, 1}
 
 
 @dataclass(frozen=True)
@@ -207,7 +170,8 @@ class DmStart:
             ends = []
         ends += points.values()
         until = max(ends, key=lambda place: place.sort_key, default=None)
-        return DmExtent(points, until if until is not None and not reached(start, until) else None)
+        until = until if until is not None and not reached(start, until) else None
+        return DmExtent(points, until, exit_is_known=leaving is not None)
 
     def _is_ahead(self, point: Point, what: str) -> bool:
         ahead = lies_ahead(point, self.checkpoint.point, by_gtid=self.by_gtid)
@@ -235,10 +199,11 @@ class DmStart:
 
 @dataclass(frozen=True)
 class DmExtent:
-    """What DM has applied behind a start. `until`: up to there it may have applied anything; None: nothing."""
+    """Changes behind a start that DM has applied. `until`: up to there it may have applied anything; None: nothing."""
 
     points: Mapping[TableName, Location]
     until: Location | None
+    exit_is_known: bool
 
     def check_keys(self, source: str, start: Location, keyless: Collection[TableName]) -> None:
         """Check that there is a key wherever rows may be there or not. Raises KeylessUncertain."""

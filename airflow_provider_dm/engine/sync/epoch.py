@@ -46,10 +46,16 @@ def apply_epoch(runner: Runner, job: EpochJob, epoch: Epoch, *, ship: bool) -> A
         (applied,) = runner.run(ApplyRanges(job), [tuple(ranges)])
         return applied
     exchange = runner.exchange(FoldRange(job, groups), ranges, groups)
+    released: list[Applied] = []
     if any(part.unique for part in job.plan.value.targets):
-        exchange.run(ApplyGroup(job, groups, Act.RELEASE))
+        released = exchange.run(ApplyGroup(job, groups, Act.RELEASE))
     done = exchange.run(ApplyGroup(job, groups, Act.ADVANCE))
-    return Applied(sum(one.changes for one in done), sum(one.rows for one in done), sum(one.contested for one in done))
+    return Applied(
+        sum(one.changes for one in done),
+        sum(one.rows for one in done),
+        sum(one.contested for one in done),
+        tuple(collision for one in (*released, *done) for collision in one.collisions),
+    )
 
 
 def with_data(one: ByteRange) -> ByteRange:

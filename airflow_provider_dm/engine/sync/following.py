@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never
 
@@ -58,9 +58,15 @@ from airflow_provider_dm.engine.sync.start import plan_for
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_again, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl
-from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, INJECTED, forget_entries, note_intent, read_entries
+from airflow_provider_dm.engine.target.ddl_journal import (
+    COMMITTED,
+    IN_FRONT,
+    INJECTED,
+    forget_entries,
+    note_intent,
+    read_entries,
+)
 from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
-from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.left_behind import left_behind
 from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
@@ -179,7 +185,9 @@ class Following:
         if self.tables is None:
             self.tables = load_tables(self.source)
         tables = self.tables
-        change = self._change(statement, operator, tables, self._surroundings(ddl, statement))
+        around = self._surroundings(ddl, statement)
+        change = self._change(statement, operator, tables, around)
+        in_front = _injected(operator, tables, around)
         self._check_newcomers(tables, change)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
@@ -187,7 +195,9 @@ class Following:
         statements = change.statements if change.agreed is None else ()
         if operator is None:
             self._check_left_behind(step, statements)
-        executed = execute_ddl(self.source.target, step.fence, position, statements, self._session(ddl))
+        target, session = self.source.target, self._session(ddl)
+        executed = execute_ddl(target, step.fence, position, in_front, session, first=IN_FRONT)
+        executed += execute_ddl(target, step.fence, position, statements, session)
         became = plan_for(
             target_connection(self.source.target),
             self.source,
@@ -200,7 +210,7 @@ class Following:
         self.tables = change.tables
         if self.shards is not None:
             self.shards.take(groups)
-        log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(statements))
+        log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
         return became
 
     def _meet(
@@ -228,13 +238,23 @@ class Following:
         held = self.shards.held_behind([finished(group)])
         return plan_for(connection, self.source, schemas, buckets, load_copied_again(connection, ref), held=held)
 
-    def inject(self, operator: Operator, here: Location, fence: Fence) -> None:
-        """Execute a person's statements in front of the rows that begin here. Raises as `follow` does."""
+    def inject(self, operator: Operator, here: Location, plan: SyncPlan) -> SyncPlan:
+        """Execute a person's statements in front of the rows that begin here; return the plan that holds behind them.
+
+        Raises as `follow` does.
+        """
+        fence = self.source.fence
         if self.tables is None:
             self.tables = load_tables(self.source)
         nothing = DdlStatement(here, here, "", "", 0)
         change = change_by_hand(None, statements_of(operator), self.tables, self._surroundings(nothing, None))
-        execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED)
+        if not execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED):
+            return plan
+        held = self.shards.held if self.shards is not None else frozenset[TableName]()
+        connection, tables = target_connection(self.source.target), self.tables
+        became = plan_for(connection, self.source, tables.schemas, plan.buckets, tables.copied_again, held=held)
+        run_transaction(self.source.target, lambda tx: note_plan(tx, fence, became.fingerprint()))
+        return became
 
     def _change(
         self,
@@ -252,9 +272,7 @@ class Following:
             return change_by_hand(statement, given, tables, around)
         if statement is None:
             raise CannotFollow("it is not understood")
-        change = change_of(statement, tables, around)
-        before = change_by_hand(None, given, tables, around).statements
-        return replace(change, statements=(*before, *change.statements))
+        return change_of(statement, tables, around)
 
     def _commit(
         self, ddl: DdlStatement, change: SchemaChange, plan: SyncPlan, step: Step, groups: Sequence[Group]
@@ -405,6 +423,13 @@ class Following:
                     raise OwnerNotReady(
                         ref.source, str(one.table.name), feeder.source, str(feeder.table), str(one.target)
                     )
+
+
+def _injected(operator: Operator | None, tables: SubtaskTables, around: Surroundings) -> Sequence[TargetDdl]:
+    """Return what a person has executed in front of a statement. Raises CannotFollow, NeedsAgreement."""
+    if operator is None or operator.kind is not OperatorKind.INJECT:
+        return ()
+    return change_by_hand(None, statements_of(operator), tables, around).statements
 
 
 def _gone(before: SubtaskTables, after: SubtaskTables) -> dict[TableName, CopiedTable]:

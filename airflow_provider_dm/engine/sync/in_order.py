@@ -24,8 +24,8 @@ from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, NotSupportedYet
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.change import Change, Key
-from airflow_provider_dm.engine.sync.compactor import key_getter
+from airflow_provider_dm.engine.sync.bucket import forms_function
+from airflow_provider_dm.engine.sync.change import Change
 from airflow_provider_dm.engine.sync.dependence import Kind
 from airflow_provider_dm.engine.sync.plan import TargetPart
 from airflow_provider_dm.engine.target.statements import (
@@ -42,19 +42,18 @@ MOST_TOGETHER: Final = 500
 
 def runs(changes: Sequence[Change], part: TargetPart) -> Iterator[tuple[Kind, list[Change]]]:
     """Yield neighbours of one kind. Rows of keyed tables differ in one run, as the target tells them apart."""
-    certain = part.key is not None and len(part.hashed) == len(part.key)
-    key_of: Callable[[Row], Key] = key_getter(part) if certain else lambda row: row
+    form_of = forms_function(part)
     run: list[Change] = []
-    seen: set[Key] = set()
+    seen: set[tuple[bytes, ...]] = set()
     for change in changes:
-        keys = {key_of(row) for row in change if row is not None}
-        together = certain or (part.key is None and Kind.of(*change) is Kind.INSERT)
-        fits = together and len(run) < MOST_TOGETHER and (part.key is None or seen.isdisjoint(keys))
+        forms = {form_of(row) for row in change if row is not None} if part.key is not None else set()
+        together = part.key is not None or Kind.of(*change) is Kind.INSERT
+        fits = together and len(run) < MOST_TOGETHER and seen.isdisjoint(forms)
         if run and not (fits and Kind.of(*change) is Kind.of(*run[-1])):
             yield Kind.of(*run[-1]), run
             run, seen = [], set()
         run.append(change)
-        seen |= keys
+        seen |= forms
     if run:
         yield Kind.of(*run[-1]), run
 

@@ -49,6 +49,7 @@ from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
+from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
 from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement, RefusedByFilter
 from airflow_provider_dm.engine.sync.shard_groups import needed_with
 from airflow_provider_dm.engine.sync.shards import Shards
@@ -60,7 +61,7 @@ from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES
 from airflow_provider_dm.engine.sync.writing import Writing, most_held, spreads
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.subtask import note_location
+from airflow_provider_dm.engine.target.subtask import note_location, note_plan
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +116,14 @@ def run_sync(
             opened=opened,
             writes=writes,
             prepared=PreparedHere(writes.transactions, source.fence, opened.prepared),
+            safe_mode=SafeModeHere(
+                writes.transactions,
+                source.fence,
+                always=source.config.syncer.safe_mode,
+                overlap=opened.catch_up_until,
+                loaded=not opened.plan.adopts,
+                window=opened.window,
+            ),
             sharing=Sharing.of(source, opened.plan),
             following=Following(source, shards=shards),
             shards=shards,
@@ -152,6 +161,10 @@ def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSi
     syncer = source.config.syncer
     if size is None:
         size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()
+        if not (plan.compact or plan.whole):
+            size = replace(
+                size, largest=size.usual
+            )  # each change is held, with the values that it depends on others by
         size = size.holding(most_held(syncer))
     return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or BATCH_ROWS)) if plan.whole else size
 
@@ -167,6 +180,7 @@ class Loop:
     """The way of what the loop itself writes; an epoch's rows are written by its tasks."""
     prepared: PreparedHere
     """The XA transactions that are prepared at `applied`, and `here`."""
+    safe_mode: SafeModeHere
     sharing: Sharing
     following: Following
     shards: Shards
@@ -204,6 +218,7 @@ class Loop:
         self.progress.goal, self.progress.ddl_at = self.opened.goal, None
         self.progress.location = self.applied
         self._show_shards()
+        self._show_safe_mode(exit_point=self.edge)
         self.note(Stage.RUNNING, now=True)
         wait, idle_since = SHORTEST_WAIT, time.monotonic()
         ahead: Future[Planned] | None = None
@@ -214,6 +229,7 @@ class Loop:
                     continue
                 planned = self._planned(ahead)
                 ahead = None
+                self.safe_mode.note(planned)
                 match planned:
                     case Epoch(lo=lo, hi=hi, bytes=size):
                         if self.edge is None:
@@ -269,11 +285,12 @@ class Loop:
 
     def _plan_from(self, lo: Location, prepared: tuple[Prepared, ...]) -> Planned:
         limit, range_bytes = self.size.limit, self.size.range_bytes(self.runner.slots)
-        return self.tail.plan(lo, goal=self._next_goal(lo), limit=limit, range_bytes=range_bytes, prepared=prepared)
+        goal, time_ = self._next_goal(lo), self.safe_mode.until_time
+        return self.tail.plan(lo, goal=goal, limit=limit, range_bytes=range_bytes, prepared=prepared, until_time=time_)
 
     def _next_goal(self, lo: Location) -> Location | None:
-        """Return what an epoch must not cross: goal, end of catch-up mode, a person's place; None: none is ahead."""
-        ends = (self.opened.goal, self.opened.catch_up_until, self.by_hand.next_place(lo))
+        """Return what an epoch must not cross: goal, ends of safe mode, a person's place; None: none is ahead."""
+        ends = (self.opened.goal, self.opened.catch_up_until, self.safe_mode.exit, self.by_hand.next_place(lo))
         return min((end for end in ends if end and not reached(lo, end)), key=lambda end: end.sort_key, default=None)
 
     def _at_goal(self) -> bool:
@@ -293,6 +310,7 @@ class Loop:
         self.shards.check_no_resync()
         self.furthest = epoch.hi
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
+        self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
         self.prepared.note(epoch)
         try:
@@ -314,6 +332,8 @@ class Loop:
         self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
         self._count(epoch, applied)
+        self.safe_mode.met(applied.collisions)
+        self._show_safe_mode()
         log.log(
             logging.INFO if seconds > LONG_SECONDS else logging.DEBUG,
             "epoch applied: %s..%s, %d bytes, %d transactions, %d changes, %d rows, %.3f s",
@@ -337,6 +357,7 @@ class Loop:
             self._catching_up(),
             Writing.of(self.source.config.syncer, self.plan, tasks=tasks),
             self.sharing.recording,
+            self.safe_mode.is_lenient(self.applied) and (self.safe_mode.always or self.sharing.lawful),
         )
         for attempt in range(RETRIES):
             try:
@@ -366,6 +387,10 @@ class Loop:
     def _follow_plan(self) -> None:
         """Switch to the plan as it is now: after the first epoch, and when tables have become shared."""
         if self.plan is not self.sharing.plan:
+            if self.plan is self.opened.first_plan is not self.opened.plan:
+                # Before anything is written by it: half an epoch of its own must not be taken for the older one's.
+                fence, noted = self.source.fence, self.sharing.plan.fingerprint()
+                self.writes.transactions(lambda connection: note_plan(connection, fence, noted))
             self.plan, self.shared_plan = self.sharing.plan, self.runner.share(self.sharing.plan)
 
     def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
@@ -441,9 +466,11 @@ class Loop:
         if operator is None:
             return
         try:
-            self.following.inject(operator, here, self.source.fence)
+            plan = self.following.inject(operator, here, self.sharing.plan)
         except CannotFollow as error:
             raise InjectionRefused(str(here), str(error)) from None
+        if plan is not self.sharing.plan:
+            self.sharing.adopt(plan)
         self._follow_plan()
 
     def _advance(self, hi: Location) -> None:
@@ -518,6 +545,9 @@ class Loop:
 
     def _show_shards(self) -> None:
         self.progress.unresolved_groups = self.shards.to_json()
+
+    def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
+        self.progress.safe_mode = self.safe_mode.to_json(self.applied, exit_point)
 
     def _note_points(self, stage: Stage) -> None:
         """Write DM's checkpoint when it is due, or the sync ends."""

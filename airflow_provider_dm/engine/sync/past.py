@@ -51,6 +51,7 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.sync.ddl import read_ddl
+from airflow_provider_dm.engine.sync.stored_names import stored_name
 from airflow_provider_dm.engine.target.schema_by_hand import definition_at
 from airflow_provider_dm.engine.target.table_definitions import said
 
@@ -192,8 +193,11 @@ def of_what_is_held(reader: RelayReader, hi: Location) -> Plans:
     return plans
 
 
-def first_statements(statements: Iterable[DdlStatement]) -> dict[TableName, First]:
-    """Return for each table the first statement about it. What is not understood stops the sync where it lies."""
+def first_statements(statements: Iterable[DdlStatement], server: Server) -> dict[TableName, First]:
+    """Return for each table the first statement about it, by the name that the source's server has for it.
+
+    What is not understood stops the sync where it lies.
+    """
     found: dict[TableName, First] = {}
     for ddl in statements:
         said = read_ddl(ddl)
@@ -204,7 +208,7 @@ def first_statements(statements: Iterable[DdlStatement]) -> dict[TableName, Firs
         else:
             touched = _touched(said)
         for name, there in touched:
-            found.setdefault(name, First(there, ddl.at))
+            found.setdefault(stored_name(name, server), First(there, ddl.at))
     return found
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
@@ -25,12 +25,19 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
-from airflow_provider_dm.engine.rules.mapping import TableMapping, check_same_columns, map_table, value_signature
+from airflow_provider_dm.engine.rules.mapping import (
+    TableMapping,
+    check_same_columns,
+    family,
+    map_table,
+    value_signature,
+)
 from airflow_provider_dm.engine.rules.route import Router
 from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged, row_filter
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
-from airflow_provider_dm.engine.schema.model import Index, Table
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync.change import Key
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
@@ -102,6 +109,8 @@ class TargetPart:
     """The columns that decide the bucket. Empty: the table is one bucket."""
     unique: tuple[tuple[int, ...], ...]
     """The values of all further unique keys. For a key over expressions: the whole row."""
+    folds: tuple[tuple[int, TextFold], ...] = field(default=(), repr=False)
+    """Those of `hashed` whose text is told apart by a collation's weights."""
 
     @property
     def name(self) -> TableName:
@@ -124,7 +133,8 @@ class TargetPart:
         return tuple(row)
 
     def as_before(self) -> TargetPart:
-        """Return this part as releases had it that took columns which only the target has for changed by any change."""
+        """Return this part as releases had it that knew no folds, and took columns which only the target has for
+        changed by any change."""
         index, everything = _places(self.mapping), tuple(range(len(self.mapping.source.columns)))
         further = _further_keys(self.mapping)
         unique = tuple(
@@ -133,7 +143,10 @@ class TargetPart:
             else everything
             for key in further
         )
-        return replace(self, unique=unique)
+        identity = self.mapping.target.identity
+        has_form = partial(has_form_of_its_own, self.mapping)
+        hashed = told_apart(self.mapping, identity, index, has_form) if identity else self.hashed
+        return replace(self, unique=unique, hashed=hashed, folds=())
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -182,6 +195,8 @@ class SyncPlan:
             made_of = (*made_of, tuple(source.added for source in self.sources))
         if (self.compact, self.whole) != (True, False):
             made_of = (*made_of, ("compact", self.compact, "whole", self.whole, GROUPS_VERSION))
+        if folds := [part.folds for part in self.targets if part.folds]:
+            made_of = (*made_of, folds)
         if self.snapshots:
             made_of = (*made_of, sorted(self.snapshots))
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
@@ -313,11 +328,13 @@ def make_plan(
     held: Collection[TableName] = frozenset(),
     compact: bool = True,
     whole: bool = False,
+    folds: Mapping[str, TextFold] | None = None,
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
     have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes,
     and `shared` has the names. `copied_again`: as `target.copied_tables` has it. `held`: those of the source tables
-    whose rows are passed over, and whose targets need not be as they are.
+    whose rows are passed over, and whose targets need not be as they are. `folds`: of the target's collations
+    (`text_collations`); text under others takes no part in hashing.
 
     Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
     NotSupportedYet (shards whose columns differ, filters that a merged table does not allow).
@@ -334,7 +351,7 @@ def make_plan(
         name = mapping.target.name
         if name not in index_of:
             index_of[name] = len(parts)
-            parts.append(target_part(mapping))
+            parts.append(target_part(mapping, folds))
         first = parts[index_of[name]].mapping.source
         order, counts = _column_order(mapping.source, first), row_filter(rules.events, rules.expressions, schema.table)
         added = mapping.source.constants
@@ -401,16 +418,29 @@ def merged_parts(
     )
 
 
-def target_part(mapping: TableMapping) -> TargetPart:
-    """Return what tells the rows of a target table apart."""
+def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = None) -> TargetPart:
+    """Return what tells the rows of a target table apart. `folds`: those of the target's collations."""
     index, identity, further = _places(mapping), mapping.target.identity, _further_keys(mapping)
     everything = tuple(range(len(mapping.source.columns)))
+    known = folds or {}
+
+    def has_form(source: Column, target: Column) -> bool:
+        return _fold(source, target, known) is not None or has_form_of_its_own(mapping, source, target)
+
+    hashed = told_apart(mapping, identity, index, has_form) if identity else everything
     return TargetPart(
         mapping=mapping,
         key=tuple(index[name.lower()] for name in identity.columns) if identity else None,
-        hashed=told_apart(mapping, identity, index) if identity else everything,
+        hashed=hashed,
         unique=tuple(_unique_values(key, mapping.target, index, everything) for key in further),
+        folds=_folds(mapping, hashed, known) if identity else (),
     )
+
+
+def has_own_columns(part: TargetPart) -> bool:
+    """Tell whether the target keeps values that no source row has."""
+    ours = _places(part.mapping)
+    return any(column.name.lower() not in ours and not column.generated for column in part.mapping.target.columns)
 
 
 def _places(mapping: TableMapping) -> dict[str, int]:
@@ -431,20 +461,50 @@ def _unique_values(key: Index, target: Table, index: Mapping[str, int], everythi
     return tuple(index[name.lower()] for name in key.columns if name.lower() in index)
 
 
-def told_apart(mapping: TableMapping, key: Index, index: Mapping[str, int]) -> tuple[int, ...]:
+def text_collations(table: Table) -> Iterator[str]:
+    """Yield the collations of a target table's identity key."""
+    identity = table.identity
+    for name in identity.columns if identity is not None else ():
+        column = table.column(name)
+        if family(column) == "text" and column.collation is not None:
+            yield column.collation
+
+
+FormKnown: TypeAlias = Callable[[Column, Column], bool]
+
+
+def told_apart(mapping: TableMapping, key: Index, index: Mapping[str, int], has_form: FormKnown) -> tuple[int, ...]:
     """Return the key columns whose values, where the target may hold two for equal, have one common form.
 
     `index`: the places of the columns in the source's rows, by their names in lower case.
     """
     prefixes = key.prefixes or (None,) * len(key.columns)
-    usable = []
-    for name, prefix in zip(key.columns, prefixes, strict=True):
-        source = mapping.source.columns[index[name.lower()]]
-        target = mapping.target.column(name)
-        forms = (codec_for(mapping.source.name, source).key_form, codec_for(mapping.target.name, target).key_form)
-        if prefix is None and None not in forms:
-            usable.append(index[name.lower()])
-    return tuple(usable)
+    return tuple(
+        index[name.lower()]
+        for name, prefix in zip(key.columns, prefixes, strict=True)
+        if prefix is None and has_form(mapping.source.columns[index[name.lower()]], mapping.target.column(name))
+    )
+
+
+def has_form_of_its_own(mapping: TableMapping, source: Column, target: Column) -> bool:
+    """Tell whether both columns' codecs have a form."""
+    return (
+        codec_for(mapping.source.name, source).key_form is not None
+        and codec_for(mapping.target.name, target).key_form is not None
+    )
+
+
+def _fold(source: Column, target: Column, folds: Mapping[str, TextFold]) -> TextFold | None:
+    fold = folds.get(target.collation or "") if family(source) == family(target) == "text" else None
+    return fold if fold is not None and fold.takes(source.charset) else None
+
+
+def _folds(
+    mapping: TableMapping, hashed: Sequence[int], folds: Mapping[str, TextFold]
+) -> tuple[tuple[int, TextFold], ...]:
+    columns = ((number, mapping.source.columns[number]) for number in hashed)
+    found = ((number, _fold(column, mapping.target.column(column.name), folds)) for number, column in columns)
+    return tuple((number, fold) for number, fold in found if fold is not None)
 
 
 def _mapping(table: Table, targets: Mapping[TableName, Table], router: Router) -> TableMapping:

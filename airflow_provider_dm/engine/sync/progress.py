@@ -45,6 +45,8 @@ class SyncProgress:
     """How often something has stopped it that may pass."""
     catching_up: bool = False
     """Chunks of the full load overlap the log here: rows are replaced, counts are not checked."""
+    safe_mode: dict[str, Any] = field(default_factory=dict)
+    """Whether changes are written over what is there, why and until where; and what was met so (safe_mode_here.py)."""
     contested_rows: int = 0
     """Rows that wait until rows of other source tables give their places in merged tables free."""
     unresolved_groups: list[dict[str, Any]] | None = None
@@ -99,6 +101,7 @@ class SyncProgress:
             "lag_seconds": self.lag_seconds(),
             "caught_up": self.caught_up and self.at_end,
             "catch_up_mode": self.catching_up,
+            "safe_mode": self.safe_mode,
             "contested_rows": self.contested_rows,
             "unresolved_groups": self.unresolved_groups,
             "failures": self.failures,
@@ -136,6 +139,12 @@ def progress_line(progress: Mapping[str, Any]) -> str:
     if left:
         said.append(f"{left / (1 << 20):,.1f} MiB to go")
         said += [f"{duration(seconds)} left"] if seconds is not None else []
+    safe_mode = progress.get("safe_mode") or {}
+    if safe_mode.get("on"):
+        said.append(f"safe mode ({safe_mode['why']})")
+    if tables := safe_mode.get("collisions"):
+        rows = sum(sum(counts.values()) for counts in tables.values())
+        said.append(f"{rows:,} rows of {', '.join(sorted(tables))} collided and were written over")
     if rows := progress.get("contested_rows"):
         said.append(f"{rows:,} rows wait for their places")
     if why := progress.get("resuming"):

@@ -36,7 +36,7 @@ from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.server import CannotTrack, SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import (
     AddColumn,
     AlterDatabase,
@@ -78,6 +78,7 @@ from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, Verdict
 from airflow_provider_dm.engine.rules.mapping import family_of
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.sync.stored_names import as_stored
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
@@ -176,7 +177,7 @@ class Surroundings:
 def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
     """Return what the statement means. Raises CannotFollow, NeedsAgreement, RefusedByFilter."""
     try:
-        return _Change(tables, around).of(_as_stored(statement, tables.tracker.server))
+        return _Change(tables, around).of(as_stored(statement, tables.tracker.server))
     except (CannotTrack, NotCopyable) as error:
         raise CannotFollow(str(error)) from None
 
@@ -211,8 +212,10 @@ def change_by_hand(
     around = around.unfiltered()
     statements: list[TargetDdl] = []
     agreed: TableName | None = None
-    for one in instead:
-        given = change_of(one, tables, replace(around, session=replace(around.session, sql_mode=0)))
+    read_by = tables
+    for one in instead:  # each finds what those before it have made
+        given = change_of(one, read_by, replace(around, session=replace(around.session, sql_mode=0)))
+        read_by = given.tables
         statements += given.statements
         agreed = given.agreed or agreed
     if original is None:
@@ -573,35 +576,6 @@ class _Change:
             return self.tables.tracker.definition(name)
         except KeyError:
             return None
-
-
-def _as_stored(statement: Statement, server: Server) -> Statement:
-    """Return the statement with the names of schemas and tables as the server keeps them.
-
-    With lower_case_table_names=1 that is in lower case, and the log has them as they were typed.
-    """
-    if server.lower_case_table_names != 1:
-        return statement
-
-    def stored(name: TableName) -> TableName:
-        return TableName(name.schema.lower(), name.table.lower())
-
-    match statement:
-        case RenameTables(pairs):
-            return replace(statement, pairs=tuple((stored(old), stored(new)) for old, new in pairs))
-        case DropTables(tables):
-            return replace(statement, tables=tuple(map(stored, tables)))
-        case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name):
-            return replace(statement, name=name.lower())
-        case PassedOver():
-            return statement
-        case CreateTableLike(table, like):
-            return replace(statement, table=stored(table), like=stored(like))
-        case AlterTable(table, specs):
-            renamed = (RenameTo(stored(one.table)) if isinstance(one, RenameTo) else one for one in specs)
-            return replace(statement, table=stored(table), specs=tuple(renamed))
-        case _:
-            return replace(statement, table=stored(statement.table))
 
 
 def _shown(name: TableName) -> str:

@@ -346,6 +346,9 @@ class Shards:
         assert lock is not None
         match turn:
             case Turn.CONFLICT:
+                if stale := self._stale(group, lock):
+                    self._withdraw(group, stale)
+                    return f"for {', '.join(stale)}"
                 conflict = lock.conflict_of(self.source.fence.ref.source)
                 if conflict is not None:
                     raise conflict
@@ -356,6 +359,28 @@ class Shards:
                 return f"for {lock.owner}, which runs it"
             case _:
                 return self._not_ready(group, _due(group, names), lock)
+
+    def _stale(self, group: Group, lock: locks.Lock) -> list[str]:
+        """Return the sources whose reports are of a task of this name that is no more: a source that has reported
+        holds rows back in the target, or is behind the DDL there."""
+        connection, ref = target_connection(self.source.target), self.source.fence.ref
+        holding = {one.source for one in load_members(connection, ref, group.target)}
+        found = []
+        for source in lock.synced:
+            there = load_groups(connection, ref.of_source(source))
+            resolved = next((one.resolved for one in there if one.target == group.target), -1)
+            if resolved < group.resolved or (resolved == group.resolved and source not in holding):
+                found.append(source)
+        return found
+
+    def _withdraw(self, group: Group, sources: Collection[str]) -> None:
+        def how(found: Json | None) -> Json | None:
+            lock = None if found is None else locks.Lock.from_json(found)
+            for source in sources:
+                lock = None if lock is None else locks.withdrawn(lock, source)
+            return None if lock is None else lock.to_json()
+
+        self._change_lock(group, how)
 
     def _not_ready(self, group: Group, item: Item, lock: locks.Lock) -> str:
         """Return why the target is not ready, whatever the lock says; "": it is."""

@@ -18,6 +18,7 @@ from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.plan import SyncPlan, merged_parts
+from airflow_provider_dm.engine.sync.safe_mode import check_sole_owners
 
 
 @dataclass
@@ -32,6 +33,8 @@ class Sharing:
     """The task has other sources, which may begin at any time."""
     lawful: bool
     """Rows of others are let alone; False: they overwrite each other, as the user wishes."""
+    safe_mode: bool = False
+    """The user wants it throughout."""
 
     @classmethod
     def of(cls, source: SyncSource, plan: SyncPlan) -> Sharing:
@@ -47,6 +50,7 @@ class Sharing:
             servers,
             several=len(source.job.task.source_ids) > 1,
             lawful=not source.config.overwrites,
+            safe_mode=source.config.syncer.safe_mode,
         )
 
     @property
@@ -72,11 +76,13 @@ class Sharing:
 
     def notice(self) -> bool:
         """Tell whether tables are shared now that were not before; `plan` says which."""
-        if not self.several or not (self.lawful or self.plan.filters):
+        if not self.several or not (self.lawful or self.plan.filters or self.safe_mode):
             return False
         mine = self.contests.fence.ref.source
         elsewhere = {feeder.target for feeder in self.servers.feeders() if feeder.source != mine}
         self.plan.check_filters(elsewhere, overwrites=not self.lawful)
+        if self.safe_mode:
+            check_sole_owners(self.plan, elsewhere)
         if not self.lawful:
             return False
         merged = self.plan.merged | merged_parts(self.plan.sources, self.plan.targets, elsewhere)

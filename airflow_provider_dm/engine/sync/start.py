@@ -26,7 +26,9 @@ from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
-from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
+from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan, text_collations
+from airflow_provider_dm.engine.sync.safe_mode import Window, check_sole_owners
+from airflow_provider_dm.engine.sync.safe_mode_here import load_window
 from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copied_tables import load_copied_again
@@ -51,6 +53,7 @@ from airflow_provider_dm.engine.target.table_schema import (
     load_feeders,
     load_table_schemas,
 )
+from airflow_provider_dm.engine.target.weights import read_folds
 
 
 @dataclass(eq=False)
@@ -147,6 +150,8 @@ class Opened:
     edge: Location | None
     catch_up_until: Location | None
     goal: Location | None
+    window: Window | None = None
+    """The log time that is to go by in safe mode; None: none."""
     prepared: tuple[Prepared, ...] = ()
     """The XA transactions that are prepared at `lo`."""
 
@@ -190,6 +195,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         catch_up_until=subtask.catch_up_until,
         goal=_goal(source.job.until, source.spec, lo),
         prepared=prepared,
+        window=load_window(connection, ref),
     )
 
 
@@ -326,9 +332,11 @@ def plan_for(
     targets |= {one.target: replace(one.table, name=one.target) for one in schemas if one.target in under_way}
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref) | frozenset(also_merged)
-    return make_plan(
+    collations = [name for target in targets.values() for name in text_collations(target)]
+    plan = make_plan(
         schemas,
         targets,
+        folds=read_folds(connection, collations),
         rules=source.rules,
         buckets=buckets,
         merged=None if source.config.overwrites else shared,
@@ -339,6 +347,9 @@ def plan_for(
         compact=syncer.compact,
         whole=syncer.apply is Apply.TRANSACTIONAL,
     )
+    if source.config.syncer.safe_mode:
+        check_sole_owners(plan, shared)
+    return plan
 
 
 def chosen(

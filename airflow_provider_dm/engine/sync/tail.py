@@ -118,6 +118,7 @@ class Tail:
     _checked: LogFile | None = field(default=None, init=False)
     _prepared: tuple[Prepared, ...] = field(default=(), init=False, repr=False)
     """The XA transactions that are prepared where the last plan began."""
+    _until_time: int | None = field(default=None, init=False, repr=False)
     _repetitions: Repetitions = field(default_factory=Repetitions, init=False, repr=False)
     """What was found out about the log that is being read."""
 
@@ -145,15 +146,16 @@ class Tail:
         limit: int | None,
         range_bytes: int,
         prepared: Sequence[Prepared] = (),
+        until_time: int | None = None,
     ) -> Planned:
         """Plan the next piece behind `lo`; `limit` in bytes, None: all up to the goal.
 
-        `prepared`: the XA transactions that are prepared at `lo`.
+        `prepared`: the XA transactions that are prepared at `lo`. `until_time`: see `plan_epoch`.
 
         Raises what reader and planner raise where it is not the relay log's fault, and NeitherServes.
         """
         with self._lock:
-            self._prepared = tuple(prepared)
+            self._prepared, self._until_time = tuple(prepared), until_time
             match self.reading:
                 case FromRelay(left_at):
                     self._forget_left(left_at, lo)
@@ -256,6 +258,7 @@ class Tail:
                 repetitions=self._repetitions,
                 prepared=self._prepared,
                 held=self._held,
+                until_time=self._until_time,
             )
         except OSError as error:
             raise unreadable(str(error.filename or files[0].path), error) from error

@@ -25,6 +25,7 @@ from airflow_provider_dm.engine.sync.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.fallback import unreadable
+from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan
 from airflow_provider_dm.engine.sync.runner import Shared
 from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, units_of
@@ -35,11 +36,12 @@ from airflow_provider_dm.engine.target.frontier import Act, Step
 @dataclass(frozen=True)
 class Applied:
     """The counts of a task: changes as the source logged them, rows that it asked the target to write or delete, and
-    those that have to wait for their places in merged tables."""
+    those that have to wait for their places in merged tables; and what was written over in safe mode."""
 
     changes: int
     rows: int
     contested: int = 0
+    collisions: tuple[Collision, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,12 @@ class EpochJob:
     catch_up: bool
     writing: Writing
     recording: bool = False
-    """See `WaveWriter`."""
+    lenient: bool = False
+    """See `WaveWriter`, both."""
 
     def waves(self, folded: Folded) -> Waves:
-        return make_waves(self.plan.value, folded, catch_up=self.catch_up, recording=self.recording)
+        plan = self.plan.value
+        return make_waves(plan, folded, catch_up=self.catch_up, recording=self.recording, lenient=self.lenient)
 
     def writer(self, pool: Executor | None) -> WaveWriter:
         return WaveWriter(
@@ -67,6 +71,7 @@ class EpochJob:
             self.recording,
             self.writing.batch,
             self.writing.multiple_rows,
+            self.lenient,
         )
 
 
@@ -84,7 +89,7 @@ class ApplyRanges:
         waves = self.job.waves(compactor.folded)
         writer = self.job.writer(_pool(self.job.writing.connections))
         contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
-        return Applied(compactor.folded.changes, waves.rows(), contested)
+        return Applied(compactor.folded.changes, waves.rows(), contested, tuple(writer.collisions))
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ class ApplyTransactions:
     def __call__(self, ranges: Sequence[ByteRange]) -> Applied:
         units = units_of(ranges, self.job.step.hi, partial(_changes, self.job.plan.value), together=self.together)
         counted = TransactionalWriter(self.job.writer(None)).write(units)
-        return Applied(counted.changes, counted.rows, counted.contested)
+        return Applied(counted.changes, counted.rows, counted.contested, counted.collisions)
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class ApplyGroup:
             contested = writer.release(waves.first)
         else:
             contested = writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets))
-        return Applied(folded.changes, waves.rows(), contested)
+        return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions))
 
 
 def _changes(plan: SyncPlan, one: ByteRange) -> Iterator[RowChange]:

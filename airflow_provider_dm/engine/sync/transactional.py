@@ -31,10 +31,11 @@ from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
-from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, CountsDiffer, WaveWriter
+from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, CountsDiffer, MissingRow, WaveWriter
 from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
-from airflow_provider_dm.engine.target.errors import TargetRefused
+from airflow_provider_dm.engine.sync.overwriting import Collision
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetRefused
 from airflow_provider_dm.engine.target.frontier import common_stand, read_frontier, whole_transaction
 
 Logged: TypeAlias = tuple[int, Row | None, Row | None]
@@ -110,6 +111,7 @@ class Counted:
     changes: int = 0
     rows: int = 0
     contested: int = 0
+    collisions: tuple[Collision, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,8 @@ class TransactionalWriter:
                 yield _Group(unit.hi, partial(_pieces_of, unit))
                 held, hi = [], ""
                 continue
-            held, hi = [*held, *unit.changes()] if held else list(unit.changes()), unit.hi
+            held.extend(unit.changes())
+            hi = unit.hi
             if len(held) >= most:
                 yield _group(hi, held)
                 held, hi = [], ""
@@ -172,16 +175,22 @@ class TransactionalWriter:
     def _write_group(self, here: str, group: _Group, counted: Counted) -> bool:
         """Write a group behind `here`. Return whether it was this call that did."""
         try:
-            done = self._try_group(here, group, careful=False)
-        except CountsDiffer:
-            done = self._try_group(here, group, careful=True)
+            try:
+                done = self._try_group(here, group, careful=False)
+            except CountsDiffer:
+                done = self._try_group(here, group, careful=True)
+        except (MissingRow, DuplicateInTarget) as error:
+            if not self.writer.lenient:
+                raise
+            done = self._try_group(here, group, careful=True, met=error)
         if done is not None:
             counted.changes += done.changes
             counted.rows += done.rows
             counted.contested += done.contested
+            counted.collisions += done.collisions
         return done is not None
 
-    def _try_group(self, here: str, group: _Group, *, careful: bool) -> Counted | None:
+    def _try_group(self, here: str, group: _Group, *, careful: bool, met: DmError | None = None) -> Counted | None:
         step = replace(self.writer.step, lo=here, hi=group.hi)
         writer = replace(self.writer, step=step)
 
@@ -191,9 +200,11 @@ class TransactionalWriter:
                 waves = self._waves(piece)
                 done.changes += len(piece)
                 done.rows += waves.rows()
-                done.contested += writer.write_inside(
-                    connection, [waves.first, waves.second, *waves.later], careful=careful
+                written = writer.write_inside(
+                    connection, [waves.first, waves.second, *waves.later], careful=careful, met=met
                 )
+                done.contested += written.contested
+                done.collisions += written.collisions
             return done
 
         try:
@@ -206,7 +217,8 @@ class TransactionalWriter:
     def _waves(self, changes: Sequence[Logged]) -> Waves:
         writer = self.writer
         folded = Compactor(writer.plan).add_all(changes)
-        return make_waves(writer.plan, folded, catch_up=writer.catch_up, recording=writer.recording)
+        recording, lenient = writer.recording, writer.lenient
+        return make_waves(writer.plan, folded, catch_up=writer.catch_up, recording=recording, lenient=lenient)
 
 
 def _group(hi: str, changes: list[Logged]) -> _Group:

@@ -29,6 +29,9 @@ from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 
 COMMITTED: Final = -1
 """The number of the note that says that everything but the statement's rows is committed."""
+IN_FRONT: Final = 500_000
+"""The number of the first note of what a person has executed in front of a DDL statement: it may be given when that has
+been begun, and must not shift its numbers."""
 INJECTED: Final = 1_000_000
 """The number of the first note of what is injected in front of rows: a DDL statement may end at that place."""
 Looks: TypeAlias = Mapping[TableName, str | None]

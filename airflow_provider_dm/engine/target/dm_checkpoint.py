@@ -86,6 +86,14 @@ class Point:
     def __str__(self) -> str:
         return str(self.place) if self.place is not None else self.gtid_set
 
+    def to_json(self) -> dict[str, Any]:
+        place = self.place
+        return {
+            "binlog_name": None if place is None else place.file,
+            "binlog_pos": None if place is None else place.position,
+            "binlog_gtid": self.gtid_set,
+        }
+
 
 @dataclass(frozen=True)
 class TablePoint:
@@ -105,6 +113,14 @@ class DmCheckpoint:
     exit_safe: Point | None
     tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return it for people: {"global_point", "exit_safe_point", "tables": {name: point}}."""
+        return {
+            "global_point": self.point.to_json(),
+            "exit_safe_point": None if self.exit_safe is None else self.exit_safe.to_json(),
+            "tables": {str(name): one.point.to_json() for name, one in self.tables.items()},
+        }
+
     def unusable(self, why: str) -> CheckpointUnusable:
         return CheckpointUnusable(self.table, self.source, why)
 
@@ -114,7 +130,12 @@ def checkpoint_name(task: str) -> str:
     return f"{task}{SUFFIX}"
 
 
-def quoted_name(ref: SubtaskRef) -> str:
+def _table(ref: SubtaskRef) -> str:
+    """Return the table's quoted name for a statement with arguments, in which a percent sign of it is doubled."""
+    return _quoted(ref).replace("%", "%%")
+
+
+def _quoted(ref: SubtaskRef) -> str:
     return f"{quote(ref.meta_schema)}.{quote(checkpoint_name(ref.task))}"
 
 
@@ -168,7 +189,21 @@ def to_take_over(connection: Connection, ref: SubtaskRef, mode: TaskMode, known:
     found = read_checkpoint(connection, ref)
     if found is not None and known is not None and (other := shared_with(connection, ref)):
         raise found.unusable(f"it may be that of task {other}, as the target's names have no case")
+    if found is not None and _shards_wait(connection, ref):
+        raise found.unusable("shards of a merged table are in the middle of a DDL (`shard-ddl-lock` of DM shows them)")
     return found
+
+
+def _shards_wait(connection: Connection, ref: SubtaskRef) -> bool:
+    """Tell whether DM has noted DDL of merged tables that is not resolved; a row goes when it is."""
+    name = f"{ref.task}_syncer_sharding_meta"
+    there = query(
+        connection,
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+        (ref.meta_schema, name),
+    )
+    table = f"{quote(ref.meta_schema)}.{quote(name)}".replace("%", "%%")
+    return bool(there and query(connection, f"SELECT 1 FROM {table} WHERE source_id = %s LIMIT 1", (ref.source,)))
 
 
 def read_checkpoint(connection: Connection, ref: SubtaskRef) -> DmCheckpoint | None:
@@ -184,7 +219,7 @@ def read_checkpoint(connection: Connection, ref: SubtaskRef) -> DmCheckpoint | N
     rows = query_whole(
         connection,
         ", ".join(name if name in columns else f"NULL AS {name}" for name in _WRITTEN),
-        f"FROM {quoted_name(ref)} WHERE id = %s",
+        f"FROM {_table(ref)} WHERE id = %s",
         (ref.source,),
         tail="ORDER BY cp_schema, cp_table",
     )
@@ -254,7 +289,7 @@ def create_checkpoint_table(connection: Connection, ref: SubtaskRef) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
     query(
         connection,
-        f"CREATE TABLE IF NOT EXISTS {quoted_name(ref)} "
+        f"CREATE TABLE IF NOT EXISTS {_quoted(ref)} "
         f"({columns}, UNIQUE KEY uk_id_schema_table (id, cp_schema, cp_table)) "
         "ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
     )
@@ -292,7 +327,7 @@ def move_table_points(connection: Connection, ref: SubtaskRef, at: Location, exc
     others = "".join(" AND NOT (cp_schema = %s AND cp_table = %s)" for _ in except_for)
     query(
         connection,
-        f"UPDATE {quoted_name(ref)} SET binlog_name = %s, binlog_pos = %s, binlog_gtid = %s "
+        f"UPDATE {_table(ref)} SET binlog_name = %s, binlog_pos = %s, binlog_gtid = %s "
         f"WHERE id = %s AND NOT is_global{others}",
         (at.file, at.position, at.gtid_set, ref.source, *(part for name in except_for for part in name)),
     )
@@ -301,13 +336,13 @@ def move_table_points(connection: Connection, ref: SubtaskRef, at: Location, exc
 def delete_table_points(connection: Connection, ref: SubtaskRef, keep: Collection[TableName]) -> None:
     """Remove the points of tables that are none of the task's any more, in such a transaction."""
     rows = query_whole(
-        connection, "cp_schema, cp_table", f"FROM {quoted_name(ref)} WHERE id = %s AND NOT is_global", (ref.source,)
+        connection, "cp_schema, cp_table", f"FROM {_table(ref)} WHERE id = %s AND NOT is_global", (ref.source,)
     )
     for schema, table in rows:
         if TableName(text(schema), text(table)) not in keep:
             query(
                 connection,
-                f"DELETE FROM {quoted_name(ref)} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+                f"DELETE FROM {_table(ref)} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
                 (ref.source, text(schema), text(table)),
             )
 
@@ -317,7 +352,7 @@ def forget_checkpoint(connection: Connection, ref: SubtaskRef) -> int:
     if not columns_there(connection, ref):
         return 0
     with connection.cursor() as cursor:
-        return int(cursor.execute(f"DELETE FROM {quoted_name(ref)} WHERE id = %s", (ref.source,)))
+        return int(cursor.execute(f"DELETE FROM {_table(ref)} WHERE id = %s", (ref.source,)))
 
 
 _Row = tuple[tuple[str, str], Location, Location | None, str, bool]
@@ -326,7 +361,7 @@ _Row = tuple[tuple[str, str], Location, Location | None, str, bool]
 def _put(connection: Connection, ref: SubtaskRef, rows: Iterable[_Row]) -> None:
     changed = ", ".join(f"{name} = VALUES({name})" for name in _WRITTEN if not name.startswith(("id", "cp_")))
     marks = ", ".join(["%s"] * len(_WRITTEN))
-    sql = f"INSERT INTO {quoted_name(ref)} ({', '.join(_WRITTEN)}) VALUES ({marks}) ON DUPLICATE KEY UPDATE {changed}"
+    sql = f"INSERT INTO {_table(ref)} ({', '.join(_WRITTEN)}) VALUES ({marks}) ON DUPLICATE KEY UPDATE {changed}"
     for key, at, exit_safe, info, is_global in rows:
         leaving = (exit_safe.file, exit_safe.position, exit_safe.gtid_set) if exit_safe is not None else ("", 0, "")
         values = (ref.source, *key, at.file, at.position, at.gtid_set, *leaving, info, is_global)

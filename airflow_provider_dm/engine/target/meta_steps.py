@@ -247,6 +247,23 @@ def shard_groups(connection: Connection, meta_schema: str) -> None:
     )
 
 
+def safe_mode(connection: Connection, meta_schema: str) -> None:
+    """Create the table of safe mode by log time: of subtasks whose past is not ours."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_safe_mode",
+        """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        seconds bigint NOT NULL COMMENT 'of log time',
+        ends_at bigint NULL COMMENT 'commit time, in seconds since 1970; NULL: no transaction was seen yet',
+        exit_location text NULL COMMENT 'JSON: behind it the log is exact; NULL: not seen yet',
+        updated_at datetime(6) NOT NULL,
+        PRIMARY KEY (task, source)""",
+    )
+
+
 STEPS: Final[Sequence[Step]] = (
     first_tables,
     versions_and_owners,
@@ -255,6 +272,7 @@ STEPS: Final[Sequence[Step]] = (
     prepared_xa,
     copied_tables,
     shard_groups,
+    safe_mode,
 )
 """Step number n, counted from 1, makes version n of version n - 1."""
 

@@ -210,6 +210,22 @@ def count_rows(
         yield Statement(head + b",".join(batch) + b") FOR UPDATE", len(batch), mapping.target.name, Verb.COUNT)
 
 
+def delete_holders(mapping: TableMapping, columns: Sequence[str], values: Sequence[bytes], key: Literals) -> Statement:
+    """Delete the row that has these values of a unique key, unless it is the one of this identity key."""
+    identity = mapping.target.identity
+    if identity is None:
+        raise ValueError(f"{mapping.target.name} has no key")
+
+    def are(names: Sequence[str], literals: Sequence[bytes]) -> bytes:
+        return b" AND ".join(
+            b"%s = %s" % (quote(name).encode(), one) for name, one in zip(names, literals, strict=True)
+        )
+
+    held, own = are(columns, values), are(identity.columns, key)
+    sql = b"DELETE FROM %s WHERE %s AND NOT (%s)" % (mapping.target.name.quoted().encode(), held, own)
+    return Statement(sql, 1, mapping.target.name, Verb.DELETE)
+
+
 def differing_rows(
     mapping: TableMapping, rows: Iterable[Literals], computed: Sequence[int], *, dialect: Dialect = Dialect()
 ) -> Iterator[Statement]:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
-from airflow_provider_dm.engine.mysql.connection import Connection, query, text
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.meta_tables import meta_table
 from airflow_provider_dm.engine.target.prepared_xa import forget_prepared
+from airflow_provider_dm.engine.target.safe_mode_window import begin_window
 from airflow_provider_dm.engine.target.shard_groups import forget_groups
 
 BUCKETS: Final = 64
@@ -104,6 +106,26 @@ def known_subtasks(connection: Connection, meta_schema: str, task: str, sources:
     return {subtask.source: subtask for subtask in found if subtask is not None}
 
 
+def list_subtasks(connection: Connection, meta_schema: str, task: str = "") -> list[Subtask]:
+    """Return all that the target knows, or all of one task, by task and source. Raises AnswerCut."""
+    exists = query(
+        connection,
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_subtask'",
+        (meta_schema,),
+    )
+    if not exists:
+        return []
+    rows = query_whole(
+        connection,
+        "task, source",
+        f"FROM {meta_table(meta_schema, 'dm_subtask')} WHERE %s IN ('', task)",
+        (task,),
+        tail="ORDER BY 1, 2",
+    )
+    found = (read_subtask(connection, SubtaskRef(meta_schema, text(one), text(source))) for one, source in rows)
+    return [one for one in found if one is not None]
+
+
 def begun_subtasks(connection: Connection, meta_schema: str, task: str, sources: Iterable[str]) -> dict[str, Subtask]:
     """Return those of a task's sources that have begun."""
     known = known_subtasks(connection, meta_schema, task, sources)
@@ -120,10 +142,17 @@ def noted_place(known: Subtask | None, configured: Location | None) -> Location 
 
 
 def begin_subtask(
-    connection: Connection, fence: Fence, *, unit: str, start: Location, catch_up_until: Location | None = None
+    connection: Connection,
+    fence: Fence,
+    *,
+    unit: str,
+    start: Location,
+    catch_up_until: Location | None = None,
+    safe_mode_seconds: int = 0,
 ) -> None:
     """Set, inside a transaction, where the log is read from, and create the frontier there.
 
+    `safe_mode_seconds`: of the log time for which rows may collide, as the past is not ours (sync/safe_mode.py).
     For a subtask of which nothing is applied yet; changing it under a frontier that stands elsewhere would lose rows.
     Raises Fenced or TargetWentBack.
     """
@@ -138,6 +167,7 @@ def begin_subtask(
     )
     forget_prepared(connection, ref)
     forget_groups(connection, ref)
+    begin_window(connection, ref, safe_mode_seconds)
     frontier = ref.table("dm_frontier")
     query(connection, f"DELETE FROM {frontier} WHERE task = %s AND source = %s", ref.key)
     with connection.cursor() as cursor:

@@ -6,7 +6,7 @@ import os
 import random
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,16 @@ import pytest
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Holder
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
-from airflow_provider_dm.engine.mysql.connection import connected
+from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.spec import RelaySpec
+from airflow_provider_dm.engine.sync import apply
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
@@ -31,7 +34,8 @@ from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.meta_tables import ensure_meta_tables
-from airflow_provider_dm.engine.target.session import close_target, target_connection
+from airflow_provider_dm.engine.target.session import close_target, execute, target_connection
+from airflow_provider_dm.engine.target.statements import Statement
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.far_away import port_to
@@ -52,6 +56,25 @@ TABLES = {
 }
 """One for each way of telling rows apart: identity only, further unique key, composite, collation, none, nullable."""
 BITS = {"flags": "f bit(9), a int", "bits": "f bit(33) NOT NULL PRIMARY KEY, a int"}
+
+
+class Strike(DmError):
+    """A task that fails in the middle of its work."""
+
+
+def strike_at_random(monkeypatch: pytest.MonkeyPatch, seed: int, share: float, *, batch_rows: int) -> list[Strike]:
+    """Let that share of the statements fail, in transactions of so many rows; the list has those that did."""
+    chance, strikes = random.Random(seed), list[Strike]()
+
+    def fragile(connection: Connection, statement: Statement) -> int:
+        if chance.random() < share:
+            strikes.append(Strike())
+            raise strikes[-1]
+        return execute(connection, statement)
+
+    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=fragile))
+    monkeypatch.setattr(apply, "BATCH_ROWS", batch_rows)
+    return strikes
 
 
 def rows_of(server: Server, schema: str, table: str) -> list[tuple[object, ...]]:
@@ -91,6 +114,7 @@ class SyncKit:
 
     def spec(self, until: str = "caught-up", start: Location | None = None, **changes: object) -> JobSpec:
         instance: dict[str, object] = {"source_id": SOURCE_ID, "block_allow_list": "ours"}
+        instance["syncer"] = {"safe-mode-duration": "0s"}  # exact from where the log ended at the start
         instance |= self.instance_keys
         if start is not None:
             instance["meta"] = {"binlog-name": start.file, "binlog-pos": start.position}

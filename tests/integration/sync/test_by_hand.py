@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState, SqlPattern
+from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.target import ddl_execution
 from tests.integration.sync.conftest import SOURCE_ID, SyncKit, rows_of
 
 
@@ -56,18 +59,39 @@ def test_another_statement_is_executed_in_its_place(one_kit: SyncKit) -> None:
     assert one_kit.target.sql(kinds, [one_kit.schema]) == [("bigint",)]
 
 
-def test_statements_are_executed_in_front_of_rows_and_of_ddl(one_kit: SyncKit) -> None:
+def dies(*_arguments: object) -> None:
+    raise ZeroDivisionError
+
+
+def test_statements_are_executed_in_front_of_rows_and_of_ddl(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In front of DDL also where a run has executed that and died before the person came: it is executed once."""
+    sent: list[str] = []
+    send = ddl_execution._send
+
+    def sending(connection: Connection, sql: str) -> object:
+        sent.append(sql)
+        return send(connection, sql)
+
+    monkeypatch.setattr(ddl_execution, "_send", sending)
     begin(one_kit)
     place = one_kit.upstream()
     create = f"CREATE TABLE `{one_kit.schema}`.beside (id int PRIMARY KEY)"
+    # Rows behind it are in need of its plan.
+    unique = f"ALTER TABLE `{one_kit.schema}`.plain ADD UNIQUE INDEX other (v)"
     alter = f"ALTER TABLE `{one_kit.schema}`.plain ADD INDEX by_v (v)"
     one_kit.write("INSERT INTO plain VALUES (2, 'b')")
+    one_kit.write("UPDATE plain SET v = IF(id = 1, 'b', 'a')")
     one_kit.write("ALTER TABLE plain ADD COLUMN w int")
-    wanted(one_kit, OperatorKind.INJECT, place, create)
+    wanted(one_kit, OperatorKind.INJECT, place, create, unique)
+    with monkeypatch.context() as patch:
+        patch.setattr(Following, "_commit", dies)
+        with pytest.raises(ZeroDivisionError):
+            one_kit.sync()
     wanted(one_kit, OperatorKind.INJECT, SqlPattern("ADD COLUMN w"), alter)
 
     one_kit.sync()
 
+    assert [sum(words in sql for sql in sent) for words in ("ADD COLUMN", "by_v", "beside")] == [1, 1, 1]
     assert one_kit.differences() == []
     tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s ORDER BY 1"
     assert one_kit.target.sql(tables, [one_kit.schema]) == [("beside",), ("plain",)]

@@ -6,13 +6,25 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
+from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.lease import LeaseHeld
+from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
+from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
+from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWentBack
+from airflow_provider_dm.engine.target.removal import remove_progress
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
-from tests.integration.sync.conftest import SyncKit, rows_of
+from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
 TABLES = ("plain", "uniq", "pair")
 OTHER = Location("other.000001", 4)
@@ -53,7 +65,9 @@ def plain_info() -> dict[str, object]:
 
 def test_a_task_of_dm_goes_on_in_the_middle_of_a_workload(kit: SyncKit) -> None:
     kit.create(*TABLES)
-    dm = DmTable(kit.target, kit.meta_schema, relay_suffix=2 if kit.source.flavour == kit.target.flavour else 0)
+    by_gtid = kit.source.flavour != kit.target.flavour
+    kit.source_keys["enable-gtid"] = by_gtid
+    dm = DmTable(kit.target, kit.meta_schema, relay_suffix=0 if by_gtid else 2)
     dm.create()
     both(kit, "INSERT INTO plain VALUES (1, 'a'), (2, 'b')", "INSERT INTO uniq VALUES (1, 1, 'a'), (2, 2, 'b')")
     both(kit, "INSERT INTO pair VALUES (1, 'x', 1), (2, 'y', 2)", "UPDATE plain SET v = 'c' WHERE id = 1")
@@ -71,10 +85,14 @@ def test_a_task_of_dm_goes_on_in_the_middle_of_a_workload(kit: SyncKit) -> None:
     kit.write("INSERT INTO plain VALUES (7, 'x')", "UPDATE pair SET v = v + 1")
     kit.write("ALTER TABLE uniq ADD COLUMN w int NOT NULL DEFAULT 7 FIRST, MODIFY v varchar(60)")
     kit.write("INSERT INTO uniq VALUES (8, 9, 9, 'new')", "UPDATE uniq SET w = 1 WHERE id = 1")
+    places = [start, plain, leaving, start if by_gtid else inside_next(kit, here)]
+    if by_gtid:  # as another server named them, before a failover
+        places = [replace(place, file=f"old-bin.{90 + number:06d}") for number, place in enumerate(places)]
+    start, plain, exit_point, pair = places
     dm.put(plain, table=(kit.schema, "plain"), info=plain_info())
     dm.put(start, table=(kit.schema, "uniq"), info=uniq_info())
-    dm.put(inside_next(kit, here), table=(kit.schema, "pair"))
-    dm.put(start, leaving=leaving)
+    dm.put(pair, table=(kit.schema, "pair"))
+    dm.put(start, leaving=exit_point)
     kit.sync()
     assert kit.differences() == []
     ((*_, subtask),) = kit.target.sql(f"SELECT start_location, catch_up_until FROM `{kit.meta_schema}`.dm_subtask")
@@ -142,19 +160,105 @@ def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit) -> None:
 def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> None:
     kit = one_kit
     kit.create("plain", "uniq")
-    dm = DmTable(kit.target, kit.meta_schema)
+    kit.task = "shop's 50% `Task`"
+    dm = DmTable(kit.target, kit.meta_schema, task=kit.task)
     dm.create()
+    early = kit.upstream()
+    kit.write("INSERT INTO plain VALUES (3, 'before DM')", "DELETE FROM plain")
     start = kit.upstream()
     kit.write("INSERT INTO plain VALUES (1, 'log')", "INSERT INTO uniq VALUES (1, 1, 'log')")
     kit.target.sql("INSERT INTO plain VALUES (1, 'by DM')", database=kit.schema)
     dm.put(kit.upstream(), table=(kit.schema, "plain"))
     dm.put(start)
     kit.write("INSERT INTO plain VALUES (2, 'log')")
-    kit.sync()
+    # A run that ends before it has applied anything leaves DM's word; `meta` of the task counts as little as with DM.
+    left = dm.rows()
+    kit.begin(start)
+    assert dm.rows() == left
+    kit.sync(start=early)
     assert rows_of(kit.target, kit.schema, "plain") == [(1, b"by DM"), (2, b"log")]
     assert rows_of(kit.target, kit.schema, "uniq") == [(1, 1, b"log")]
-    # What has begun here goes on here, whatever the table says by now.
+    end, target = kit.upstream(), kit.endpoint(kit.target, "target").resolve()
+    # Nobody writes a point that is ahead of the rows, and nobody who has been replaced writes at all.
+    before = dm.rows()
+    assert [(row[1], row[3]) for row in before] == [("", end.position), ("plain", end.position), ("uniq", end.position)]
+    source = SyncSource.of(kit.spec(), Fence(kit.ref, current_generation(target_connection(target), kit.ref)))
+    later = Standing(end.at(end.position + 1), end)
+    with pytest.raises(TargetWentBack):
+        points(source, target).write(later)
+    claim_generation(target, Fence(kit.ref, source.fence.generation + 1))
+    with pytest.raises(Fenced):
+        points(source, target).write(Standing(end, end))
+    assert dm.rows() == before
+    # What has begun here goes on here, whatever the table says by now; and the table is no part of that.
     dm.target.sql(f"UPDATE {dm.name} SET binlog_pos = 4, binlog_name = '{kit.first_file}'")
+    dm.target.sql(f"ALTER TABLE {dm.name} DROP COLUMN binlog_pos")
     kit.write("UPDATE plain SET v = 'new' WHERE id = 2")
     kit.sync()
     assert rows_of(kit.target, kit.schema, "plain") == [(1, b"by DM"), (2, b"new")]
+
+
+def points(source: SyncSource, target: Endpoint) -> DmPoints:
+    return DmPoints(source, partial(run_transaction, target))
+
+
+def files_of(kit: SyncKit) -> list[str]:
+    """DM's files of the kit's task, as arguments of dmctl."""
+    login = {"host": kit.target.host, "port": kit.target.port, "user": kit.target.user}
+    task = {
+        "name": kit.task,
+        "task-mode": "all",
+        "meta-schema": kit.meta_schema,
+        "target-database": login,
+        "mysql-instances": [{"source-id": SOURCE_ID, "block-allow-list": "ours"}],
+        "block-allow-list": {"ours": {"do-dbs": [kit.schema]}},
+    }
+    upstream = {"host": kit.source.host, "port": kit.source.port, "user": kit.source.user}
+    source = {"source-id": SOURCE_ID, "from": upstream}
+    for name, content in (("task.yaml", task), ("source.yaml", source)):
+        (kit.folder / name).write_text(json.dumps(content))
+    work = ["--work-dir", str(kit.folder / "work"), "--meta-url", kit.meta_url, "--json"]
+    return [str(kit.folder / "task.yaml"), "--source", str(kit.folder / "source.yaml"), *work]
+
+
+def test_a_task_is_taken_over_by_hand_and_forgotten(one_kit: SyncKit, capsys: pytest.CaptureFixture[str]) -> None:
+    """`import-checkpoint` begins a task of DM whose load is DM's, once; nobody forgets it under a run."""
+    kit = one_kit
+    kit.create("plain")
+    kit.write("INSERT INTO plain VALUES (1, 'DM')")
+    kit.target.sql("INSERT INTO plain VALUES (1, 'DM')", database=kit.schema)
+    start = kit.upstream()
+    kit.write("INSERT INTO plain VALUES (2, 'log')")
+
+    def dmctl(verb: str) -> dict[str, Any]:
+        main([verb, *files_of(kit)])
+        found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return found
+
+    assert "DM-9045" in dmctl("import-checkpoint")["msg"]
+    dm = DmTable(kit.target, kit.meta_schema)
+    dm.create()
+    dm.put(start, leaving=start)
+    taken = dmctl("import-checkpoint")
+    assert taken["sources"] == [{"source": SOURCE_ID, "start": str(start), "catch_up_until": None}]
+    assert "has begun here" in dmctl("import-checkpoint")["msg"]
+    assert rows_of(kit.target, kit.schema, "plain") == [(1, b"DM")], "nothing of the log is applied by that"
+    kit.sync()
+    assert kit.differences() == []
+
+    target = kit.endpoint(kit.target, "target").resolve()
+
+    def forget() -> list[str]:
+        return remove_progress(kit.store, target, kit.meta_schema, kit.task, [SOURCE_ID], who="test")
+
+    lease = kit.store.acquire_lease(kit.task, SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=0)
+    with pytest.raises(LeaseHeld):
+        forget()
+    assert dm.rows("is_global")
+    kit.store.release_lease(lease)
+    assert forget() == [SOURCE_ID]
+    assert dm.rows("is_global") == []
+    assert kit.target.sql(f"SELECT start_location FROM `{kit.meta_schema}`.dm_subtask") == [(None,)]
+    assert kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.dm_frontier") == []
+    assert kit.store.list_subtasks(task=kit.task) == []
+    assert refusal(kit).code == "DM-6047", "the task begins from nothing"

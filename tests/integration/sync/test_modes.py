@@ -83,6 +83,7 @@ def test_whoever_is_killed_the_target_becomes_what_the_source_is(kit: SyncKit, m
     goal = str(kit.upstream())
     killed(kit, goal, chance.randrange(5, 60))
     kit.instance_keys = {}
+    killed(kit, goal, chance.randrange(5, 60))
     kit.sync(until=goal)
 
     assert kit.differences() == []

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 import threading
 from dataclasses import replace
 
 import pytest
 
 from airflow_provider_dm.engine.config.rule_models import TablePattern
-from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
+from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept
@@ -30,7 +29,7 @@ from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced
 from airflow_provider_dm.engine.target.session import execute
 from airflow_provider_dm.engine.target.statements import Statement
-from tests.integration.sync.conftest import SyncKit, random_transactions
+from tests.integration.sync.conftest import Strike, SyncKit, random_transactions, strike_at_random
 
 WGS_84 = (
     'GEOGCS["x",DATUM["World Geodetic System 1984",SPHEROID["WGS 84",6378137,298.257223563]],PRIMEM["Greenwich",0],'
@@ -301,23 +300,9 @@ def test_large_epochs_are_exchanged(kit: SyncKit) -> None:
     assert result.epochs > 1
 
 
-class Strike(DmError):
-    """A task that fails in the middle of its work."""
-
-
 def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any statement may fail; what is committed stays, the frontier is ragged, and a new generation goes on."""
-    chance, strikes = random.Random(3), 0
-
-    def fragile(connection: Connection, statement: Statement) -> int:
-        nonlocal strikes
-        if chance.random() < 0.1:
-            strikes += 1
-            raise Strike
-        return execute(connection, statement)
-
-    monkeypatch.setattr(apply, "target_access", lambda target: replace(target_access(target), execute=fragile))
-    monkeypatch.setattr(apply, "BATCH_ROWS", 10)
+    strikes = strike_at_random(monkeypatch, 3, 0.1, batch_rows=10)
     kit.create()
     kit.begin()
     random_transactions(kit, seed=30, transactions=150, keys=30)
@@ -332,7 +317,7 @@ def test_half_written_epochs_are_completed_by_the_next_run(kit: SyncKit, monkeyp
             ragged += len(positions) > 1
 
     assert kit.differences() == []
-    assert strikes > 3
+    assert len(strikes) > 3
     assert ragged > 0
 
 

@@ -20,8 +20,9 @@ def plan(
     goal: Location | None = None,
     max_bytes: int = HUGE,
     range_bytes: int = HUGE,
+    until_time: int | None = None,
 ) -> Planned:
-    return plan_epoch(files, lo, goal=goal, max_bytes=max_bytes, range_bytes=range_bytes)
+    return plan_epoch(files, lo, goal=goal, max_bytes=max_bytes, range_bytes=range_bytes, until_time=until_time)
 
 
 def epoch(planned: Planned) -> Epoch:
@@ -60,6 +61,24 @@ def test_the_goal_is_reached_at_the_first_boundary_at_or_behind_it(tmp_path: Pat
     inside = epoch(plan(files, lo, goal=Location(log.name, spans[2][1] - 1)))
     assert at.hi.position == inside.hi.position == spans[2][1]
     assert plan(files, at.hi, goal=Location(log.name, spans[2][1])) == UpToDate(at.hi)
+
+
+@pytest.mark.parametrize("range_bytes", [HUGE, 1])
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1, 1), (1, 1, 1, 1, 40, 1), (40, 1, 1, 1, 1, 1)])
+def test_an_epoch_ends_with_the_first_transaction_of_a_time(
+    tmp_path: Path, sizes: tuple[int, ...], range_bytes: int
+) -> None:
+    log = Log()
+    times = (1000, 1010, 900, 1059, 1060, 1005)
+    spans = [
+        log.transaction(("insert", [order(1)] * size), timestamp=time) for size, time in zip(sizes, times, strict=True)
+    ]
+    files, lo = [log.file(tmp_path)], Location(log.name, spans[0][0])
+
+    ends = {time: epoch(plan(files, lo, range_bytes=range_bytes, until_time=time)).transactions for time in (0, *times)}
+
+    assert ends == {0: 1, 1000: 1, 1010: 2, 900: 1, 1059: 4, 1060: 5, 1005: 2}
+    assert epoch(plan(files, lo, until_time=1061)).transactions == 6
 
 
 def test_ddl_closes_the_epoch_and_is_the_next_plan(tmp_path: Path) -> None:

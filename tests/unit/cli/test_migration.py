@@ -1,7 +1,12 @@
 """Which phases a run has, and what a comparison means."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from airflow_provider_dm.cli import migration
+from airflow_provider_dm.cli.app_phase import RunContext
 from airflow_provider_dm.cli.migration import Different, Equal, Phase, Summary, Unfair, meaning_of, phases
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.mysql.location import Location
@@ -77,3 +82,27 @@ def test_a_run_says_what_it_leaves_held_back() -> None:
     waiting = Summary(unresolved_groups={"mysql-01": [group]}).waiting
     assert waiting == "waiting for lock: mysql-01 holds back rows of `shop`.`o`, and waits for mysql-02"
     assert Summary().waiting == ""
+
+
+def test_rows_that_are_held_back_by_now_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A DDL of merged tables has come while rows were compared: that they differ then says nothing."""
+    done: list[str] = []
+
+    def compare(*_: object) -> dict[str, object]:
+        done.append("compare")
+        return DIFFERING
+
+    def sync(_context: object, summary: Summary, _until: str) -> None:
+        done.append("sync")
+        summary.unresolved_groups = {"one": [{"target": "`a`.`t`", "waits": "for two"}]}
+
+    for name, instead in (("_compare", compare), ("_sync", sync), ("_ends_of", lambda _: {"one": at(90)})):
+        monkeypatch.setattr(migration, name, instead)
+    task = SimpleNamespace(task_mode=TaskMode.INCREMENTAL)
+    supervisor = SimpleNamespace(inputs=SimpleNamespace(task=task), upstreams=())
+    context = cast(RunContext, SimpleNamespace(supervisor=supervisor, output=SimpleNamespace(say=done.append)))
+    summary = Summary(locations={"one": at(4)})
+    migration._verify(context, summary, "caught-up")
+    assert (done[0], done[2]) == ("compare", "sync")
+    assert done[-1] == "nothing is compared: rows are held back"
+    assert summary.verified is None

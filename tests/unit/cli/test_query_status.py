@@ -191,6 +191,7 @@ SYNCING = {
     "lag_seconds": 3.4,
     "seconds_left": 7.5,
     "contested_rows": 0,
+    "safeMode": {},
 }
 
 
@@ -222,6 +223,7 @@ def test_the_sync_unit_has_all_that_dms_has() -> None:
         "dumpIOTotalBytes": "0",
         "totalTransactions": "70",
         "contested_rows": 0,
+        "safeMode": {},
         "remainingSeconds": 7.5,
     }
 

@@ -156,6 +156,14 @@ def test_arguments_that_choose_what_is_read_are_named(extra_args: str, selecting
     assert " ".join(parse_extra_args(extra_args).narrowing(())) == selecting
 
 
+def test_schemas_of_the_dumper_narrow_nothing_only_where_they_are_all_that_is_followed() -> None:
+    said = parse_extra_args("-B a,b,c*")
+    assert [bool(said.narrowing(do_dbs)) for do_dbs in (["a"], ["b", "a"], ["a", "d"], ["c*"], ["~c"], [])] == [
+        *(False, False),
+        *(True, True, True, True),
+    ]
+
+
 def test_entries_that_only_have_a_name_are_of_defaults() -> None:
     instance: dict[str, object] = {f"{unit}-config-name": "u" for unit in ("mydumper", "loader", "syncer", "validator")}
     sections: dict[str, object] = {f"{unit}s": {"u": None} for unit in ("mydumper", "loader", "syncer", "validator")}

@@ -14,6 +14,8 @@ from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.shard.lock import Info, Lock, reported
 from airflow_provider_dm.launch import task_control
 
 ONE, TWO = "mysql-01", "mysql-02"
@@ -160,3 +162,19 @@ def test_a_task_that_nobody_knows(desk: Desk) -> None:
     assert desk("stop-task", "ship", "-s", ONE, code=1)["msg"] == f"no task ship is known on {ONE}"
     assert main(["pause-task", "--work-dir", str(desk.work)]) == 1
     assert "DM-9043" in desk.capsys.readouterr().err
+
+
+def test_a_stopped_task_leaves_no_reports_in_locks_that_another_life_of_it_would_meet(desk: Desk) -> None:
+    table = TableName("shop", "o")
+    for number, sources in enumerate(((ONE,), (ONE, TWO))):
+        lock = None
+        for source in sources:
+            lock = reported(lock, "shop", table, number, Info(source, (f"ADD {source[-2:]}",)), (ONE, TWO))
+        desk.store.change_ddl_lock("shop", "shop-`shop`.`o`", number, lambda _, made=lock: made.to_json())  # type: ignore[misc]
+    desk.put(ONE, Stage.STOPPED)
+    desk.put(TWO, Stage.STOPPED)
+    assert desk("stop-task", "shop", "-s", ONE)["result"] is True
+    left = [Lock.from_json(body) for body, _ in desk.store.ddl_locks("shop")]
+    assert [(one.number, one.owner, one.synced) for one in left] == [(1, TWO, [TWO])]
+    assert desk("stop-task", "shop")["result"] is True
+    assert desk.store.ddl_locks("shop") == []

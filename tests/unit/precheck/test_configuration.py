@@ -15,11 +15,15 @@ def states(**syncer: Any) -> dict[State, str]:
     return {state: said for state, said, _ in check_configuration(task, ())}
 
 
-def test_keys_without_an_effect_are_named() -> None:
-    said = states(**{"worker-count": 4, "batch": 7, "safe-mode": True, "checkpoint-flush-interval": 5})
+def test_all_keys_of_a_syncer_have_an_effect() -> None:
+    given = {"worker-count": 4, "batch": 7, "safe-mode": True, "checkpoint-flush-interval": 5}
+    assert states(**given).keys() == {State.OK}
 
-    assert State.FAIL not in said
-    assert said[State.WARN].endswith("one have no effect: safe-mode")
+
+def test_many_workers_for_transactions_one_by_one_are_named() -> None:
+    said = states(**{"worker-count": 4, "apply": "transactional"})[State.WARN]
+    assert said.startswith("no effect has: worker-count; ")
+    assert states(**{"worker-count": 1, "apply": "transactional"}).keys() == {State.OK}
 
 
 def test_the_defaults_of_dm_are_no_reason_to_warn() -> None:

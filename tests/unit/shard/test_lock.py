@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.shard.lock import (
     gone_on,
     reported,
     wished,
+    withdrawn,
 )
 
 TARGET = TableName("t", "o")
@@ -87,3 +88,25 @@ def test_what_a_task_of_the_same_name_has_left_behind_is_forgotten() -> None:
     assert reported(old, "task", TARGET, 0, Info("a", ("A",), at="9"), {"a", "b"}) == old
     new = reported(old, "task", TARGET, 0, Info("a", ("A",), at="5"), {"a", "b"})
     assert (new.phase, new.wish) == (Phase.WAITING, None)
+
+
+def test_a_report_that_is_withdrawn_leaves_the_lock_as_if_it_had_not_come() -> None:
+    alone, both = report(None, "a", "A"), report(report(None, "a", "A"), "b", "B")
+    assert withdrawn(alone, "a") is None
+    assert withdrawn(alone, "b") == alone
+    assert withdrawn(both, "b") == alone
+    left = withdrawn(both, "a")
+    assert left is not None
+    assert (left.phase, left.owner, left.ddls, left.unsynced) == (Phase.WAITING, "b", ("B",), ["a"])
+    assert report(left, "a", "A").phase is Phase.CONFLICT
+
+
+def test_a_decision_is_not_about_reports_that_come_later_but_what_was_run_stays_so() -> None:
+    decided = wished(report(report(None, "a", "A"), "b", "B"), Action.EXEC, "a", force=False)
+    left = withdrawn(decided, "b")
+    assert left is not None
+    assert report(left, "b", "B").phase is Phase.CONFLICT
+    done = withdrawn(executed(decided, "a"), "b")
+    assert done is not None
+    assert done.phase is Phase.SKIP
+    assert gone_on(done, "b") is not None

@@ -129,7 +129,7 @@ class Sync:
     def _inject(self) -> None:
         operator = self.by_hand.before_rows(place_of(self.at))
         if operator is not None:
-            self.following.inject(operator, place_of(self.at), self.source.fence)
+            self.plan = self.following.inject(operator, place_of(self.at), self.plan)
 
     def _ddl_too_soon(self, at: int) -> None:
         before, self.at = self.at, at

@@ -145,12 +145,13 @@ class Epochs:
 
     def _works(self, low: int, high: int) -> list[Callable[[], int | None]]:
         step = Step(self.fence, key_of(low), key_of(high))
-        plan, catch_up = self.sharing.plan, low < self.catch_up_until
+        lenient = self.world.quirks.lenient
+        plan, catch_up = self.sharing.plan, low < self.catch_up_until and not lenient
         if plan.whole:
             return [partial(self._whole, plan, low, high, catch_up, self.sharing.recording)]
         waves = self._waves(plan, low, high, catch_up=catch_up)
         target = Target(self.world.transaction, self.world.database.access)
-        writer = WaveWriter(plan, target, step, catch_up, recording=self.sharing.recording)
+        writer = WaveWriter(plan, target, step, catch_up, recording=self.sharing.recording, lenient=lenient)
         works: list[Callable[[], int | None]] = []
         for half in HALVES:
             first = {bucket: work for bucket, work in waves.first.items() if bucket in half}
@@ -164,7 +165,8 @@ class Epochs:
         """One task, by the source's transactions; how the log is cut into them is the same each time."""
         target = Target(self.world.transaction, self.world.database.access)
         step = Step(self.fence, key_of(low), key_of(high))
-        writer = WaveWriter(plan, target, step, catch_up, recording=recording, batch=self.world.rng.choice([1, 4, 9]))
+        batch, lenient = self.world.rng.choice([1, 4, 9]), self.world.quirks.lenient
+        writer = WaveWriter(plan, target, step, catch_up, recording=recording, batch=batch, lenient=lenient)
         ends = [end for end in range(low + 1, high) if self.world.history.ends_transaction(end)] + [high]
         units = [
             Unit(key_of(end), end - begin, partial(self._changes, begin, end)) for begin, end in pairwise([low, *ends])
@@ -173,12 +175,13 @@ class Epochs:
 
     def _waves(self, plan: SyncPlan, low: int, high: int, *, catch_up: bool) -> Waves:
         """Folded in two pieces, as two ranges would be; the pieces are put together as blobs are."""
+        recording, lenient = self.sharing.recording, self.world.quirks.lenient
         if not plan.compact:  # one task, without blobs
             changes = Compactor(plan).add_all(self._changes(low, high))
-            return make_waves(plan, changes, catch_up=catch_up, recording=self.sharing.recording)
+            return make_waves(plan, changes, catch_up=catch_up, recording=recording, lenient=lenient)
         cut = self.world.rng.randint(low, high)
         pieces = [pack(plan, Compactor(plan).add_all(self._changes(a, b)), 1)[0] for a, b in ((low, cut), (cut, high))]
-        return make_waves(plan, unpack(plan, pieces), catch_up=catch_up, recording=self.sharing.recording)
+        return make_waves(plan, unpack(plan, pieces), catch_up=catch_up, recording=recording, lenient=lenient)
 
     def _changes(self, low: int, high: int) -> Iterator[Logged]:
         for position in range(low, high):

@@ -38,6 +38,8 @@ class Quirks:
     ignore_edge: bool = False
     no_generation_bump: bool = False
     release_after: bool = False
+    lenient: bool = False
+    """In place of catch-up, what collides is written over (sync/overwriting.py)."""
     no_catch_up: bool = False
     """The log counts as exact from where the copy began."""
     together: bool = False

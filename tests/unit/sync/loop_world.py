@@ -40,6 +40,7 @@ from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan, target_pa
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
+from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
 from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened
@@ -83,6 +84,7 @@ class Log(Tail):
         self.world, self.script, self.at_fault = world, list(script), at_fault
         self.asked: list[tuple[Location, Location | None, int | None]] = []
         self.prepared: list[tuple[Prepared, ...]] = []
+        self.until_times: list[int | None] = []
         self.looked_ahead = threading.Event()
         self.waiting = False
 
@@ -94,11 +96,13 @@ class Log(Tail):
         limit: int | None,
         range_bytes: int,
         prepared: Sequence[Prepared] = (),
+        until_time: int | None = None,
     ) -> Planned:
         ahead = threading.current_thread() is not threading.main_thread()
         self.world.events.append(f"{'look ahead' if ahead else 'plan'} {lo.position}")
         self.asked.append((lo, goal, limit))
         self.prepared.append(tuple(prepared))
+        self.until_times.append(until_time)
         if not self.script:
             self.world.stop.set()
         answer = self.script.pop(0) if self.script else UpToDate(lo)
@@ -302,6 +306,14 @@ class World:
             opened=state,
             writes=self.writes,
             prepared=PreparedHere(self.around.transactions, FENCE, state.prepared),
+            safe_mode=SafeModeHere(
+                self.around.transactions,
+                FENCE,
+                always=False,
+                overlap=state.catch_up_until,
+                loaded=True,
+                window=state.window,
+            ),
             sharing=self.sharing,
             following=self.follows,
             shards=Shards(ours, self.notes),

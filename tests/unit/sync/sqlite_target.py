@@ -38,6 +38,7 @@ META_TABLES = {
     "dm_row_owner": "owner, row_key, PRIMARY KEY (owner, row_key)",
     "dm_xa": """task, source, prepared_at, ended_at DEFAULT '', xid, log_place,
         PRIMARY KEY (task, source, prepared_at)""",
+    "dm_safe_mode": "task, source, seconds, ends_at, exit_location, updated_at, PRIMARY KEY (task, source)",
     "dm_shard_group": """task, source, target_schema, target_name, resolved, resync,
         PRIMARY KEY (task, source, target_schema, target_name)""",
     "dm_shard_member": """task, source, table_schema, table_name, target_schema, target_name, base, items,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync.bucket import bucket_function
 from airflow_provider_dm.engine.sync.plan import TargetPart, target_part
 
@@ -42,7 +43,7 @@ def test_padding_does_not_change_the_bucket() -> None:
     assert bucket((b"abc",)) == bucket((b"abc  ",))
 
 
-def test_a_collation_that_nobody_here_knows_is_one_bucket() -> None:
+def test_a_collation_without_a_fold_is_one_bucket() -> None:
     part = part_of(text("a", 0, "utf8mb4_general_ci"))
     bucket = bucket_function(part, 64)
 
@@ -54,6 +55,40 @@ def test_such_a_column_is_left_out_beside_others() -> None:
     part = part_of(number("a", 0), text("b", 1, "utf8mb4_general_ci"), key=("a", "b"))
 
     assert part.hashed == (0,)
+
+
+LETTERS = {code: chr(code).upper() for code in map(ord, "abcABC")} | {ord("á"): "A"}
+GENERAL = {"utf8mb4_general_ci": TextFold("utf8mb4_general_ci", "1", LETTERS)}
+
+
+def folded(*columns: Column, key: tuple[str, ...]) -> TargetPart:
+    return target_part(part_of(*columns, key=key).mapping, GENERAL)
+
+
+def test_text_is_hashed_by_what_the_targets_collation_takes_for_equal() -> None:
+    part = folded(text("a", 0, "utf8mb4_general_ci"), number("b", 1), key=("a", "b"))
+    alone = folded(text("a", 0, "utf8mb4_general_ci"), key=("a",))
+    one, bucket = bucket_function(alone, 1 << 60), bucket_function(part, 1 << 60)
+
+    assert (alone.hashed, part.hashed) == ((0,), (0, 1))
+    for values in (b"abc", b"ABC ", "ábc".encode()), (b"b", b"B\xe2\x80\x8b"):
+        assert len({bucket((value, b"1")) for value in values}) == len({one((value,)) for value in values}) == 1
+    assert one((b"abc",)) != one((b"acb",))
+    assert bucket((b"abc", b"1")) != bucket((b"abc", b"2"))
+
+
+def test_the_targets_collation_decides_not_the_sources() -> None:
+    ours, theirs = (part_of(text("a", 0, name)).mapping.source for name in ("utf8mb4_bin", "utf8mb4_general_ci"))
+    bucket = bucket_function(target_part(TableMapping(ours, theirs), GENERAL), 1 << 60)
+
+    assert bucket((b"a",)) == bucket((b"A",))
+    assert target_part(TableMapping(ours, theirs)).hashed == ()
+
+
+def test_releases_without_folds_had_such_a_table_in_one_bucket() -> None:
+    part = folded(text("a", 0, "utf8mb4_general_ci"), number("b", 1), key=("a", "b"))
+
+    assert part.as_before() == part_of(text("a", 0, "utf8mb4_general_ci"), number("b", 1), key=("a", "b"))
 
 
 def test_a_prefix_key_is_not_hashed() -> None:

@@ -170,6 +170,20 @@ def test_behind_it_the_plan_of_this_release_holds() -> None:
     assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART]
 
 
+def test_what_is_half_written_by_the_new_plan_is_not_taken_for_the_old_ones() -> None:
+    world = World(epoch(100, 200), epoch(200, 300), plan=APART, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
+    noted: list[str] = []
+
+    def look() -> None:
+        ((plan,),) = world.database.sqlite.execute(f"SELECT plan FROM {META}.dm_subtask").fetchall()
+        noted.append(plan)
+
+    world.tasks.meanwhile = look
+
+    assert world.run()
+    assert noted == ["", APART.fingerprint()]
+
+
 @pytest.mark.parametrize(("waiting", "more"), [(0, 0), (3, 3)])
 def test_rows_that_wait_are_looked_after_behind_each_epoch_and_at_the_goal(
     waiting: int, more: int, monkeypatch: pytest.MonkeyPatch

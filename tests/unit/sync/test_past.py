@@ -43,7 +43,7 @@ def log(*statements: str) -> list[DdlStatement]:
 
 
 def at_start(today: Today, *statements: str) -> dict[str, list[str]]:
-    found = today.at_start("one", first_statements(log(*statements)))
+    found = today.at_start("one", first_statements(log(*statements), today.servers[0]))
     return {one.table: [column.name for column in known.table.columns] for one, known in found.items()}
 
 
@@ -60,6 +60,15 @@ def test_the_first_statement_about_a_table_tells() -> None:
         "this is not understood",
     )
     assert found == {"a": ["id"], "b": ["id", "x"], "dropped": ["id"], "old": ["id"]}
+
+
+def test_names_are_those_that_the_server_keeps() -> None:
+    """With lower_case_table_names=1 the log has them as they were typed."""
+    folding = Server(Flavour.MYSQL, (9, 7, 0), lower_case_table_names=1)
+    tables = known("a", ", n int"), known("a", "")
+    statements = "ALTER TABLE Shop.A ADD n int", "CREATE TABLE NEW (id int)"
+    assert at_start(Today(*tables, (folding, folding)), *statements) == {"a": ["id"]}
+    assert at_start(Today(*tables, (MYSQL, MYSQL)), *statements) == {"a": ["id", "n"]}
 
 
 def test_between_families_only_what_is_alike_is_certain() -> None:

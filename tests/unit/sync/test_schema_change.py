@@ -203,6 +203,16 @@ def test_who_skips_a_statement_has_its_rows_read_as_it_made_them() -> None:
     ]
 
 
+def test_statements_that_stand_for_one_find_what_those_before_them_have_made() -> None:
+    instead = [
+        parse(sql, 0, "shop")
+        for sql in ("CREATE TABLE c (id int)", "ALTER TABLE c ADD k int", "CREATE INDEX k ON c (k)", "DROP TABLE a")
+    ]
+    found = change_by_hand(parse("ALTER TABLE a ADD c int", 0, "shop"), instead, tables("a"), AROUND)
+    assert [one.split(" ", 2)[0] for one in sql_of(found)][1:] == ["CREATE", "ALTER", "CREATE", "DROP"]
+    assert names_of(found) == ["a"]  # the source's are those of its own statement
+
+
 def test_a_table_whose_statement_is_skipped_and_not_understood_has_no_model_any_more() -> None:
     skipped = change_by_hand(parse("ALTER TABLE a DROP COLUMN nothing", 0, "shop"), (), tables("a"), AROUND)
 

@@ -149,6 +149,18 @@ def test_half_an_epoch_of_an_older_release_is_completed_as_that_would_have() -> 
     assert plan_to_begin_with(APART, noted, LO, None) is APART
 
 
+MODES = [replace(PLAN, compact=compact, whole=whole) for compact in (True, False) for whole in (True, False)]
+
+
+@pytest.mark.parametrize("now", MODES, ids=lambda plan: f"{plan.compact}-{plan.whole}")
+@pytest.mark.parametrize("then", MODES, ids=lambda plan: f"{plan.compact}-{plan.whole}")
+def test_half_an_epoch_is_completed_in_the_mode_that_began_it(then: SyncPlan, now: SyncPlan) -> None:
+    noted = replace(SUBTASK, plan=then.fingerprint())
+
+    assert plan_to_begin_with(now, noted, LO, EDGE) == then
+    assert plan_to_begin_with(now, noted, LO, None) is now
+
+
 # Which tables
 
 A, B = (TableSchema(shard(name), PLAIN.name) for name in "ab")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from airflow_provider_dm.engine.config.passed_over import passed_over
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.config.unsupported import without_effect
 from airflow_provider_dm.engine.precheck.result import State
 
 
@@ -20,10 +19,6 @@ def check_configuration(task: TaskConfig, sources: Sequence[SourceConfig]) -> It
     yield State.OK, f"task {task.name} asks for nothing that is not supported", ""
     if task.remove_meta:
         what = "remove-meta in the task file has no effect, as in DM: what the task has done already is not done again"
-        yield State.WARN, what, "Leave it out. To begin anew, give the task another name."
-    for instance in task.mysql_instances:
-        if keys := without_effect(task.subtask(instance.source_id).syncer):
-            what = f"these keys of the syncer of {instance.source_id} have no effect: {', '.join(keys)}"
-            yield State.WARN, what, "docs/limits.md says what the sync does instead of each; leave them out."
+        yield State.WARN, what, "Leave it out. To begin anew: `dmctl start-task --remove-meta`, or another name."
     for key, instead in passed_over(task):
         yield State.WARN, f"no effect has: {key}; {instead}", "Leave it out, if you need nothing of it."

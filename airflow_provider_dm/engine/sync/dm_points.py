@@ -1,0 +1,49 @@
+"""DM's points as places: which of two lies ahead, and where in a source's log the global one is.
+
+Light, for launchers: they have to know where a task begins before an app does (launch/starts.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.gtid import GtidSet
+from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.relay.places import find_place
+from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point
+
+
+def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: bool) -> Location:
+    """Return where the source's log is needed from, as far as it can be told before that log is read.
+
+    `by_gtid`: the source's `enable-gtid`. Raises PlaceNotFound, CheckpointUnusable, InvalidGtidSet, and what asking the
+    source raises.
+    """
+    point = checkpoint.point
+    if point.gtid_set and (by_gtid or point.place is None):
+        return find_place(endpoint, behind=point.gtid_set)
+    if point.place is None:
+        raise checkpoint.unusable("its global point names no file")
+    return replace(point.place, suffix=1, gtid_set=point.gtid_set)
+
+
+def lies_ahead(point: Point, other: Point, *, by_gtid: bool) -> bool | None:
+    """Tell whether `point` lies behind `other` in the log, further on; None where that cannot be told."""
+    if by_gtid and point.gtid_set and other.gtid_set:
+        here, there = GtidSet.of_text(point.gtid_set), GtidSet.of_text(other.gtid_set)
+        return False if there.contains(here) else True if here.contains(there) else None
+    if point.place is None or other.place is None:
+        return None
+    mine, theirs = (BinlogFile.parse(one.file) for one in (point.place, other.place))
+    suffixes = point.place.suffix, other.place.suffix
+    if same_suffix(*suffixes):
+        if mine.base != theirs.base:
+            return None
+        return (mine.number, point.place.position) > (theirs.number, other.place.position)
+    return suffixes[0] > suffixes[1] if all(suffixes) else None
+
+
+def same_suffix(one: int, other: int) -> bool:
+    """Tell whether two numbers of sub-directories of DM's relay log are one; 0: the upstream's log, without a relay."""
+    return one == other or {one, other} == {0, 1}

@@ -1,0 +1,140 @@
+"""Writing over what stands in the way: the rows of one table that collide, where the user or the past lets them.
+
+A transaction is first tried as the log has it. Only where that meets a row that it should not meet, or misses one, is
+it rolled back and written so, each collision counted:
+
+    the log           is written as                collides when
+    INSERT a          REPLACE a                    a row of that key, or with another unique value of a, is there
+    UPDATE b to a     DELETE b, REPLACE a          b is not there, or another row has a unique value of a
+    DELETE b          DELETE b                     b is not there
+    INSERT a, DELETE  DELETE a                     a row of that key is there
+
+For example, all of it once more into a target that has it already:
+
+    INSERT INTO t (id, int_value, str_value) VALUES (123, 999, 'abc')       REPLACE INTO t … VALUES (123, 999, 'abc')
+    UPDATE t SET int_value = 888999 WHERE int_value = 999                   DELETE FROM t WHERE id = 123
+                                                                            REPLACE INTO t … VALUES (123, 888999, 'abc')
+    UPDATE t SET id = 999 WHERE id = 888                                    DELETE FROM t WHERE id = 888
+                                                                            REPLACE INTO t … VALUES (999, 888888, …)
+
+A target that has columns of its own keeps them: a row there is changed in place, and only rows that hold another unique
+value of it have to go. What REPLACE counts as removed tells of those only because the row's own key was deleted before:
+of a row that is the same already, servers say nothing.
+
+Where rows of several source tables go into a target, none is written over: whose it is cannot be told here. Tables
+without a key are counted images, and exact in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_dm.engine.merge.writer import Access, unique_positions
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.literals import NULL
+from airflow_provider_dm.engine.sync.plan import TargetPart, has_own_columns
+from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.statements import (
+    Literals,
+    Statement,
+    Verb,
+    count_rows,
+    delete_holders,
+    delete_rows,
+    write_rows,
+)
+from airflow_provider_dm.engine.target.table_schema import load_feeders
+
+
+@dataclass(frozen=True)
+class Collision:
+    """The rows of one table that the log had otherwise. `missing`: to be changed or deleted, and not there; `present`:
+    there, and in the way of another one that was written."""
+
+    table: str
+    missing: int
+    present: int
+
+
+def has_one_feeder(connection: Connection, ref: SubtaskRef, target: TableName) -> bool:
+    """Tell whether no other source table of the task, of any source, feeds this table."""
+    return sum(feeder.target == target for feeder in load_feeders(connection, ref)) <= 1
+
+
+def can_be_written_over(part: TargetPart) -> bool:
+    """Tell whether rows in the way can be found: not without a key, nor, where the target has columns of its own that
+    are to stay, by a unique key that is not one of whole columns."""
+    if part.key is None:
+        return False
+    return not has_own_columns(part) or all(
+        unique_positions(part.mapping, index) is not None for index in part.mapping.target.unique_keys
+    )
+
+
+@dataclass(frozen=True)
+class OverWrites:
+    """The writes of one transaction to one target table, whatever is there. For a table that `can_be_written_over`.
+
+    `unsure`: rows may be there or not, as filters leave changes out; then what is missing is no collision.
+    """
+
+    part: TargetPart
+    access: Access
+    delete: Sequence[Literals]
+    """Identity keys."""
+    gone: Sequence[Literals]
+    """Identity keys at which nothing should be."""
+    insert: Sequence[Literals]
+    change: Sequence[Literals]
+    unsure: bool
+
+    def run(self, connection: Connection) -> Collision:
+        """Write. Raises what `execute` raises."""
+        missing = len(self.delete) - self._delete(connection, self.delete)
+        present = self._delete(connection, self.gone)
+        if has_own_columns(self.part):
+            there, changed = self._count(connection, self.insert), self._count(connection, self.change)
+            missing += len(self.change) - changed
+            present += there + self._in_place(connection)
+        else:
+            present += self._delete(connection, map(self._key, self.insert))
+            missing += len(self.change) - self._delete(connection, map(self._key, self.change))
+            rows = [*self.insert, *self.change]
+            present += self._write(connection, rows, Verb.REPLACE) - len(rows)
+        return Collision(str(self.part.name), 0 if self.unsure else missing, present)
+
+    def _in_place(self, connection: Connection) -> int:
+        """Write rows so that values which only the target has stay. Return how many others had to go."""
+        rows = [*self.insert, *self.change]
+        if not self.part.unique:
+            self._write(connection, rows, Verb.UPSERT)
+            return 0
+        gone = 0
+        for row in rows:  # one by one: an UPSERT could take a row for its own that has only another unique value of it
+            gone += sum(self.access.execute(connection, statement) for statement in self._holders(row))
+            self._write(connection, [row], Verb.UPSERT)
+        return gone
+
+    def _holders(self, row: Literals) -> Iterable[Statement]:
+        mapping = self.part.mapping
+        for index in mapping.target.unique_keys:
+            places = unique_positions(mapping, index)
+            if places is not None and index != mapping.target.identity and NULL not in [row[place] for place in places]:
+                yield delete_holders(mapping, index.columns, [row[place] for place in places], self._key(row))
+
+    def _key(self, row: Literals) -> Literals:
+        return tuple([row[place] for place in self.part.key or ()])
+
+    def _delete(self, connection: Connection, keys: Iterable[Literals]) -> int:
+        statements = delete_rows(self.part.mapping, keys, dialect=self.access.dialect)
+        return sum(self.access.execute(connection, statement) for statement in statements)
+
+    def _count(self, connection: Connection, rows: Sequence[Literals]) -> int:
+        statements = count_rows(self.part.mapping, map(self._key, rows), dialect=self.access.dialect)
+        return sum(self.access.count(connection, statement) for statement in statements)
+
+    def _write(self, connection: Connection, rows: Sequence[Literals], verb: Verb) -> int:
+        statements = write_rows(self.part.mapping, rows, verb, dialect=self.access.dialect)
+        return sum(self.access.execute(connection, statement) for statement in statements)

@@ -1,0 +1,168 @@
+"""Safe mode: in which pieces of the log rows may be otherwise than the log says, and changes are written all the same.
+
+A restart of our own needs none: the frontier commits with the rows, so what a bucket has is known exactly. Where they
+stand apart after an unclean stop (`target.frontier`, rule 1), the furthest of them is the exit point, up to which the
+very same epoch is repeated. What remains:
+
+    state            why                                              left
+    Off              the log is exact                                 -
+    UntilLocation    pages of a load overlap the log                  where the copy ended
+                     a past that is not ours, with an exit point      there
+                     a past that is not ours, without one             where the log ended when the task began
+    UntilLogTime     the same, without one: what DM does besides      see below
+    Always           the user has said `safe-mode: true`              never
+
+Until a location rows are written over what is there, uncounted, as they are known to overlap (*catch-up*, `causality`).
+In the other two states the log counts for exact, and what collides all the same is let through and counted
+(`overwriting`).
+
+Log time is that of the events, not of the clock: a slow target or a pause makes nothing of it go by. The window begins
+with the first transaction behind the start. It ends with the first one that committed so many seconds later, and never
+in front of the location, behind which nothing of the past can be left: so it is not time that decides what is safe.
+Where it ends is noted in the target *before* that transaction is applied, and an epoch ends there: whoever dies in the
+window comes back into it, and leaves it at the same place, however epochs are cut. Time that goes back in the log makes
+the window longer, never shorter.
+
+    start 100; the log ended at 400 when the task began; 60 seconds
+
+    place          100        200        300        400        500        600
+    committed at    | 10:00:00 | 10:00:30 | 10:00:10 | 10:00:50 | 10:01:30 |
+    state           UntilLocation(400) ───────────────┤ UntilLogTime ────────┤ Off
+
+    The first commit makes it 10:01:00. What commits at 10:01:30 ends it: its end, 600, is noted as the exit, then
+    500..600 is applied, the last epoch of the window. Had 200..300 committed at 10:02:00, the exit would be 400.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+from airflow_provider_dm.engine.config.units import SyncerConfig
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location, has_passed
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+
+
+class Why(StrEnum):
+    """The reason for which it is on, as the status shows it."""
+
+    LOAD = "pages of the full load overlap the log"
+    PAST = "the task began in a past that is not its own"
+    CONFIGURED = "safe-mode: true"
+
+
+@dataclass(frozen=True)
+class Off:
+    """The log is exact, and what does not fit stops the task."""
+
+
+@dataclass(frozen=True)
+class UntilLocation:
+    """Rows overlap the log up to a place."""
+
+    location: Location
+    why: Why
+
+
+@dataclass(frozen=True)
+class UntilLogTime:
+    """Rows may collide until a transaction commits at `ends_at`, in seconds since 1970. None: the first one decides.
+
+    `exit`: the place where it ends, once that transaction is seen.
+    """
+
+    seconds: int
+    ends_at: int | None
+    exit: Location | None
+
+
+@dataclass(frozen=True)
+class Always:
+    """The user wants it so."""
+
+
+State: TypeAlias = Off | UntilLocation | UntilLogTime | Always
+
+
+@dataclass(frozen=True)
+class Window:
+    """The log time of one subtask, as the target keeps it (target/safe_mode_window.py)."""
+
+    seconds: int
+    ends_at: int | None = None
+    exit: Location | None = None
+
+    @property
+    def awaited(self) -> int | None:
+        """The commit time of the next transaction that matters, which has to be an epoch's last; None: none does.
+
+        >>> Window(60).awaited, Window(60, 1060).awaited, Window(60, 1060, Location("bin.000001", 300)).awaited
+        (0, 1060, None)
+        """
+        if self.exit is not None:
+            return None
+        return 0 if self.ends_at is None else self.ends_at
+
+    def seen(self, timestamp: int, end: Location, overlap: Location | None) -> Window:
+        """Return the window when a piece of the log up to `end` is about to be applied, whose newest commit is of that
+        time. `overlap`: the location in front of which it must not end.
+
+        >>> first = Window(60).seen(1000, Location("bin.000001", 200), None)
+        >>> first.ends_at, first.seen(1059, Location("bin.000001", 300), None).exit
+        (1060, None)
+        >>> str(first.seen(1060, Location("bin.000001", 400), None).exit)
+        'bin.000001:400'
+        """
+        if self.exit is not None:
+            return self
+        ends_at = timestamp + self.seconds if self.ends_at is None else self.ends_at
+        if timestamp < ends_at:
+            return replace(self, ends_at=ends_at)
+        behind = overlap is None or has_passed(end, overlap)
+        return replace(self, ends_at=ends_at, exit=end if behind else overlap)
+
+
+def log_seconds(syncer: SyncerConfig, *, exit_is_known: bool) -> int:
+    """Return how much log time is to go by for a past that is not ours: the longer of what is configured and two flush
+    intervals. None with an exit point, and none for a `safe-mode-duration` of 0s, as in DM.
+    """
+    duration, flushes = syncer.safe_mode_duration, 2 * syncer.checkpoint_flush_interval
+    return 0 if exit_is_known or duration == 0 else max(math.ceil(duration or 0), flushes)
+
+
+def state_at(place: Location, *, always: bool, overlap: Location | None, loaded: bool, window: Window | None) -> State:
+    """Return the state in which the change behind `place` is written. `overlap`: the end of the location's part;
+    `loaded`: it is that of a load of ours."""
+    if overlap is not None and not has_passed(place, overlap):
+        return UntilLocation(overlap, Why.LOAD if loaded else Why.PAST)
+    if always:
+        return Always()
+    if window is not None and (window.exit is None or not has_passed(place, window.exit)):
+        return UntilLogTime(window.seconds, window.ends_at, window.exit)
+    return Off()
+
+
+def lets_through(state: State) -> bool:
+    """Tell whether what collides is written over, though the log counts for exact."""
+    return isinstance(state, Always | UntilLogTime)
+
+
+def check_sole_owners(plan: SyncPlan, elsewhere: Collection[TableName]) -> None:
+    """Refuse `safe-mode: true` for tables that take rows of several source tables: whose row stands in the way there
+    cannot be told. `elsewhere`: targets that other sources feed. Raises NotSupportedYet."""
+    seen: set[int] = set()
+    for source in plan.sources:
+        part = plan.targets[source.target]
+        if source.target in seen or source.target in plan.merged or part.name in elsewhere:
+            raise NotSupportedYet(
+                "safe-mode: true for a table that takes rows of several source tables",
+                str(part.name),
+                "Leave safe-mode out: restarts are exact without it, and rows that collide stop the task with both "
+                "tables' names. Where shards share keys, add an extract-… column to the key, or route them apart.",
+            )
+        seen.add(source.target)

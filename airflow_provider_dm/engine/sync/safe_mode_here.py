@@ -1,0 +1,135 @@
+"""The safe mode of one sync where it stands: decided in safe_mode.py, noted in the target, shown to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, field
+from typing import Any, assert_never
+
+from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.overwriting import Collision
+from airflow_provider_dm.engine.sync.safe_mode import (
+    Always,
+    Off,
+    State,
+    UntilLocation,
+    UntilLogTime,
+    Why,
+    Window,
+    lets_through,
+    state_at,
+)
+from airflow_provider_dm.engine.target.frontier import Transactions
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.safe_mode_window import note_window, read_window
+
+
+def load_window(connection: Connection, ref: SubtaskRef) -> Window | None:
+    """Return the log time that is to go by; None: none."""
+    noted = read_window(connection, ref)
+    return None if noted is None else Window(*noted)
+
+
+@dataclass
+class SafeModeHere:
+    """The safe mode of one sync. Mutable: `window` moves with the log.
+
+    `always`: the user wants it; `overlap`: up to where the log overlaps what was there; `loaded`: by a load of ours.
+    """
+
+    transactions: Transactions
+    fence: Fence
+    always: bool
+    overlap: Location | None
+    loaded: bool
+    window: Window | None
+    collisions: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By table, since this run began."""
+
+    @property
+    def until_time(self) -> int | None:
+        """See `plan_epoch`."""
+        return None if self.window is None else self.window.awaited
+
+    @property
+    def exit(self) -> Location | None:
+        """The place where the log time ends, which an epoch must not cross."""
+        return None if self.window is None else self.window.exit
+
+    def note(self, planned: Planned) -> None:
+        """Let the target know what a piece of the log says of the time, before any of it is applied.
+
+        Raises Fenced, TargetWentBack.
+        """
+        if self.window is None:
+            return
+        match planned:
+            case Epoch(hi=end, newest_timestamp=timestamp):
+                window = self.window.seen(timestamp, end, self.overlap)
+            case DdlStatement(end=end, timestamp=timestamp):
+                window = self.window.seen(timestamp, end, self.overlap)
+            case UpToDate():
+                return
+            case _:
+                assert_never(planned)
+        if window != self.window:
+            self.transactions(lambda connection: note_window(connection, self.fence, window.ends_at, window.exit))
+            self.window = window
+
+    def at(self, place: Location) -> State:
+        """Return the state for what lies behind `place`."""
+        return state_at(place, always=self.always, overlap=self.overlap, loaded=self.loaded, window=self.window)
+
+    def is_lenient(self, place: Location) -> bool:
+        """Tell whether what collides behind `place` is let through."""
+        return lets_through(self.at(place))
+
+    def met(self, collisions: Iterable[Collision]) -> None:
+        """Count what was written over."""
+        for one in collisions:
+            table, missing, present = astuple(one)
+            found = self.collisions.get(table, {"missing": 0, "present": 0})
+            counts = {"missing": found["missing"] + missing, "present": found["present"] + present}
+            self.collisions = {**self.collisions, table: counts}
+
+    def to_json(self, place: Location, exit_point: Location | None) -> dict[str, Any]:
+        """Return it as the status shows it. `exit_point`: up to where a part of the rows may be applied already."""
+        on, why, until = describe(self.at(place))
+        return {
+            "on": on,
+            "why": why,
+            "until": until,
+            "exit_point": None if exit_point is None else str(exit_point),
+            "collisions": self.collisions,
+        }
+
+
+def describe(state: State) -> tuple[bool, str, str]:
+    """Return (whether it is on, why, until where), for people.
+
+    >>> describe(UntilLogTime(60, None, None))
+    (True, 'the task began in a past that is not its own', '60 s of log time behind the first transaction')
+    >>> describe(Always())
+    (True, 'safe-mode: true', 'safe-mode is taken out of the task file')
+    """
+    match state:
+        case Off():
+            return False, "", ""
+        case UntilLocation(location, why):
+            return True, why.value, str(location)
+        case UntilLogTime(exit=None, ends_at=None, seconds=seconds):
+            return True, Why.PAST.value, f"{seconds} s of log time behind the first transaction"
+        case UntilLogTime(exit=None, ends_at=ends_at):
+            return (
+                True,
+                Why.PAST.value,
+                f"the first transaction that commits at {ends_at} (seconds since 1970) or later",
+            )
+        case UntilLogTime(exit=place):
+            return True, Why.PAST.value, str(place)
+        case Always():
+            return True, Why.CONFIGURED.value, "safe-mode is taken out of the task file"
+        case _:
+            assert_never(state)

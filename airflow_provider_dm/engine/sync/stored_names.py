@@ -1,0 +1,52 @@
+"""Names of schemas and tables as a server keeps them, where its log has them as they were typed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from airflow_provider_dm.engine.ddl.server import Server
+from airflow_provider_dm.engine.ddl.statements import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateTableLike,
+    DropDatabase,
+    DropTables,
+    PassedOver,
+    RenameTables,
+    RenameTo,
+    Statement,
+)
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+
+
+def stored_name(name: TableName, server: Server) -> TableName:
+    """Return a name as the server keeps it."""
+    return TableName(name.schema.lower(), name.table.lower()) if server.lower_case_table_names == 1 else name
+
+
+def as_stored(statement: Statement, server: Server) -> Statement:
+    """Return the statement with the names of schemas and tables as the server keeps them.
+
+    With lower_case_table_names=1 that is in lower case, and the log has them as they were typed.
+    """
+    if server.lower_case_table_names != 1:
+        return statement
+    stored = partial(stored_name, server=server)
+    match statement:
+        case RenameTables(pairs):
+            return replace(statement, pairs=tuple((stored(old), stored(new)) for old, new in pairs))
+        case DropTables(tables):
+            return replace(statement, tables=tuple(map(stored, tables)))
+        case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name):
+            return replace(statement, name=name.lower())
+        case PassedOver():
+            return statement
+        case CreateTableLike(table, like):
+            return replace(statement, table=stored(table), like=stored(like))
+        case AlterTable(table, specs):
+            renamed = (RenameTo(stored(one.table)) if isinstance(one, RenameTo) else one for one in specs)
+            return replace(statement, table=stored(table), specs=tuple(renamed))
+        case _:
+            return replace(statement, table=stored(statement.table))

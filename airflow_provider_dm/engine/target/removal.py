@@ -1,0 +1,125 @@
+"""Forgetting what is known of a task, as DM's `start-task --remove-meta` does: the next start begins from nothing.
+
+Rows of the target's tables stay as they are; what is forgotten is how far they are applied, whose they are, and DM's
+checkpoint. Nobody may be at work: every source is claimed first (claim.py), so a run that has the lease refuses it, and
+one that was frozen meanwhile is fenced. The generation stays, as it only grows.
+
+The metadata DB forgets first. Should this die before the target does, the next run finds the target as it was, and says
+so there; the other way round the target would look as if it had lost its commits (DM-6015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.target.claim import claimed_for_a_moment
+from airflow_provider_dm.engine.target.dm_checkpoint import columns_there, forget_checkpoint
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef, resync_lane
+from airflow_provider_dm.engine.target.owner_numbers import forget_owners
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.subtask import UNIT_NEW, known_subtasks, list_subtasks
+from airflow_provider_dm.engine.target.table_schema import load_table_schemas
+
+_KEPT: Final = "dm_subtask"
+"""Has the generation."""
+
+
+@dataclass(eq=False)
+class SharedProgress(DmError):
+    """Sources of a task that share what one of them is to forget."""
+
+    task: str
+    sources: tuple[str, ...]
+    others: tuple[str, ...]
+
+    code: ClassVar[str] = "DM-6084"
+    scope: ClassVar[Scope] = Scope.DOWNSTREAM
+    what: ClassVar[str] = (
+        "task {task}: {sources} cannot be forgotten alone, as merged tables take the rows of {others} as well, which "
+        "would go on beside them."
+    )
+    hint: ClassVar[str] = "Leave -s out, so that all sources of the task begin anew."
+
+
+def remove_progress(
+    store: MetaStore, target: Endpoint, meta_schema: str, task: str, sources: Sequence[str], *, who: str
+) -> list[str]:
+    """Forget these sources of a task, all or none. Return those of which something was known.
+
+    Raises LeaseHeld while a run is at work, SharedProgress, Fenced, and what a claim raises.
+    """
+    refs = [SubtaskRef(meta_schema, task, source) for source in sources]
+    connection = target_connection(target)
+    begun = known_subtasks(connection, meta_schema, task, sources)
+    known = [ref for ref in refs if ref.source in begun or columns_there(connection, ref)]
+    with ExitStack() as held:
+        fences = [held.enter_context(claimed_for_a_moment(store, target, ref, who=who)) for ref in known]
+        if known:
+            _check_alone(connection, known)
+        for fence in fences:
+            store.forget_subtask(*fence.ref.key)
+        run_transaction(target, lambda tx: _remove_all(tx, fences))
+    return [ref.source for ref in known]
+
+
+def _check_alone(connection: Connection, refs: Sequence[SubtaskRef]) -> None:
+    """Check that no merged table has further sources, which have begun. Raises SharedProgress."""
+    one, mine = refs[0], {ref.source for ref in refs}
+    rows = query_whole(
+        connection,
+        "source, target_schema, target_name",
+        f"FROM {one.table('dm_table_schema')} WHERE task = %s",
+        (one.task,),
+    )
+    fed = {(text(schema), text(name)) for source, schema, name in rows if text(source) in mine}
+    others = sorted({text(source) for source, *name in rows if tuple(map(text, name)) in fed} - mine)
+    if others:
+        raise SharedProgress(one.task, tuple(sorted(mine)), tuple(others))
+
+
+def _remove_all(connection: Connection, fences: Sequence[Fence]) -> None:
+    for fence in fences:
+        fence.check(connection)
+    for fence in fences:
+        _remove(connection, fence)
+
+
+def _remove(connection: Connection, fence: Fence) -> None:
+    ref = fence.ref
+    forget_owners(connection, ref, [one.table.name for one in load_table_schemas(connection, ref)])
+    for table in _tables_by_subtask(connection, ref.meta_schema):
+        query(
+            connection,
+            f"DELETE FROM {ref.table(table)} WHERE task = %s AND source IN (%s, %s)",
+            (*ref.key, resync_lane(ref.source)),
+        )
+    query(
+        connection,
+        f"UPDATE {ref.table(_KEPT)} SET unit = %s, buckets = 0, hash_version = 0, plan = '', start_location = NULL, "
+        "catch_up_until = NULL, location = NULL, updated_at = UTC_TIMESTAMP(6) WHERE task = %s AND source = %s",
+        (UNIT_NEW, *ref.key),
+    )
+    if not any(one.start for one in list_subtasks(connection, ref.meta_schema, ref.task)):
+        # What is left of the task are lanes that its sources share: DDL of merged tables.
+        query(connection, f"DELETE FROM {ref.table('dm_ddl')} WHERE task = %s", (ref.task,))
+    forget_checkpoint(connection, ref)
+
+
+def _tables_by_subtask(connection: Connection, meta_schema: str) -> list[str]:
+    """Return our tables whose rows are a subtask's, whichever release has made them."""
+    rows = query_whole(
+        connection,
+        "table_name",
+        "FROM information_schema.columns WHERE table_schema = %s AND column_name = 'source' AND table_name IN "
+        "(SELECT table_name FROM information_schema.columns WHERE table_schema = %s AND column_name = 'task')",
+        (meta_schema, meta_schema),
+    )
+    names = {text(name).lower() for (name,) in rows}
+    return sorted(name for name in names if name.startswith("dm_") and name != _KEPT)

@@ -1,0 +1,96 @@
+"""Follow merged tables, and let a person decide where their shards have made different DDL.
+
+With `shard-mode: pessimistic` a DDL on a merged table is run when all its shards have made it. `sync` ends when nothing
+else is left to do: with the status `waiting for lock`, if shards are missing. `agreed` then waits, deferred, until the
+next run of this DAG (or any other sync of the task) has come to what was missing; give the DAG a schedule for that.
+
+If two sources have made different DDL, `sync` stops, `agreed` fails at once, and `ask` shows both sides in Airflow
+(Browse, Required Actions). What a person answers there becomes the decision about the lock, and `sync_again` goes on.
+
+    sync ─▶ agreed ─ fails ▶ ask ─┬▶ run_that_of_… ─┬▶ sync_again ─▶ synced
+      │                           ├▶ made_by_hand ──┘                  ▲
+      │                           └▶ later                             │
+      └────────────────────────────────────────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.providers.standard.operators.hitl import HITLBranchOperator
+from airflow.sdk import DAG, Param
+
+from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
+from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
+from airflow_provider_dm.sensors.shard_ddl import ShardDdlLockSensor
+
+TASK = str(Path(__file__).with_name("dm_demo.task.yaml"))
+SOURCES = ("mariadb-01", "mysql-02")
+TARGET = "dm_target_default"
+
+LOCKS = "{% set locks = ti.xcom_pull(task_ids='agreed', key='dm_ddl_locks') or [] %}"
+LOCK_ID = LOCKS + "{{ (locks | selectattr('phase', 'equalto', 'conflict') | list + locks)[0].ID }}"
+"""The lock that a decision is about: the first of those that differ."""
+BODY = (
+    LOCKS
+    + """\
+{% for lock in locks %}
+**{{ lock.ID }}**, number {{ lock.number }}, {{ lock.phase }} for {{ lock.ageSeconds | int }} s
+{% for source, ddls in lock.conflict.items() %}
+{{ source }} has made:
+
+    {{ ddls | join(';\n    ') }}
+{% endfor %}
+{% if not lock.conflict %}
+    {{ lock.DDLs | join(';\n    ') }}
+
+made by {{ lock.synced | join(', ') }}; missing: {{ lock.unsynced | join(', ') or 'nobody' }}
+{% endif %}
+{% else %}
+No lock is to be decided about. The log of `agreed` says what is wrong.
+{% endfor %}
+Nothing of it has been run in the target. The decision is about the first lock that differs.
+"""
+)
+LATER = "Decide later"
+MADE_BY_HAND = "I have altered the target myself"
+RUN_THAT_OF = {f"Run what {source} has made": f"run_that_of_{source}" for source in SOURCES}
+
+with DAG(
+    dag_id="dm_shard_ddl",
+    description="DDL of merged tables, with a person who decides conflicts",
+    schedule=None,
+    catchup=False,
+    params={"task": Param(TASK, type="string", description="Path of the task.yaml, on every worker")},
+    tags=["dm", "demo"],
+    doc_md=__doc__,
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=2)},
+) as dag:
+    of_task: dict[str, Any] = {"task": "{{ params.task }}"}
+    # Several runs of this DAG may wait at once, but only one syncs.
+    syncs: dict[str, Any] = {**of_task, "target_conn_id": TARGET, "until": "caught-up", "max_active_tis_per_dag": 1}
+    sync = DmIncrementalSyncOperator(task_id="sync", **syncs)
+    agreed = ShardDdlLockSensor(task_id="agreed", deferrable=True, trigger_rule="all_done", **of_task)
+    ask = HITLBranchOperator(
+        task_id="ask",
+        trigger_rule="all_failed",
+        subject="Shards of a merged table have made different DDL. What is the target to make of it?",
+        body=BODY,
+        options=[*RUN_THAT_OF, MADE_BY_HAND, LATER],
+        options_mapping={**RUN_THAT_OF, MADE_BY_HAND: "made_by_hand", LATER: "later"},
+    )
+    decisions = [
+        DmShardDdlLockOperator(task_id=f"run_that_of_{source}", lock_id=LOCK_ID, lock_owner=source)
+        for source in SOURCES
+    ]
+    decisions.append(DmShardDdlLockOperator(task_id="made_by_hand", lock_id=LOCK_ID, action="skip"))
+    sync_again = DmIncrementalSyncOperator(task_id="sync_again", trigger_rule="none_failed_min_one_success", **syncs)
+    # Else a sync that has failed for another reason, with nothing to ask about, would leave a run that succeeded.
+    synced = EmptyOperator(task_id="synced", trigger_rule="one_success")
+
+    sync >> agreed >> ask >> [*decisions, EmptyOperator(task_id="later")]
+    decisions >> sync_again
+    [sync, sync_again] >> synced

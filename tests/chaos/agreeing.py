@@ -1,0 +1,225 @@
+"""Shards of a merged table of two sources that make the same DDL, each when it likes, and take rows of every form.
+
+The DDL is one list, which grows; a shard is so far in it, and no more than a few statements ahead of the last one.
+While the shards are copied there is one tour: each makes the list's first statements, one shard after the other. In the
+end all shards have made all of it. Rows stay with their shard (`moving` has the others).
+
+    list     ADD COLUMN c0 …     MODIFY c0 …     DROP COLUMN c0 …     s_0 has made 3, s_1 one, s_2 and s_3 none yet
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pymysql
+
+from testbed import Server
+from tests.chaos.moving import Place
+
+TABLE: Final = "id int NOT NULL PRIMARY KEY, v varchar(20) NOT NULL"
+KINDS: Final = {
+    "int NOT NULL DEFAULT 7": "bigint NOT NULL DEFAULT 7",
+    "smallint": "int",
+    "varchar(20) DEFAULT 'x'": "varchar(60) DEFAULT 'x'",
+    "varchar(30)": "text",
+    "decimal(8,2) NOT NULL DEFAULT 1.5": "decimal(12,2) NOT NULL DEFAULT 1.5",
+}
+"""Of columns that are added, and what they are made."""
+SPAN: Final = 1_000_000
+"""Numbers that the rows of one shard have for themselves."""
+AHEAD: Final = 3
+TOUR: Final = 2
+MOST: Final = 6
+"""Statements of the list: each costs a shard's rows a re-sync."""
+PAUSE_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Form:
+    """The columns and plain keys of a shard, without those that all forms have."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Each with its only column."""
+
+    def grown(self, number: int, chance: random.Random) -> tuple[str, Form]:
+        """Return a change, the one of this number, and the form behind it."""
+        columns, keys = dict(self.columns), dict(self.keys)
+        name, old = f"c{number}", chance.choice([*columns, ""])
+        match chance.randrange(6):
+            case 0 if old:
+                del columns[old]
+                return f"DROP COLUMN {old}", Form(columns, {k: c for k, c in keys.items() if c != old})
+            case 1 if old and columns[old] in KINDS:
+                columns[old] = KINDS[columns[old]]
+                gone = [key for key, column in keys.items() if column == old]  # a TEXT has no key without a length
+                drops = [f"DROP KEY {key}" for key in gone]
+                kept = {key: column for key, column in keys.items() if column != old}
+                return ", ".join([*drops, f"MODIFY COLUMN {old} {columns[old]}"]), Form(columns, kept)
+            case 2 if old:
+                kind = columns.pop(old)
+                renamed = {key: name if column == old else column for key, column in keys.items()}
+                return f"CHANGE COLUMN {old} {name} {kind}", Form({**columns, name: kind}, renamed)
+            case 3 if old and columns[old] != "text":
+                return f"ADD KEY k{number} ({old})", Form(columns, {**keys, f"k{number}": old})
+            case _:
+                kind = chance.choice(list(KINDS))
+                place = chance.choice(["", " FIRST", " AFTER id"])
+                return f"ADD COLUMN {name} {kind}{place}", Form({**columns, name: kind}, keys)
+
+
+@dataclass
+class Shard:
+    """One source table. `made`: so many statements of the list. `ids`: of its rows."""
+
+    place: Place
+    number: int
+    made: int = 0
+    ids: list[int] = field(default_factory=list)
+    next_id: int = 0
+
+
+@dataclass
+class Agreeing:
+    """The shards of both sources, which one thread writes to."""
+
+    servers: Mapping[str, Server]
+    schema: str
+    places: Sequence[Place]
+    chance: random.Random
+    transactions: int = 0
+    error: BaseException | None = None
+    changes: list[str] = field(default_factory=list)
+    _forms: list[Form] = field(default_factory=lambda: [Form()])
+    _shards: list[Shard] = field(default_factory=list)
+    _connections: dict[str, pymysql.connections.Connection[Any]] = field(default_factory=dict)
+
+    def fill(self, rows: int) -> None:
+        """So many rows for each shard, which exists."""
+        self._shards = [Shard(place, number) for number, place in enumerate(self.places)]
+        with self._connected():
+            for shard in self._shards:
+                shard.ids = [shard.number * SPAN + one for one in range(rows)]
+                shard.next_id = rows
+                values = ", ".join(f"({one}, 'first')" for one in shard.ids)
+                self._execute(shard, f"INSERT INTO {shard.place.table} VALUES {values}")
+
+    @property
+    def ddls(self) -> int:
+        """So many statements have been made, by all shards."""
+        return sum(shard.made for shard in self._shards)
+
+    @contextmanager
+    def touring(self) -> Iterator[threading.Event]:
+        """Write until the block ends, and make one tour when the event that it gives is set."""
+        begin = threading.Event()
+        with self._writing(lambda: begin.is_set() and self._tour()):
+            yield begin
+        with self._connected():
+            while self._tour():
+                pass
+
+    @contextmanager
+    def agreeing(self) -> Iterator[None]:
+        """Write until the block ends, with DDL all the while; then each shard makes what it has not made."""
+        with self._writing(self._now_and_then):
+            yield
+        with self._connected():
+            for shard in self._shards:
+                while shard.made < len(self.changes):
+                    self._change(shard)
+
+    # The thread
+
+    @contextmanager
+    def _writing(self, ddl: Callable[[], object]) -> Iterator[None]:
+        ended = threading.Event()
+        thread = threading.Thread(target=self._run, args=(ended, ddl))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+        if self.error is not None:
+            raise self.error
+
+    def _run(self, ended: threading.Event, ddl: Callable[[], object]) -> None:
+        try:
+            with self._connected():
+                while not ended.wait(self.chance.uniform(0, PAUSE_SECONDS)):
+                    self._write(self.chance.choice(self._shards))
+                    ddl()
+        except BaseException as error:  # noqa: BLE001 (raised where the block ends)
+            self.error = error
+
+    def _tour(self) -> bool:
+        """Let the next shard of a tour make what is left of it."""
+        shard = min(self._shards, key=lambda one: one.made)
+        if shard.made >= TOUR:
+            return False
+        self._change(shard)
+        return True
+
+    def _now_and_then(self) -> None:
+        if self.chance.random() < 0.1:
+            last = min(one.made for one in self._shards)
+            able = [one for one in self._shards if one.made < min(last + AHEAD, MOST)]
+            if able:
+                self._change(self.chance.choice(able))
+
+    # Statements
+
+    def _change(self, shard: Shard) -> None:
+        if shard.made == len(self.changes):
+            change, form = self._forms[-1].grown(len(self.changes), self.chance)
+            self.changes.append(change)
+            self._forms.append(form)
+        self._execute(shard, f"ALTER TABLE {shard.place.table} {self.changes[shard.made]}")
+        shard.made += 1
+
+    def _write(self, shard: Shard) -> None:
+        table, columns = shard.place.table, self._forms[shard.made].columns
+        some = [self.chance.choice(shard.ids) for _ in range(3)] if shard.ids else []
+        listed = ", ".join(map(str, some))
+        match self.chance.randrange(4):
+            case 0 if len(shard.ids) > 50:
+                self._execute(shard, f"DELETE FROM {table} WHERE id IN ({listed})")
+                shard.ids = [one for one in shard.ids if one not in some]
+            case 1 | 2 if some:
+                name = self.chance.choice(["v", *columns])
+                value = self._value(columns.get(name, "varchar"))
+                self._execute(shard, f"UPDATE {table} SET {name} = {value} WHERE id IN ({listed})")
+            case _:
+                one = shard.number * SPAN + shard.next_id
+                shard.next_id += 1
+                given = self.chance.sample(list(columns), self.chance.randrange(len(columns) + 1))
+                values = "".join(f", {self._value(columns[name])}" for name in given)
+                names = "".join(f", {name}" for name in given)
+                self._execute(shard, f"INSERT INTO {table} (id, v{names}) VALUES ({one}, 'new'{values})")
+                shard.ids.append(one)
+        self.transactions += 1
+
+    def _value(self, kind: str) -> str:
+        number = self.chance.randrange(1000)
+        return f"'w{number}'" if kind.startswith(("varchar", "text")) else str(number)
+
+    def _execute(self, shard: Shard, sql: str) -> None:
+        with self._connections[shard.place.source].cursor() as cursor:
+            cursor.execute(sql)
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        self._connections = {
+            name: server.connect(database=self.schema, autocommit=True) for name, server in self.servers.items()
+        }
+        try:
+            yield
+        finally:
+            for connection in self._connections.values():
+                connection.close()

@@ -1,0 +1,28 @@
+"""The app full_migration without Spark, as `plain_sync` is the app incremental_sync.
+
+python tests/chaos/plain_load.py JOBSPEC.json
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from airflow_provider_dm.engine.copy import page
+from spark_apps.app import App, main
+from spark_apps.full_migration import work
+from tests.chaos.plain_sync import PlainApp
+
+
+def work_plainly(app: App) -> Any:
+    app.__class__ = PlainApp
+    page.FIRST_ROWS = page.MOST_ROWS = 50  # type: ignore[misc]  # so that tables of a few hundred rows have many pages
+    return work(app)
+
+
+if __name__ == "__main__":
+    sys.exit(main(work_plainly))

@@ -1,0 +1,58 @@
+"""What a table is told by from another one that looks the same and was made in the same second."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.births import Birth, Births, read_births
+from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from testbed import Server
+from tests.conftest import FreshSchema
+from tests.integration.copy.migrations import endpoint
+
+NOTHING = BlockAllowRules.from_config(
+    BlockAllowConfig.model_validate({"do-dbs": ["nothing"]}), case_sensitive=True, meta_schema="dm_meta"
+)
+
+
+def test_tables_that_look_the_same_and_change_names_are_told_apart(
+    mysql_source: Server, fresh_schema: FreshSchema
+) -> None:
+    """By numbers that only some accounts may see; without them they are the same, as in a birth of an older release."""
+    schema = fresh_schema(mysql_source)
+    user = f"u{schema[-8:]}"
+    mysql_source.sql(f"CREATE USER {user} IDENTIFIED BY ''; GRANT SELECT ON `{schema}`.* TO {user}")
+    made: set[object] = set()
+    while len(made) != 1:  # another second has begun between the two
+        mysql_source.sql(
+            "DROP TABLE IF EXISTS a, b; CREATE TABLE a (id int) PARTITION BY HASH (id) PARTITIONS 2; "
+            "CREATE TABLE b (id int) PARTITION BY HASH (id) PARTITIONS 2",
+            database=schema,
+        )
+        made = {
+            when
+            for (when,) in mysql_source.sql(
+                "SELECT create_time FROM information_schema.tables WHERE table_schema = %s", [schema]
+            )
+        }
+    names = [TableName(schema, "a"), TableName(schema, "b")]
+
+    def births(server: Server) -> Births:
+        return read_births(endpoint("one", server), NOTHING, names)
+
+    poor = replace(mysql_source, user=user)
+    before, seen_by_the_poor = births(mysql_source), births(poor)
+    mysql_source.sql("RENAME TABLE a TO c, b TO a, c TO b", database=schema)
+    after = births(mysql_source)
+
+    assert not before.same(after, names)
+    assert births(mysql_source).same(after, names)
+    assert seen_by_the_poor.same(after, names)
+    assert seen_by_the_poor.same(births(poor), names)
+    for one in before.tables.values():
+        assert Birth.of(str(one)) == one
+    older = Birth.of(str(before.tables[names[0]]).rpartition(" ")[0])
+    assert older.number == 0
+    assert older.is_same(after.tables[names[0]])

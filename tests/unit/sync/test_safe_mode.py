@@ -1,0 +1,222 @@
+"""Safe mode: where it is on, and that it ends at one place, whoever dies in it and however epochs are cut."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.planner import Epoch, Planned, plan_epoch
+from airflow_provider_dm.engine.config.units import SyncerConfig
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync import loop as module
+from airflow_provider_dm.engine.sync.overwriting import Collision
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.safe_mode import (
+    Always,
+    Off,
+    State,
+    UntilLocation,
+    UntilLogTime,
+    Why,
+    Window,
+    check_sole_owners,
+    log_seconds,
+    state_at,
+)
+from airflow_provider_dm.engine.sync.safe_mode_here import load_window
+from airflow_provider_dm.engine.target.safe_mode_window import begin_window
+from tests.unit.binlog.building import Log, order
+from tests.unit.sync.loop_world import FENCE, LO, PLAN, World, ddl, epoch
+from tests.unit.sync.sqlite_target import Died
+
+TODAY = LO.at(400)
+EXAMPLE = ((200, 0), (300, 30), (400, 10), (500, 50), (600, 90), (700, 20))
+"""Ends of transactions, and the seconds at which they commit: those of the module's own example."""
+
+
+def states(window: Window | None, *, always: bool = False, overlap: Location | None = TODAY) -> list[State]:
+    """Return the state of each of the example's transactions, each of which is an epoch."""
+    found, here = [], LO
+    for end, second in EXAMPLE:
+        window = window and window.seen(1000 + second, LO.at(end), overlap)
+        found.append(state_at(here, always=always, overlap=overlap, loaded=False, window=window))
+        here = LO.at(end)
+    return found
+
+
+def test_the_worked_example() -> None:
+    past, seconds = UntilLocation(TODAY, Why.PAST), UntilLogTime(60, 1060, None)
+
+    assert states(Window(60)) == [past, past, past, seconds, UntilLogTime(60, 1060, LO.at(600)), Off()]
+
+
+@pytest.mark.parametrize(
+    ("window", "always", "overlap", "expected"),
+    [
+        (None, False, None, "------"),
+        (None, False, TODAY, "lll---"),
+        (None, True, TODAY, "lllaaa"),
+        (Window(60), False, None, "ttttt-"),
+        (Window(20), False, None, "tt----"),
+        (Window(20), False, TODAY, "lll---"),
+        (Window(91), False, None, "tttttt"),
+        (Window(20, 1020, LO.at(300)), False, None, "tt----"),
+        (Window(60), True, None, "aaaaaa"),
+    ],
+)
+def test_it_ends_by_time_only_behind_the_location(
+    window: Window | None, always: bool, overlap: Location | None, expected: str
+) -> None:
+    letters = {Off: "-", UntilLocation: "l", UntilLogTime: "t", Always: "a"}
+
+    assert "".join(letters[type(one)] for one in states(window, always=always, overlap=overlap)) == expected
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_it_ends_at_one_place_however_epochs_are_cut_and_whoever_dies(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    times = [1000 + chance.randint(0, 9) * 10 for _ in range(30)]
+    log = Log()
+    spans = [log.transaction(("insert", [order(1)] * chance.choice([1, 30])), timestamp=time) for time in times]
+    files, start = [log.file(tmp_path)], Location(log.name, spans[0][0])
+    overlap = Location(log.name, spans[chance.randint(0, 20)][1])
+    over = next((end for (_, end), time in zip(spans, times, strict=True) if time >= times[0] + 40), None)
+    expected = None if over is None else max(over, overlap.position)
+
+    for _ in range(12):
+        noted, here = Window(40), start
+        while True:
+            goals = [one for one in (overlap, noted.exit) if one is not None and one.position > here.position]
+            planned = plan_epoch(
+                files,
+                here,
+                goal=min(goals, key=lambda one: one.position, default=None),
+                max_bytes=chance.choice([1, 500, 5000, 1 << 30]),
+                range_bytes=1 << 20,
+                until_time=noted.awaited,
+            )
+            if not isinstance(planned, Epoch):
+                break
+            window = noted.seen(planned.newest_timestamp, planned.hi, overlap)
+            if window.exit is not None:
+                assert window.exit.position == expected
+                assert planned.lo.position >= window.exit.position or planned.hi.position <= window.exit.position
+            if chance.random() < 0.8:
+                noted = window  # else it died before that
+                here = planned.hi if chance.random() < 0.8 else here
+        assert (noted.exit.position if noted.exit else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("syncer", "seconds"),
+    [
+        ({}, 60),
+        ({"checkpoint-flush-interval": 5}, 10),
+        ({"safe-mode-duration": "90s"}, 90),
+        ({"safe-mode-duration": "1s"}, 60),
+        ({"safe-mode-duration": "100.2s", "checkpoint-flush-interval": 50}, 101),
+        ({"safe-mode-duration": "0s"}, 0),
+    ],
+)
+def test_log_time_is_the_longer_of_two_and_none_with_an_exit_point(syncer: dict[str, object], seconds: int) -> None:
+    config = SyncerConfig.model_validate(syncer)
+
+    assert log_seconds(config, exit_is_known=False) == seconds
+    assert log_seconds(config, exit_is_known=True) == 0
+
+
+# The loop
+
+
+def lenient(world: World) -> str:
+    return "".join("x" if job.lenient else "-" for job in world.tasks.jobs)
+
+
+def in_window(*script: Planned, seconds: int = 150, **opened: object) -> World:
+    """Epochs that commit at the second of their position."""
+    world = World(*script, window=Window(seconds), **opened)  # type: ignore[arg-type]
+    begin_window(world.database.connection(), FENCE.ref, seconds)
+    return world
+
+
+def test_the_loop_leaves_it_where_the_time_comes_and_shows_it() -> None:
+    world = in_window(epoch(100, 200), epoch(200, 300), epoch(300, 400), epoch(400, 500), goal=LO.at(500))
+    world.tasks.meanwhile = lambda: shown.append(world.loop.progress.to_json()["safe_mode"])
+    shown: list[dict[str, object]] = []
+
+    assert world.run()
+    assert lenient(world) == "xxx-"
+    assert world.log.until_times == [0, 350, 350, None]
+    assert load_window(world.database.connection(), FENCE.ref) == Window(150, 350, LO.at(400))
+    assert [(one["on"], one["until"], one["exit_point"]) for one in shown] == [
+        (True, "the first transaction that commits at 350 (seconds since 1970) or later", "bin.000001:200"),
+        (True, "the first transaction that commits at 350 (seconds since 1970) or later", "bin.000001:300"),
+        (True, "bin.000001:400", "bin.000001:400"),
+        (False, "", "bin.000001:500"),
+    ]
+    assert world.loop.progress.to_json()["safe_mode"]["exit_point"] is None
+
+
+def test_whoever_dies_in_the_last_epoch_of_the_window_has_noted_where_it_ends() -> None:
+    world = in_window(epoch(100, 200), epoch(200, 400))
+
+    def die() -> None:
+        if world.stands() == {200}:
+            raise Died
+
+    world.tasks.meanwhile = die
+    with pytest.raises(Died):
+        world.run()
+
+    assert world.stands() == {200}
+    window = load_window(world.database.connection(), FENCE.ref)
+    assert window == Window(150, 350, LO.at(400))
+    again = World(epoch(200, 400), epoch(400, 500), window=window, lo=LO, goal=LO.at(500))  # type: ignore[arg-type]
+    assert again.loop._next_goal(LO.at(200)) == LO.at(400)
+
+
+def test_an_unclean_stop_has_an_exit_point_and_its_restart_needs_no_safe_mode() -> None:
+    world = World(epoch(100, 200), edge=LO.at(200), goal=LO.at(200))
+    shown: list[object] = []
+    world.tasks.meanwhile = lambda: shown.append(world.loop.progress.to_json()["safe_mode"])
+
+    assert world.run()
+    off = {"on": False, "why": "", "until": "", "collisions": {}}
+    assert shown == [off | {"exit_point": "bin.000001:200"}]
+    assert world.loop.progress.to_json()["safe_mode"] == off | {"exit_point": None}
+    assert lenient(world) == "-"
+
+
+def test_ddl_may_be_what_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NOTE_SECONDS", 0.0)
+    statement = replace(ddl("ALTER TABLE t COMMENT ''", 200, 300), timestamp=350)
+    world = in_window(epoch(100, 200), statement, epoch(300, 400))
+    world.run()
+
+    assert lenient(world) == "x-"
+    assert load_window(world.database.connection(), FENCE.ref) == Window(150, 350, LO.at(300))
+
+
+def test_collisions_are_counted_by_table() -> None:
+    world = World()
+    world.loop.safe_mode.met([Collision("shop.a", 1, 0), Collision("shop.b", 0, 2)])
+    world.loop.safe_mode.met([Collision("shop.a", 2, 5)])
+
+    assert world.loop.safe_mode.to_json(LO, None)["collisions"] == {
+        "shop.a": {"missing": 3, "present": 5},
+        "shop.b": {"missing": 0, "present": 2},
+    }
+
+
+def test_rows_of_several_tables_in_one_target_are_never_written_over() -> None:
+    check_sole_owners(PLAN, ())
+    (one,) = PLAN.sources
+    shards = SyncPlan((one, one), PLAN.targets, PLAN.buckets, PLAN.rules)
+
+    for plan, elsewhere in ((shards, ()), (PLAN, {PLAN.targets[0].name})):
+        with pytest.raises(NotSupportedYet, match="safe-mode: true"):
+            check_sole_owners(plan, elsewhere)

@@ -1,0 +1,185 @@
+"""How a log is cut into target transactions that hold whole transactions of the source."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.binlog.format import BinlogFormat
+from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync import transactional
+from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.transactional import (
+    Logged,
+    TransactionalWriter,
+    TransactionTooLarge,
+    Unit,
+    units_of,
+)
+from airflow_provider_dm.engine.target.errors import TargetRefused
+from airflow_provider_dm.engine.target.frontier import Stand, Step, common_stand
+from airflow_provider_dm.engine.target.identity import Fence, Fenced, SubtaskRef, TargetWentBack
+from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_subtask
+from tests.unit.sync.loop_world import PLAN
+from tests.unit.sync.sqlite_target import META, Database
+
+FORMAT = BinlogFormat(4, "10.11", Flavour.MARIADB, checksum=True, post_header_sizes=b"")
+LO = Location("bin.000001", 100)
+FENCE = Fence(SubtaskRef(META, "task", "source"), 1)
+
+
+def key(position: int) -> str:
+    return LO.at(position).sort_key
+
+
+def a_range(start: int, end: int, *, closes: int = 0, counts_at: str = "") -> ByteRange:
+    return ByteRange("/x", LO.file, LO.suffix, start, end, FORMAT, closes=closes, counts_at=counts_at)
+
+
+def cut(*ranges: ByteRange, hi: int, together: bool = False) -> list[tuple[str, list[int]]]:
+    """Return where units end, and where the ranges of each begin."""
+
+    def changes_in(one: ByteRange) -> Iterator[Logged]:
+        yield (one.start, None, None)
+
+    units = units_of(ranges, key(hi), changes_in, together=together)
+    return [(unit.hi, [table for table, _, _ in unit.changes()]) for unit in units]
+
+
+def test_a_unit_ends_with_a_transaction() -> None:
+    inside = a_range(200, 300, closes=400), a_range(300, 400)
+
+    assert cut(a_range(100, 200), *inside, hi=400) == [(key(200), [100]), (key(400), [200, 300])]
+
+
+def test_rows_that_were_prepared_elsewhere_belong_to_their_commit() -> None:
+    prepared = a_range(20, 60, counts_at=key(200))
+
+    assert cut(a_range(100, 200), prepared, a_range(200, 250), hi=250) == [(key(200), [100]), (key(250), [20, 200])]
+
+
+def test_the_last_unit_ends_where_the_epoch_does() -> None:
+    """Behind events that change nothing, maybe in the next file."""
+    assert cut(a_range(100, 200), a_range(200, 300), hi=350) == [(key(200), [100]), (key(350), [200])]
+    assert cut(hi=350) == [(key(350), [])]
+
+
+def test_an_epoch_that_prepares_is_one() -> None:
+    assert cut(a_range(100, 200), a_range(200, 300), hi=300, together=True) == [(key(300), [100, 200])]
+
+
+# Writing them
+
+
+def inserts(keys: Iterable[int]) -> Iterator[Logged]:
+    return ((0, None, (b"%d" % number, b"0")) for number in keys)
+
+
+class World:
+    """A target that stands at LO, and units that each insert a row."""
+
+    def __init__(self, transactions: Callable[[Any], Any] | None = None) -> None:
+        self.database = Database(lambda: 0.0)
+        self.database.sqlite.execute(
+            f"INSERT INTO {META}.dm_subtask (task, source, generation) VALUES ('task', 'source', 1)"
+        )
+        begin_subtask(self.database.connection(), FENCE, unit=UNIT_SYNC, start=LO)
+        self.began = 0
+        target = Target(transactions or self.transaction, self.database.access)
+        plan = replace(PLAN, buckets=BUCKETS, whole=True)
+        self.writer = WaveWriter(plan, target, Step(FENCE, key(100), key(400)), catch_up=False, batch=1)
+        self.units = [Unit(key(100 + 100 * n), 50, partial(inserts, [n])) for n in (1, 2, 3)]
+
+    def transaction(self, body: Callable[[Any], Any], /) -> Any:
+        self.began += 1
+        return self.database.transaction(body, None)
+
+    def write(self) -> int:
+        return TransactionalWriter(self.writer).write(self.units).changes
+
+    def rows(self) -> list[int]:
+        return [int(k) for (k,) in self.database.sqlite.execute("SELECT k FROM shop.plain ORDER BY k").fetchall()]
+
+    def move_to(self, position: int, where: str = "1") -> None:
+        self.database.sqlite.execute(f"UPDATE {META}.dm_frontier SET position = ? WHERE {where}", (key(position),))
+
+
+def test_each_moves_all_buckets_once() -> None:
+    world = World()
+
+    assert (world.write(), world.rows(), world.began) == (3, [1, 2, 3], 3)
+    assert world.write() == 0  # a late duplicate
+
+
+def test_a_task_that_is_repeated_goes_on_where_the_first_one_died() -> None:
+    world = World()
+    world.move_to(200)
+
+    assert (world.write(), world.rows()) == (2, [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("position", "where"), [(250, "1"), (200, "bucket = 3")], ids=["inside of a transaction", "ragged"]
+)
+def test_a_frontier_that_this_mode_does_not_make_is_not_gone_on_from(position: int, where: str) -> None:
+    world = World()
+    world.move_to(position, where)
+
+    with pytest.raises(InvariantBroken):
+        world.write()
+
+
+@pytest.mark.parametrize(
+    ("stands", "error"),
+    [
+        ([Stand(0, key(100), "", 2)], Fenced),
+        ([], TargetWentBack),
+        ([Stand(0, key(50), "", 1)], TargetWentBack),
+    ],
+    ids=["another generation", "no frontier", "before it"],
+)
+def test_who_does_not_own_the_frontier_is_told(stands: list[Stand], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        common_stand(stands, Step(FENCE, key(100), key(200)), [0])
+
+
+def test_what_the_target_does_not_take_as_one_has_a_way_out() -> None:
+    def refuse(body: object) -> None:
+        raise TargetRefused("shop.plain", 1197, "TRANS_CACHE_FULL")
+
+    with pytest.raises(TransactionTooLarge) as refused:
+        World(refuse).write()
+
+    assert "max_binlog_cache_size" in str(refused.value)
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+
+
+def test_a_large_transaction_is_never_held_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactional, "PIECE_CHANGES", 10)
+    world, held, most = World(), 0, 0
+    real = TransactionalWriter._waves
+
+    def changes() -> Iterator[Logged]:
+        nonlocal held, most
+        for change in inserts(range(95)):
+            held += 1
+            most = max(most, held)
+            yield change
+
+    def waves(self: TransactionalWriter, piece: Any) -> Any:
+        nonlocal held
+        held -= len(piece)
+        return real(self, piece)
+
+    monkeypatch.setattr(TransactionalWriter, "_waves", waves)
+    world.units = [Unit(key(400), transactional.LARGE_BYTES + 1, changes)]
+
+    assert (world.write(), len(world.rows()), world.began, most) == (95, 95, 1, 10)
