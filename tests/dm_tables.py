@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -120,6 +120,15 @@ class DmTable:
     def add_column(self, name: str) -> Self:
         self.target.sql(f"ALTER TABLE {self.name} ADD COLUMN {name} int")
         return self
+
+    def moved_before(self, step: Callable[..., None]) -> Callable[..., None]:
+        """Return a step in front of which DM moves its points."""
+
+        def moved(*arguments: object, **options: object) -> None:
+            self.target.sql(f"UPDATE {self.name} SET binlog_pos = binlog_pos + 1")
+            step(*arguments, **options)
+
+        return moved
 
     def rows(self, columns: str = f"cp_schema, cp_table, {POINT}, {EXIT}, is_global") -> list[tuple[Any, ...]]:
         return self.target.sql(

@@ -37,7 +37,7 @@ LENGTH: Final = 90
 MOST_DEATHS: Final = 12
 SECONDS: Final = (0.5, 3.0, 6.0)
 """How long a history is written: some are a backlog, some are read while they are written."""
-PATIENCE: Final = 2.0
+PATIENCE: Final = 6.0
 """Seconds after which a driver that has not come to its step is killed where it is."""
 LAST_RUN_SECONDS: Final = 900
 DEEDS: Final = ("relay", "target")
@@ -76,6 +76,7 @@ class Drivers:
     shops: Shards
     nursery: Nursery
     chance: random.Random
+    patience: float = PATIENCE
     done: Counter[str] = field(default_factory=Counter)
     running: dict[tuple[str, ...], tuple[Driver, float, str]] = field(default_factory=dict)
     """By their sources: the driver, when it was started, and where it is to die."""
@@ -125,7 +126,7 @@ class Drivers:
         if sources in self.running:
             driver, since, death = self.running[sources]
             if driver.alive():
-                if not death or time.monotonic() - since < PATIENCE:
+                if not death or time.monotonic() - since < self.patience:
                     return
                 driver.kill()
                 death = "anywhere"
@@ -275,6 +276,7 @@ def play_round(
     deeds: Sequence[str] | None = None,
     families: int = FAMILIES,
     seconds: float | None = None,
+    patience: float = PATIENCE,
 ) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
 
@@ -295,7 +297,7 @@ def play_round(
         for name, server in sources.items():
             server.sql(f"CREATE DATABASE IF NOT EXISTS {sharded.schema_of(name)}")
         (shops.folder / "histories.sql").write_text(_told(histories))
-        drivers = stack.enter_context(closing(Drivers(sharded, nursery, chance)))
+        drivers = stack.enter_context(closing(Drivers(sharded, nursery, chance, patience)))
         Round(drivers, histories, seconds or chance.choice(SECONDS)).play(deaths, deeds)
         for name, server in sources.items():
             server.sql(f"DROP DATABASE IF EXISTS {sharded.schema_of(name)}")

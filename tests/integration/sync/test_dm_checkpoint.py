@@ -17,12 +17,14 @@ from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync import begin
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWentBack
 from airflow_provider_dm.engine.target.removal import remove_progress
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.subtask import begin_subtask
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
@@ -114,7 +116,7 @@ def refusal(kit: SyncKit) -> DmError:
     return raised.value
 
 
-def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit) -> None:
+def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be understood, or does not fit, is refused in front of the first row."""
     kit = one_kit
     kit.create("plain", "keyless")
@@ -149,6 +151,14 @@ def test_nothing_of_a_checkpoint_is_passed_over(one_kit: SyncKit) -> None:
         assert re.search(said, str(error)), (what, str(error))
         dm.target.sql(f"DROP TABLE {dm.name}")
         dm.create()
+    dm.target.sql(f"CREATE TABLE `{kit.meta_schema}`.test_syncer_sharding_meta AS SELECT 's1' AS source_id")
+    dm.put(start, leaving=start)
+    assert "shards of a merged table" in str(refusal(kit))
+    dm.target.sql(f"DROP TABLE `{kit.meta_schema}`.test_syncer_sharding_meta")
+    with monkeypatch.context() as patched:  # DM writes between our look and our begin
+        patched.setattr(begin, "begin_subtask", dm.moved_before(begin_subtask))
+        assert refusal(kit).code == "DM-6083"
+    dm.target.sql(f"DELETE FROM {dm.name}")
     # Stopped in peace, tables without a key go on, too.
     kit.write("INSERT INTO keyless VALUES (1, 'x'), (1, 'x')")
     dm.put(start, leaving=start)
