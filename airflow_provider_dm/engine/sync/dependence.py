@@ -56,7 +56,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks of one table's rows. `strict`: equal ones are the same value; `loose`: equal ones may be."""
+    """The marks of one table's rows. `strict`: equal ones count as the same value (those of text by its fold, which
+    several may share); `loose`: equal ones may be."""
 
     strict: tuple[MarkOf, ...]
     loose: tuple[MarkOf, ...]
