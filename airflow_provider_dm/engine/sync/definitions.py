@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected, q
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.schema_change import SubtaskTables
+from airflow_provider_dm.engine.sync.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.target.copied_tables import load_copied_again
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.table_definitions import (

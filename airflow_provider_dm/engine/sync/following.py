@@ -44,17 +44,10 @@ from airflow_provider_dm.engine.sync.by_hand import statements_of
 from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl, read_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.schema_change import (
-    CannotFollow,
-    SchemaChange,
-    SubtaskTables,
-    Surroundings,
-    change_by_hand,
-    change_of,
-    repeated,
-)
+from airflow_provider_dm.engine.sync.schema_change import change_by_hand, change_of, repeated
 from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.start import plan_for
+from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, SchemaChange, SubtaskTables, Surroundings
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_again, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, execute_ddl

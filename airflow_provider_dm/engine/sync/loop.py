@@ -50,11 +50,11 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
-from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement, RefusedByFilter
 from airflow_provider_dm.engine.sync.shard_groups import needed_with
 from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened, open_sync
+from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement, RefusedByFilter
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES

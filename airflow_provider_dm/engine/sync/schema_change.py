@@ -28,7 +28,7 @@ table were alone, and `agreed` says that it is for all of them to make first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -36,9 +36,8 @@ from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
-from airflow_provider_dm.engine.ddl.server import CannotTrack, SessionDefaults
+from airflow_provider_dm.engine.ddl.server import CannotTrack
 from airflow_provider_dm.engine.ddl.statements import (
-    AddColumn,
     AlterDatabase,
     AlterSequence,
     AlterTable,
@@ -56,122 +55,40 @@ from airflow_provider_dm.engine.ddl.statements import (
     ExchangePartition,
     PartitionToTable,
     PassedOver,
-    RenameColumn,
     RenameTables,
-    RenameTo,
-    Spec,
     Statement,
     SwapTablespace,
     TableDefinition,
     TableToPartition,
     TruncateTable,
 )
-from airflow_provider_dm.engine.ddl.target_alter import one_by_one
 from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_statement import statement_sql
-from airflow_provider_dm.engine.mysql.capabilities import Capabilities
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
-from airflow_provider_dm.engine.rules.event_filter import NO_FILTER, Verdict
-from airflow_provider_dm.engine.rules.mapping import family_of
+from airflow_provider_dm.engine.rules.event_filter import Verdict
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
+from airflow_provider_dm.engine.sync.statement_parts import (
+    new_name,
+    renames,
+    renames_columns,
+    shown,
+    single_changes,
+    without_widths,
+)
 from airflow_provider_dm.engine.sync.stored_names import as_stored
+from airflow_provider_dm.engine.sync.subtask_tables import (
+    CannotFollow,
+    NeedsAgreement,
+    RefusedByFilter,
+    SchemaChange,
+    SubtaskTables,
+    Surroundings,
+)
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema
-
-
-class CannotFollow(Exception):
-    """A statement that the target's tables cannot follow by themselves; the argument says why."""
-
-
-class RefusedByFilter(CannotFollow):
-    """A statement of which a rule of the binlog event filter says that it is an error."""
-
-
-class NeedsAgreement(CannotFollow):
-    """A statement that is for all source tables of a merged table to agree on."""
-
-
-@dataclass(frozen=True)
-class SubtaskTables:
-    """The tables of a subtask at one place of its log: where their rows go, and what they consist of.
-
-    `schemas` in the order of their names. The tracker may not know all of them: what an older release began with, or a
-    definition that it does not have an equal model of. `copied_again`: as `target.copied_tables` has it.
-    """
-
-    schemas: tuple[TableSchema, ...]
-    tracker: Tracker
-    copied_again: Mapping[TableName, str] = field(default_factory=dict)
-    cascades_are_logged: bool = False
-    """The source's log has the rows that its foreign keys change."""
-
-    def schema(self, name: TableName) -> TableSchema | None:
-        """Return the table of this name; None if it is none of the subtask's."""
-        return next((one for one in self.schemas if one.table.name == name), None)
-
-    def put(self, schema: TableSchema, *, instead_of: TableName | None = None) -> SubtaskTables:
-        """Return the same with this table, new or in place of the one of its name, or of `instead_of`."""
-        gone = {schema.table.name, instead_of}
-        kept = [one for one in self.schemas if one.table.name not in gone]
-        return replace(self, schemas=tuple(sorted((*kept, schema), key=lambda one: one.table.name)))
-
-    def without(self, name: TableName) -> SubtaskTables:
-        """Return the same without a table."""
-        kept = tuple(one for one in self.schemas if one.table.name != name)
-        return replace(self, schemas=kept, tracker=self.tracker.without([name]))
-
-
-@dataclass(frozen=True)
-class SchemaChange:
-    """The meaning of one statement. `renamed`: of the subtask's tables, (old, new) in the order of the statement.
-
-    `ended`: tables that are no part of the task any more. `notes`: what a person may want to know. `agreed`: the table
-    that has changed and whose target takes the rows of others as well; None: the target may follow at once.
-    """
-
-    tables: SubtaskTables
-    statements: tuple[TargetDdl, ...] = ()
-    renamed: tuple[tuple[TableName, TableName], ...] = ()
-    ended: tuple[TableName, ...] = ()
-    notes: tuple[str, ...] = ()
-    agreed: TableName | None = None
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """Facts besides the tables that decide. `position`: where the statement ends, as `Location.sort_key`.
-
-    `fed_elsewhere`: target tables that take the rows of other sources of the task. `once_merged`: those that have taken
-    the rows of several tables, of which some may have ended. `sql`: the statement's text. `agreeing`: the shards of a
-    merged table agree on its DDL. `strict_collations`: none is replaced by its nearest.
-    """
-
-    rules: SubtaskRules
-    target: Capabilities
-    session: SessionDefaults
-    position: str
-    fed_elsewhere: frozenset[TableName] = frozenset()
-    once_merged: frozenset[TableName] = frozenset()
-    sql: str = ""
-    agreeing: bool = False
-    strict_collations: bool = False
-
-    def unfiltered(self) -> Surroundings:
-        """Return the same without the binlog event filter, for what a person has decided."""
-        return replace(self, rules=replace(self.rules, events=NO_FILTER))
-
-    def allows(self, table: TableName) -> bool:
-        return self.rules.block_allow.allows(table)
-
-    def route(self, table: TableName) -> TableName:
-        return self.rules.router.route(table)
-
-    def route_schema(self, schema: str) -> str | None:
-        return self.rules.router.route_schema(schema) if self.rules.block_allow.allows_schema(schema) else None
 
 
 def change_of(statement: Statement, tables: SubtaskTables, around: Surroundings) -> SchemaChange:
@@ -311,7 +228,7 @@ class _Change:
 
     def _alter(self, statement: AlterTable | CreateIndex | DropIndex) -> None:
         name = statement.table
-        new = _new_name(statement)
+        new = new_name(statement)
         if new != name and (self._copied_again(name) or self._copied_again(new)):
             self._rename([(name, new)])
             return
@@ -333,7 +250,7 @@ class _Change:
             raise NeedsAgreement(f"{name} is altered and renamed to {new} by one statement")
         self._track(statement)
         self._retype(name, new)
-        if name == new and _renames_columns(statement):
+        if name == new and renames_columns(statement):
             self._check_shows(name, before)
         if isinstance(wanted, AlterTable):  # what IF EXISTS has passed over is nothing for the target either
             specs = without_needless(before.server, before.definition(name), wanted.specs)
@@ -500,9 +417,9 @@ class _Change:
                 case Verdict.DO:
                     kept.append(part.statement)
                 case Verdict.ERROR:
-                    raise RefusedByFilter(f"{part.shown()} of {', '.join(map(_shown, part.names))}")
+                    raise RefusedByFilter(f"{part.shown()} of {', '.join(map(shown, part.names))}")
                 case Verdict.IGNORE:
-                    names = ", ".join(map(_shown, part.names))
+                    names = ", ".join(map(shown, part.names))
                     self.notes.append(f"a filter rule leaves out: {part.shown()} of {names}")
         return together(kept)
 
@@ -512,7 +429,7 @@ class _Change:
             return {}, {}
         tracker = self.tables.tracker
         after = tracker.after(statement, self.around.session)
-        pairs = ((tracker, statement.table), (after, _new_name(statement)))
+        pairs = ((tracker, statement.table), (after, new_name(statement)))
         before, behind = ({c.name.lower(): c for c in one.definition(name).columns} for one, name in pairs)
         return before, behind
 
@@ -554,10 +471,10 @@ class _Change:
         self.notes += emitted.notes
         for one in emitted.statements:
             flavour = around.target.flavour
-            parts = tuple(statement_sql(part, mode, flavour) for part in _parts(one))
-            sql, alike = statement_sql(one, mode, flavour), statement_sql(_alike(one), mode, flavour)
+            parts = tuple(statement_sql(part, mode, flavour) for part in single_changes(one))
+            sql, alike = statement_sql(one, mode, flavour), statement_sql(without_widths(one), mode, flavour)
             new = newly_made(one, self.gone)
-            self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), _renames(one), new))
+            self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), renames(one), new))
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
         """Return a column as the source has it behind the statement; the table by its name in front of it."""
@@ -576,57 +493,3 @@ class _Change:
             return self.tables.tracker.definition(name)
         except KeyError:
             return None
-
-
-def _shown(name: TableName) -> str:
-    return str(name) if name.table else name.schema
-
-
-def _new_name(statement: AlterTable | CreateIndex | DropIndex) -> TableName:
-    """Return how the table is called behind the statement."""
-    specs = statement.specs if isinstance(statement, AlterTable) else ()
-    return next((spec.table for spec in reversed(specs) if isinstance(spec, RenameTo)), statement.table)
-
-
-def _alike(statement: Statement) -> Statement:
-    """Return the statement without the display widths of numbers, which some servers add and others drop."""
-    if not isinstance(statement, AlterTable):
-        return statement
-
-    def bare(spec: Spec) -> Spec:
-        if not isinstance(spec, AddColumn | ChangeColumn):
-            return spec
-        kind = spec.column.type
-        if kind.zerofill or family_of(kind.name) != "integer":
-            return spec
-        return replace(spec, column=replace(spec.column, type=replace(kind, arguments=())))
-
-    return replace(statement, specs=tuple(bare(one) for one in statement.specs))
-
-
-def _renames_columns(statement: AlterTable | CreateIndex | DropIndex) -> bool:
-    specs = statement.specs if isinstance(statement, AlterTable) else ()
-    return any(
-        (isinstance(spec, RenameColumn) and spec.name != spec.to)
-        or (isinstance(spec, ChangeColumn) and spec.name != spec.column.name)
-        for spec in specs
-    )
-
-
-def _parts(statement: Statement) -> tuple[Statement, ...]:
-    """Return the statement as several, each of which changes one thing; none where no order of them does the same."""
-    if isinstance(statement, AlterTable) and len(statement.specs) > 1:
-        try:
-            return tuple(replace(statement, specs=(spec,)) for spec in one_by_one(statement.specs))
-        except NotCopyable:
-            return ()
-    return (statement,)
-
-
-def _renames(statement: Statement) -> tuple[tuple[TableName, TableName], ...]:
-    """Return the tables that get other names."""
-    if isinstance(statement, RenameTables):
-        return tuple(statement.pairs)
-    if isinstance(statement, AlterTable) and _new_name(statement) != statement.table:
-        return ((statement.table, _new_name(statement)),)
-    return ()

@@ -56,8 +56,8 @@ from airflow_provider_dm.engine.shard.group import (
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.schema_change import CannotFollow, SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.sync.shard_groups import read_groups
+from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, execute_ddl
 from airflow_provider_dm.engine.target.identity import Fence

@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.resync import Resyncing
-from airflow_provider_dm.engine.sync.schema_change import CannotFollow, NeedsAgreement
+from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import BACKLOG, BYTES, LO, NoExchange, World, ddl, epoch
 
