@@ -10,6 +10,7 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
+from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy, TargetDenied
 from airflow_provider_dm.engine.target.identity import Fenced, SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
@@ -37,6 +38,15 @@ def test_in_the_end_it_is_raised() -> None:
         world.run()
     assert len(world.tasks.jobs) == 1 + module.RETRIES
     assert world.events[-1] == "Paused 100"
+
+
+def test_an_epoch_that_was_cut_otherwise_is_for_the_next_run() -> None:
+    world = World(epoch(100, 200))
+    world.tasks.accidents = [(0, CutOtherwise("100", "200", "150"))]
+
+    with pytest.raises(CutOtherwise):
+        world.run()
+    assert (len(world.tasks.jobs), world.stop.waits) == (1, [])
 
 
 def test_nobody_who_is_asked_to_stop_tries_again() -> None:
