@@ -43,8 +43,9 @@ from airflow_provider_dm.engine.target.dm_checkpoint import (
     put_table_points,
     why_not_writable,
 )
-from airflow_provider_dm.engine.target.frontier import Transactions, extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import TargetWentBack
+from airflow_provider_dm.engine.target.restored import check_still_has
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_definitions import load_definitions, load_schema_collations, said
@@ -138,9 +139,7 @@ class DmPoints:
         subtask = read_subtask(connection, fence.ref)
         if subtask is None or subtask.start is None or subtask.start.sort_key == applied.at.sort_key:
             return False
-        lowest, _ = extent(read_all_stands(connection, fence.ref))
-        if lowest < applied.at.sort_key:
-            raise TargetWentBack(*fence.ref.key, f"a bucket at {lowest}", f"all up to {applied.at}")
+        check_still_has(connection, fence.ref, subtask, applied.at)
         if self._tables_due:
             tables = [one.table.name for one in load_table_schemas(connection, fence.ref)]
             delete_table_points(connection, fence.ref, tables)
