@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.ddl.table_info import NotMapped
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_table_info import table_info
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.group import Group
@@ -124,6 +124,9 @@ class DmPoints:
             return
         try:
             written = self.transactions(lambda connection: self._write(connection, applied, exit_point))
+        except ServerUnreachable as error:  # the source: what is held of its log is applied without it
+            log.info("DM's checkpoint waits for the definitions of %s: %s", self.source.fence.ref.source, error)
+            written = False
         except DmError as error:
             if error.reaction is not Reaction.STOP or isinstance(error, TargetWentBack):
                 raise
