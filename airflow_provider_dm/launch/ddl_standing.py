@@ -165,7 +165,7 @@ def _out_of_order(subtasks: Iterable[SubtaskStatus], lock_id: str | None) -> lis
     for one in subtasks:
         if one.stage is Stage.PAUSED and one.error is not None:
             error = ReportedError.read(one.error)
-            of_lock = lock_id is None or _table_of(lock_id) in error.message
+            of_lock = lock_id is None or f" in the shards of {_table_of(lock_id)}. " in error.message
             if error.code == ShardDdlOutOfSequence.code and of_lock:
                 found.append(str(error))
     return found
