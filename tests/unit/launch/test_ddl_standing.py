@@ -117,6 +117,13 @@ def test_what_nobody_knows_is_not_resolved() -> None:
     begins = run(3, Stage.RUNNING, a=None)
     assert isinstance(standing(runs=(begins, run(2, a=[GROUP], b=[]))), Waits)
     assert standing(runs=(begins, QUIET)) == Resolved()
+    silent = replace(run(2, Stage.RUNNING, a=[], b=[]), heartbeat_age_seconds=31.0)
+    loaded = replace(run(2), progress={"a": {"unit": "load"}, "b": {"unit": "load"}})
+    for last in (silent, replace(silent, progress={}), loaded):  # killed; before its first beat; of an earlier life
+        assert isinstance(standing(runs=(last, QUIET)), Waits)
+        assert isinstance(standing(runs=(begins, last, QUIET)), Waits)
+        assert standing(runs=(run(3, a=[], b=[]), last)) == Resolved()
+    assert standing(runs=(replace(silent, progress={}, app="verify"), QUIET)) == Resolved()
     unknown = standing(runs=(run(2, a=[]),))
     assert isinstance(unknown, Waits)
     assert "b: no sync has said yet" in unknown.why
