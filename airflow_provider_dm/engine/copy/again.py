@@ -124,18 +124,20 @@ class Watches:
         """Look if the last look is long ago. Tells and raises what `look` does."""
         return time.monotonic() - self._looked_at >= self._pause and self.look()
 
-    def look(self) -> bool:
+    def look(self, *, closing: bool = False) -> bool:
         """Look what was altered, and begin to copy it again; tell whether there is anything, though it may wait.
 
+        `closing`: the pages are behind us, and each Pend; what is new in merged tables counts as well where a log is
+        read (groups.py).
         Raises SchemaChangedDuringCopy, WatermarkBlocked (retry), Fenced, and what planning and creating tables raises.
         """
         began = time.monotonic()
         seen = [watch.see(read_births(watch.source.endpoint, watch.source.rules.block_allow)) for watch in self.each]
         self._looked_at = time.monotonic()
         self._pause = max(LOOK_SECONDS, LOOK_SHARE * (self._looked_at - began))
-        again, groups = self._found(seen)
+        again, groups = self._found(seen, closing=closing)
         if again:
-            self._copy_again()
+            self._copy_again(closing=closing)
         else:
             self.waits = {}
             for one in seen:
@@ -156,17 +158,18 @@ class Watches:
             raise ShardsUnlike(str(target), why, now - self._idle_since)
         time.sleep(WAIT_LOOK_SECONDS)
 
-    def _found(self, seen: Sequence[Seen]) -> tuple[dict[str, Altered], Groups]:
+    def _found(self, seen: Sequence[Seen], *, closing: bool) -> tuple[dict[str, Altered], Groups]:
         """Return what has to be copied again, by source. Raises SchemaChangedDuringCopy."""
         sides = [one.side for one in seen]
         groups = Groups.of(sides, seen[0].stand.feeders if seen else ())
         self.merged = bool(groups.ours)
         for one in seen:
             one.watch.check_strangers(strangers(one.side, groups), one)
-        return to_copy_again(sides, groups), groups
+        closing = closing and any(watch.reads_log for watch in self.each)
+        return to_copy_again(sides, groups, closing=closing), groups
 
-    def _copy_again(self) -> None:
-        settled, groups = self._settle()
+    def _copy_again(self, *, closing: bool) -> None:
+        settled, groups = self._settle(closing=closing)
         waits = why_unlike(settled, groups, self.target) if groups.ours else {}
         for target, why in waits.items():
             if self.waits.get(target) != why:
@@ -190,14 +193,18 @@ class Watches:
         for one in work:
             one.watch.go_on_with(one, made, numbers.get(one.watch.source.id, {}))
 
-    def _settle(self) -> tuple[list[Settled], Groups]:
-        """Return the tables as they are at places of their logs, in doubt from here on."""
+    def _settle(self, *, closing: bool) -> tuple[list[Settled], Groups]:
+        """Return the tables as they are at places of their logs, in doubt from here on; none where all are what they
+        were after all.
+        """
         began = time.monotonic()
         for _ in range(SETTLE_ATTEMPTS):
             seen = [
                 watch.see(settled_births(watch.source.endpoint, watch.source.rules.block_allow)) for watch in self.each
             ]
-            again, groups = self._found(seen)
+            again, groups = self._found(seen, closing=closing)
+            if not again:
+                return [], groups
             settled = [self._settled(one, again[one.side.source]) for one in seen if one.side.source in again]
             whole = [one for one in settled if one is not None]
             if len(whole) == len(settled) and self._doubt(whole, groups):

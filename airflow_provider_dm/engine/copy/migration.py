@@ -179,9 +179,9 @@ class _Copying:
         loadings = [watch.loading for watch in self.watches.each]
         self.sharing = Sharing.of(self.target, loadings, self.sources, self.hooks.stop)
 
-    def _look(self) -> bool:
+    def _look(self, *, closing: bool = False) -> bool:
         """Look what was altered in any of the sources; tell whether something is copied again, or waits for that."""
-        altered = self.watches.look()
+        altered = self.watches.look(closing=closing)
         if altered:
             self._share()
         return altered
@@ -228,12 +228,13 @@ class _Copying:
         """Take each Pend, and make all subtasks those that sync, at once. None: a merged table was altered since.
 
         What else is altered from the last look on is altered behind the last page: the sync follows that as any other
-        DDL. Of merged tables it follows no DDL in front of Pend, so these are looked at once more.
+        DDL. Of merged tables it follows no DDL in front of Pend, also none that makes another source table of them, so
+        these are looked at once more.
         """
         watches, sharing = self.watches.each, self.sharing
         contested = {watch.source.id: sharing.finish(watch.loading) for watch in watches}
         ends = {watch.source.id: _end(watch) for watch in watches}
-        if self.watches.merged and self._look():
+        if self.watches.merged and self._look(closing=True):
             return None
 
         def body(connection: Connection) -> None:

@@ -98,6 +98,13 @@ CHANGES: dict[str, Sequence[Stage]] = {
             ("a", "ALTER TABLE o_1 ADD UNIQUE KEY u (u)"),
         ],
     ),
+    "one more, and nothing else": (
+        [
+            ("b", "CREATE TABLE o_9 LIKE o_3"),
+            ("b", "INSERT INTO o_9 VALUES (900, 'new', 900)"),
+            ("b", "UPDATE o_9 SET id = 901"),
+        ],
+    ),
     "gone, new and renamed": (
         [
             ("a", "CREATE TABLE o_4 LIKE o_1"),
@@ -117,7 +124,8 @@ def test_a_merged_table_is_copied_again_when_its_shards_are_alike(
     one_pair.task = PESSIMISTIC
     begin(one_pair)
     copied_again = load(one_pair, CHANGES[what], monkeypatch)
-    assert copied_again["b"] == {f"{one_pair.schema}.o_3": 1}
+    assert copied_again["b"].pop(f"{one_pair.schema}.o_3") == 1
+    assert set(copied_again["b"]) <= {f"{one_pair.schema}.o_9"}
     finish(one_pair)
 
 
