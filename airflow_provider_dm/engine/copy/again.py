@@ -116,6 +116,10 @@ class Watches:
     """The merged tables whose source tables are not alike, and why."""
     merged: bool = False
     """There are merged tables that this run may copy again."""
+    took: bool = False
+    """The last look has taken pages away that were being copied, so what went wrong with them is past. Not so where
+    tables only go on waiting: that excuses nothing of the others.
+    """
     _looked_at: float = field(default_factory=time.monotonic)
     _pause: float = LOOK_SECONDS
     _idle_since: float | None = None
@@ -134,6 +138,7 @@ class Watches:
         began = time.monotonic()
         seen = [watch.see(read_births(watch.source.endpoint, watch.source.rules.block_allow)) for watch in self.each]
         self._looked_at = time.monotonic()
+        self.took = False
         self._pause = max(LOOK_SECONDS, LOOK_SHARE * (self._looked_at - began))
         again, groups = self._found(seen, closing=closing)
         if again:
@@ -170,7 +175,8 @@ class Watches:
 
     def _copy_again(self, *, closing: bool) -> None:
         settled, groups = self._settle(closing=closing)
-        waits = why_unlike(settled, groups, self.target) if groups.ours else {}
+        self.took = any(_was_copied(one) for one in settled)
+        waits = why_unlike(settled, groups, self.target) if settled and groups.ours else {}
         for target, why in waits.items():
             if self.waits.get(target) != why:
                 log.warning("%s is copied again when its source tables are alike: %s", target, why)
@@ -178,7 +184,7 @@ class Watches:
         work = [one for one in (each.without(waits) for each in settled) if one.names]
         if not work:
             return
-        self._idle_since = None
+        self._idle_since, self.took = None, True
         for one in work:
             log.warning(
                 "%s: tables were altered while they were copied; from %s on they are copied again: %s; gone: %s",
@@ -375,6 +381,11 @@ class Watches:
         sizes = measure(source.endpoint, [(table.table, table.rows) for table in one.survey.tables])
         planned = plan_chunks(sizes, slots=watch.slots, chunk_rows=source.subtask.mydumper.rows)
         return [replace(chunk, number=watch.last_chunk + 1 + chunk.number) for chunk in planned]
+
+
+def _was_copied(one: Settled) -> bool:
+    """Tell whether any of the tables had chunks: those that a look has put in doubt before have none."""
+    return not {chunk.table for chunk in one.seen.stand.chunks}.isdisjoint(one.names)
 
 
 def _numbering(one: Settled, made: Design, groups: Groups) -> tuple[list[TableName], list[TableName]]:

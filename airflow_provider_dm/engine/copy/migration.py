@@ -186,6 +186,13 @@ class _Copying:
             self._share()
         return altered
 
+    def _excused(self, error: DmError) -> bool:
+        """Look, and tell whether what went wrong is past, as it may have come of tables that are copied again now."""
+        if error.reaction is Reaction.FENCED:
+            return False
+        self._look()
+        return self.watches.took
+
     def to_the_end(self) -> dict[str, Json] | None:
         """Copy everything and hand it over. Return what to say of each source, None where the run is asked to stop."""
         while self._in_rounds():
@@ -215,12 +222,17 @@ class _Copying:
                 hooks.run_lanes(work, lanes)
                 failures = 0
             except DmError as error:
-                self.sharing.explain(error)
                 failures += 1
-                if error.reaction is Reaction.FENCED or not (self._look() or _may_pass(error, failures)):
+                if not (self._excused(error) or _may_pass(error, failures)):
+                    self.sharing.explain(error)
                     raise
                 log.warning("copied on after: %s", error)
-            self.sharing.look()
+            try:
+                self.sharing.look()
+            except DmError as error:
+                if not self._excused(error):
+                    raise
+                log.warning("copied on after: %s", error)
             if self.watches.look_now_and_then():
                 self._share()
 
@@ -232,7 +244,13 @@ class _Copying:
         these are looked at once more.
         """
         watches, sharing = self.watches.each, self.sharing
-        contested = {watch.source.id: sharing.finish(watch.loading) for watch in watches}
+        try:
+            contested = {watch.source.id: sharing.finish(watch.loading) for watch in watches}
+        except DmError as error:
+            if not self._excused(error):
+                raise
+            log.warning("copied on after: %s", error)
+            return None
         ends = {watch.source.id: _end(watch) for watch in watches}
         if self.watches.merged and self._look(closing=True):
             return None
