@@ -116,6 +116,10 @@ class Watches:
     """The merged tables whose source tables are not alike, and why."""
     merged: bool = False
     """There are merged tables that this run may copy again."""
+    took: bool = False
+    """The last look has taken pages away that were being copied, so what went wrong with them is past. Not so where
+    tables only go on waiting: that excuses nothing of the others.
+    """
     _looked_at: float = field(default_factory=time.monotonic)
     _pause: float = LOOK_SECONDS
     _idle_since: float | None = None
@@ -124,18 +128,21 @@ class Watches:
         """Look if the last look is long ago. Tells and raises what `look` does."""
         return time.monotonic() - self._looked_at >= self._pause and self.look()
 
-    def look(self) -> bool:
+    def look(self, *, closing: bool = False) -> bool:
         """Look what was altered, and begin to copy it again; tell whether there is anything, though it may wait.
 
+        `closing`: the pages are behind us, and each Pend; what is new in merged tables counts as well where a log is
+        read (groups.py).
         Raises SchemaChangedDuringCopy, WatermarkBlocked (retry), Fenced, and what planning and creating tables raises.
         """
         began = time.monotonic()
         seen = [watch.see(read_births(watch.source.endpoint, watch.source.rules.block_allow)) for watch in self.each]
         self._looked_at = time.monotonic()
+        self.took = False
         self._pause = max(LOOK_SECONDS, LOOK_SHARE * (self._looked_at - began))
-        again, groups = self._found(seen)
+        again, groups = self._found(seen, closing=closing)
         if again:
-            self._copy_again()
+            self._copy_again(closing=closing)
         else:
             self.waits = {}
             for one in seen:
@@ -156,18 +163,20 @@ class Watches:
             raise ShardsUnlike(str(target), why, now - self._idle_since)
         time.sleep(WAIT_LOOK_SECONDS)
 
-    def _found(self, seen: Sequence[Seen]) -> tuple[dict[str, Altered], Groups]:
+    def _found(self, seen: Sequence[Seen], *, closing: bool) -> tuple[dict[str, Altered], Groups]:
         """Return what has to be copied again, by source. Raises SchemaChangedDuringCopy."""
         sides = [one.side for one in seen]
         groups = Groups.of(sides, seen[0].stand.feeders if seen else ())
         self.merged = bool(groups.ours)
         for one in seen:
             one.watch.check_strangers(strangers(one.side, groups), one)
-        return to_copy_again(sides, groups), groups
+        closing = closing and any(watch.reads_log for watch in self.each)
+        return to_copy_again(sides, groups, closing=closing), groups
 
-    def _copy_again(self) -> None:
-        settled, groups = self._settle()
-        waits = why_unlike(settled, groups, self.target) if groups.ours else {}
+    def _copy_again(self, *, closing: bool) -> None:
+        settled, groups = self._settle(closing=closing)
+        self.took = any(_was_copied(one) for one in settled)
+        waits = why_unlike(settled, groups, self.target) if settled and groups.ours else {}
         for target, why in waits.items():
             if self.waits.get(target) != why:
                 log.warning("%s is copied again when its source tables are alike: %s", target, why)
@@ -175,7 +184,7 @@ class Watches:
         work = [one for one in (each.without(waits) for each in settled) if one.names]
         if not work:
             return
-        self._idle_since = None
+        self._idle_since, self.took = None, True
         for one in work:
             log.warning(
                 "%s: tables were altered while they were copied; from %s on they are copied again: %s; gone: %s",
@@ -190,14 +199,18 @@ class Watches:
         for one in work:
             one.watch.go_on_with(one, made, numbers.get(one.watch.source.id, {}))
 
-    def _settle(self) -> tuple[list[Settled], Groups]:
-        """Return the tables as they are at places of their logs, in doubt from here on."""
+    def _settle(self, *, closing: bool) -> tuple[list[Settled], Groups]:
+        """Return the tables as they are at places of their logs, in doubt from here on; none where all are what they
+        were after all.
+        """
         began = time.monotonic()
         for _ in range(SETTLE_ATTEMPTS):
             seen = [
                 watch.see(settled_births(watch.source.endpoint, watch.source.rules.block_allow)) for watch in self.each
             ]
-            again, groups = self._found(seen)
+            again, groups = self._found(seen, closing=closing)
+            if not again:
+                return [], groups
             settled = [self._settled(one, again[one.side.source]) for one in seen if one.side.source in again]
             whole = [one for one in settled if one is not None]
             if len(whole) == len(settled) and self._doubt(whole, groups):
@@ -368,6 +381,11 @@ class Watches:
         sizes = measure(source.endpoint, [(table.table, table.rows) for table in one.survey.tables])
         planned = plan_chunks(sizes, slots=watch.slots, chunk_rows=source.subtask.mydumper.rows)
         return [replace(chunk, number=watch.last_chunk + 1 + chunk.number) for chunk in planned]
+
+
+def _was_copied(one: Settled) -> bool:
+    """Tell whether any of the tables had chunks: those that a look has put in doubt before have none."""
+    return not {chunk.table for chunk in one.seen.stand.chunks}.isdisjoint(one.names)
 
 
 def _numbering(one: Settled, made: Design, groups: Groups) -> tuple[list[TableName], list[TableName]]:

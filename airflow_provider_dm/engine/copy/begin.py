@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.copy.design import Design, design
 from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
-from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
+from airflow_provider_dm.engine.merge.joining import Newcomer, check_none_in_doubt, enter_tables, read_others
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -160,6 +160,9 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
     # Asked second: another run of this task plans its chunks before it writes the first row.
     copied_into = _copied_into(task, sources, target)
     planned = design(surveys, subtasks, there, fresh=fresh, copied_into=copied_into)
+    for source, one in zip(sources, surveyed, strict=True):
+        if source.id in fresh:
+            _check_none_in_doubt(source, one.survey, subtasks, target)
     strict = any(subtask.strict_collations for subtask in subtasks.values())
     schemas = schemas_to_create(surveys, planned.creations, there.flavour, strict=strict)
     created = create(target, planned.creations, schemas)
@@ -177,6 +180,13 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
         for source, one in zip(sources, surveyed, strict=True)
         for found in [stored[source.id]]
     ]
+
+
+def _check_none_in_doubt(source: Source, survey: SourceSurvey, run: Collection[str], target: Endpoint) -> None:
+    """Refuse, before anything is created, to make anew what another run has just removed. Raises OwnerCopiedAgain."""
+    full = source.subtask.mode is TaskMode.FULL
+    others = run_transaction(target, lambda tx: read_others(tx, source.fence.ref, full=full))
+    check_none_in_doubt(source.id, {one.table.name: one.target for one in survey.tables}, others, run)
 
 
 def _newcomers(source: Source, made: Design) -> list[Newcomer]:

@@ -86,11 +86,12 @@ def strangers(side: Side, groups: Groups) -> frozenset[TableName]:
     return frozenset(name for name in side.found.changed | side.found.vanished if (side.source, name) in groups.foreign)
 
 
-def to_copy_again(sides: Sequence[Side], groups: Groups) -> dict[str, Altered]:
-    """Return, by source, what has to be copied again if anything does.
+def to_copy_again(sides: Sequence[Side], groups: Groups, *, closing: bool = False) -> dict[str, Altered]:
+    """Return, by source, what has to be copied again if anything does. `closing`: nothing else is left to copy.
 
-    A new table of a group comes by the log, unless its source has something to copy again: then it may be what another
-    one was before.
+    A new table of a group repeats no copy that goes on, unless its source has something to copy again: then it may be
+    what another one was before. `closing` makes it a reason by itself: in front of Pend its CREATE would meet source
+    tables whose rows are recorded, until its own source is behind Pend, and its rows could not be told from theirs.
     """
     plain = {
         side.source: side.found.without(
@@ -101,7 +102,8 @@ def to_copy_again(sides: Sequence[Side], groups: Groups) -> dict[str, Altered]:
     there = {(side.source, name): side for side in sides for name in side.names}
     altered = {(side.source, name) for side in sides for name in side.found.changed | side.found.vanished}
     fresh = {(side.source, name) for side in sides for name in side.found.fresh}
-    hit = {target for target, group in groups.ours.items() if group & altered}
+    reasons = altered | fresh if closing else altered
+    hit = {target for target, group in groups.ours.items() if group & reasons}
     mattering = {side.source for side in sides if plain[side.source].matters(side.sealed, also_fresh=side.also_fresh)}
     while True:
         mattering |= {source for target in hit for source, _ in groups.ours[target]}

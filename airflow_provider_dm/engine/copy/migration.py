@@ -179,12 +179,19 @@ class _Copying:
         loadings = [watch.loading for watch in self.watches.each]
         self.sharing = Sharing.of(self.target, loadings, self.sources, self.hooks.stop)
 
-    def _look(self) -> bool:
+    def _look(self, *, closing: bool = False) -> bool:
         """Look what was altered in any of the sources; tell whether something is copied again, or waits for that."""
-        altered = self.watches.look()
+        altered = self.watches.look(closing=closing)
         if altered:
             self._share()
         return altered
+
+    def _excused(self, error: DmError) -> bool:
+        """Look, and tell whether what went wrong is past, as it may have come of tables that are copied again now."""
+        if error.reaction is Reaction.FENCED:
+            return False
+        self._look()
+        return self.watches.took
 
     def to_the_end(self) -> dict[str, Json] | None:
         """Copy everything and hand it over. Return what to say of each source, None where the run is asked to stop."""
@@ -215,12 +222,17 @@ class _Copying:
                 hooks.run_lanes(work, lanes)
                 failures = 0
             except DmError as error:
-                self.sharing.explain(error)
                 failures += 1
-                if error.reaction is Reaction.FENCED or not (self._look() or _may_pass(error, failures)):
+                if not (self._excused(error) or _may_pass(error, failures)):
+                    self.sharing.explain(error)
                     raise
                 log.warning("copied on after: %s", error)
-            self.sharing.look()
+            try:
+                self.sharing.look()
+            except DmError as error:
+                if not self._excused(error):
+                    raise
+                log.warning("copied on after: %s", error)
             if self.watches.look_now_and_then():
                 self._share()
 
@@ -228,12 +240,19 @@ class _Copying:
         """Take each Pend, and make all subtasks those that sync, at once. None: a merged table was altered since.
 
         What else is altered from the last look on is altered behind the last page: the sync follows that as any other
-        DDL. Of merged tables it follows no DDL in front of Pend, so these are looked at once more.
+        DDL. Of merged tables it follows no DDL in front of Pend, also none that makes another source table of them, so
+        these are looked at once more.
         """
         watches, sharing = self.watches.each, self.sharing
-        contested = {watch.source.id: sharing.finish(watch.loading) for watch in watches}
+        try:
+            contested = {watch.source.id: sharing.finish(watch.loading) for watch in watches}
+        except DmError as error:
+            if not self._excused(error):
+                raise
+            log.warning("copied on after: %s", error)
+            return None
         ends = {watch.source.id: _end(watch) for watch in watches}
-        if self.watches.merged and self._look():
+        if self.watches.merged and self._look(closing=True):
             return None
 
         def body(connection: Connection) -> None:

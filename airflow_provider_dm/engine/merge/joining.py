@@ -13,7 +13,7 @@ beginning on, and look whose a row is, until all of them have come to where thei
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -124,12 +124,10 @@ def recorded_tables(
     fellows: Sequence[Newcomer],
     *,
     loading: bool,
-    run: Collection[str] = (),
 ) -> list[TableName]:
     """Return those of the newcomers whose rows are recorded, in their order.
 
-    `fellows`: source tables of other sources that begin in the same run. `run`: all sources of that, which copy again
-    together what one of them has in doubt. `loading`: there is a copy, of which catch-up
+    `fellows`: source tables of other sources that begin in the same run. `loading`: there is a copy, of which catch-up
     follows. Raises OwnerNotReady and PastNotOurs.
     """
     shards = Counter(one.target for one in newcomers)
@@ -139,7 +137,7 @@ def recorded_tables(
     for one in newcomers:
         there = [other for other in others if other.feeder.target == one.target]
         for other in there:
-            _check(source, one, other, run)
+            _check(source, one, other)
         if shards[one.target] == 1 and not there and one.target not in beside:
             continue
         if loading or one.target in with_past or any(other.feeder.owner > 0 for other in there):
@@ -161,11 +159,13 @@ def enter_tables(
     """Save a subtask's tables, with numbers for those whose rows are recorded; return the numbers.
 
     Done inside the transaction that begins the subtask, after its first statement. `newcomers`: those of the tables
-    that can be merged; `full`: the task reads no log; `run`: see `recorded_tables`. Raises as `recorded_tables` does.
+    that can be merged; `full`: the task reads no log; `run`: see `check_none_in_doubt`. Raises as that does, and as
+    `recorded_tables` does.
     """
     last = lock_owner_numbers(connection, ref)
     others = read_others(connection, ref, full=full)
-    recorded = recorded_tables(ref.source, newcomers, others, fellows, loading=loading, run=run)
+    check_none_in_doubt(ref.source, {one.table.name: one.target for one in schemas}, others, run)
+    recorded = recorded_tables(ref.source, newcomers, others, fellows, loading=loading)
     numbers = dict(zip(recorded, range(last + 1, last + 1 + len(recorded)), strict=True))
     save_owner_numbers(connection, ref, numbers)
     withdraw_all(connection, ref)  # of a task of this name whose other rows somebody has removed
@@ -173,11 +173,24 @@ def enter_tables(
     return numbers
 
 
-def _check(source: str, one: Newcomer, other: Other, run: Collection[str]) -> None:
+def check_none_in_doubt(
+    source: str, tables: Mapping[TableName, TableName], others: Sequence[Other], run: Collection[str]
+) -> None:
+    """Check that none of the target tables is about to be removed, whatever its keys are. Raises OwnerCopiedAgain.
+
+    `tables`: the targets of those that are about to begin. `run`: all sources of their run, which copy again together
+    what one of them has in doubt.
+    """
+    for table, target in tables.items():
+        for other in others:
+            feeder = other.feeder
+            if other.doubted and feeder.target == target and feeder.source not in run:
+                raise OwnerCopiedAgain(source, str(table), feeder.source, str(feeder.table), str(target))
+
+
+def _check(source: str, one: Newcomer, other: Other) -> None:
     feeder = other.feeder
     names = (source, str(one.table), feeder.source, str(feeder.table), str(one.target))
-    if other.doubted and feeder.source not in run:
-        raise OwnerCopiedAgain(*names)
     if one.past and (other.loaded or feeder.owner <= 0):
         raise PastNotOurs(*names)
     if feeder.owner <= 0 and not other.exact:

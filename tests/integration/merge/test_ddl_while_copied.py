@@ -98,6 +98,13 @@ CHANGES: dict[str, Sequence[Stage]] = {
             ("a", "ALTER TABLE o_1 ADD UNIQUE KEY u (u)"),
         ],
     ),
+    "one more, and nothing else": (
+        [
+            ("b", "CREATE TABLE o_9 LIKE o_3"),
+            ("b", "INSERT INTO o_9 VALUES (900, 'new', 900)"),
+            ("b", "UPDATE o_9 SET id = 901"),
+        ],
+    ),
     "gone, new and renamed": (
         [
             ("a", "CREATE TABLE o_4 LIKE o_1"),
@@ -117,7 +124,8 @@ def test_a_merged_table_is_copied_again_when_its_shards_are_alike(
     one_pair.task = PESSIMISTIC
     begin(one_pair)
     copied_again = load(one_pair, CHANGES[what], monkeypatch)
-    assert copied_again["b"] == {f"{one_pair.schema}.o_3": 1}
+    assert copied_again["b"].pop(f"{one_pair.schema}.o_3") == 1
+    assert set(copied_again["b"]) <= {f"{one_pair.schema}.o_9"}
     finish(one_pair)
 
 
@@ -178,8 +186,10 @@ def test_no_other_run_joins_while_it_is_removed(one_pair: Shops, monkeypatch: py
         dies(patch, "_doubt", "behind")
         with pytest.raises(ZeroDivisionError):
             load(one_pair, [alter("ADD COLUMN w int", "o_1", "o_2")], patch)
+    one_pair.target.sql("DROP TABLE o", database=one_pair.schema)  # as that run does next
     with pytest.raises(OwnerCopiedAgain):
         one_pair.load(["b"])
+    assert not one_pair.target.sql("SHOW TABLES", database=one_pair.schema)
     # In one run with those it may begin.
     once = iter(["ALTER TABLE o_3 ADD COLUMN w int"])
     monkeypatch.setattr(Watches, "wait", lambda watches: one_pair.write("b", *once) if watches.waits else None)

@@ -39,9 +39,9 @@ def side(
     return Side(source, names(planned), found, names(sealed), first, overwrites, route)
 
 
-def again(*sides: Side, others: Iterable[Feeder] = ()) -> dict[str, tuple[str, str, str]]:
+def again(*sides: Side, others: Iterable[Feeder] = (), closing: bool = False) -> dict[str, tuple[str, str, str]]:
     feeders = [Feeder(one.source, table, route(table), 1) for one in sides for table in one.planned]
-    found = to_copy_again(sides, Groups.of(sides, (*feeders, *others)))
+    found = to_copy_again(sides, Groups.of(sides, (*feeders, *others)), closing=closing)
     return {source: (_listed(one.changed), _listed(one.vanished), _listed(one.fresh)) for source, one in found.items()}
 
 
@@ -76,6 +76,25 @@ def _listed(tables: Iterable[TableName]) -> str:
 )
 def test_what_is_copied_again(sides: tuple[Side, ...], expected: dict[str, tuple[str, str, str]]) -> None:
     assert again(*sides) == expected
+
+
+@pytest.mark.parametrize(
+    ("sides", "expected"),
+    [
+        (
+            (side("a", "o_1 x", fresh="o_9 y"), side("b", "o_2 z"), side("c", "v")),
+            {"a": ("o_1", "", "o_9 y"), "b": ("o_2", "", "")},
+        ),
+        ((side("a", "x", fresh="n_1"), side("b", "x", fresh="n_2")), {"a": ("", "", "n_1"), "b": ("", "", "n_2")}),
+        ((side("a", "x_1 x_2", fresh="y", sealed="x_1"),), {}),
+    ],
+    ids=["of a merged table", "of one that is new itself", "by itself"],
+)
+def test_a_new_shard_is_a_reason_when_nothing_else_is_left(
+    sides: tuple[Side, ...], expected: dict[str, tuple[str, str, str]]
+) -> None:
+    assert again(*sides, closing=True) == expected
+    assert again(*sides) == {}
 
 
 def test_what_others_feed_is_not_removed() -> None:
