@@ -186,7 +186,8 @@ class DmStart:
         begin, there = self.checkpoint.point.place, point.place
         as_dm_names_it = begin is not None and (begin.file, begin.position) == (start.file, start.position)
         if as_dm_names_it and begin and there and same_suffix(there.suffix, begin.suffix):
-            found = replace(start, file=there.file, position=there.position, gtid_set="")
+            found = replace(start, file=there.file, position=there.position, gtid_set=point.gtid_set or today.gtid_set)
+            GtidSet.of_text(found.gtid_set)  # what nobody can read must not be met after a failover
         elif point.gtid_set:
             found = find_place(self.endpoint, behind=point.gtid_set)
             found = replace(found, suffix=start.suffix, server_uuid=start.server_uuid)

@@ -217,6 +217,7 @@ class Loop:
     def _run(self) -> bool:
         self.progress.goal, self.progress.ddl_at = self.opened.goal, None
         self.progress.location = self.applied
+        self._leave_catch_up()
         self._show_shards()
         self._show_safe_mode(exit_point=self.edge)
         self.note(Stage.RUNNING, now=True)
@@ -482,6 +483,13 @@ class Loop:
 
     def _applied_up_to(self, hi: Location) -> None:
         self.applied = self.here = self.progress.location = hi
+        self._leave_catch_up()
+
+    def _leave_catch_up(self) -> None:
+        """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
+        from before it are held back."""
+        if self.opened.catch_up_until is not None and not self._catching_up() and not self.shards.groups:
+            self.opened, self.safe_mode.overlap = replace(self.opened, catch_up_until=None), None
 
     def _step(self, hi: Location) -> Step:
         return Step(self.source.fence, self.applied.sort_key, hi.sort_key)
@@ -575,10 +583,10 @@ class Loop:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
         if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
             return
-        fence, applied = self.source.fence, self.applied
+        fence, applied, exact = self.source.fence, self.applied, self.opened.catch_up_until is None
         ref = fence.ref
         if not only_meta:
-            self.writes.transactions(lambda connection: note_location(connection, fence, applied))
+            self.writes.transactions(lambda connection: note_location(connection, fence, applied, exact=exact))
             self._note_points(stage)
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)
