@@ -112,7 +112,8 @@ class DmStart:
 
     def for_tables(self, tables: Collection[TableName], allows: Callable[[TableName], bool]) -> DmStart:
         """Return the same under the names that the source has, without tables that the rules leave out."""
-        named = {source_name(told, tables): one for told, one in self.seen.tables.items()}
+        rows = sorted(self.seen.tables.items(), key=lambda row: row[0] in tables)  # an exact name counts before another
+        named = {source_name(told, tables): one for told, one in rows}
         left_out = [str(name) for name in named if not allows(name)]
         if left_out:
             log.info("points of DM's checkpoint are of tables that the task leaves out now: %s", ", ".join(left_out))
@@ -157,7 +158,7 @@ class DmStart:
         Raises CheckpointUnusable, PlaceNotFound.
         """
         points = {
-            name: self._located(one.point, start, today, f"the point of {name}")
+            name: self._table_place(one.point, start, today, f"the point of {name}")
             for name, one in self.checkpoint.tables.items()
             if self._is_ahead(one.point, f"the point of {name}")
         }
@@ -165,7 +166,9 @@ class DmStart:
         if leaving is None:
             ends = [today]
         elif self._is_ahead(leaving, "the exit point"):
-            ends = [self._located(leaving, start, today, "the exit point")]
+            found = self._located(leaving, start, today, "the exit point")
+            # Found by its set it may lie inside the transaction behind that.
+            ends = [found if self._is_of_this_log(leaving, start) else today]
         else:
             ends = []
         ends += points.values()
@@ -181,11 +184,27 @@ class DmStart:
             )
         return ahead
 
+    def _is_of_this_log(self, point: Point, start: Location) -> bool:
+        """Tell whether a point's position counts in the log that `start` was proven in."""
+        begin, there = self.checkpoint.point.place, point.place
+        if begin is None or there is None or (begin.file, begin.position) != (start.file, start.position):
+            return False
+        return same_suffix(there.suffix, begin.suffix)
+
+    def _table_place(self, point: Point, start: Location, today: Location, what: str) -> Location:
+        """Return the place up to which a table has all rows, and no further. A GTID set does not say it: of a
+        transaction that DM was inside of, older releases have the id in it already, and newer ones not yet."""
+        if not self._is_of_this_log(point, start):
+            raise self.checkpoint.unusable(
+                f"{what} ({point}) lies ahead of the global one, and in the log of another server: its GTID set does "
+                "not say how much of its last transaction that table has"
+            )
+        return self._located(point, start, today, what)
+
     def _located(self, point: Point, start: Location, today: Location, what: str) -> Location:
         """Return a point of DM's in the log that `start` was proven in."""
-        begin, there = self.checkpoint.point.place, point.place
-        as_dm_names_it = begin is not None and (begin.file, begin.position) == (start.file, start.position)
-        if as_dm_names_it and begin and there and same_suffix(there.suffix, begin.suffix):
+        there = point.place
+        if there is not None and self._is_of_this_log(point, start):
             found = replace(start, file=there.file, position=there.position, gtid_set=point.gtid_set or today.gtid_set)
             GtidSet.of_text(found.gtid_set)  # what nobody can read must not be met after a failover
         elif point.gtid_set:

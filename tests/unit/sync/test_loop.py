@@ -85,7 +85,8 @@ def test_what_was_caught_up_with_stays_so_in_another_servers_log() -> None:
     assert [job.catch_up for job in world.tasks.jobs] == [True, False, False]
     assert not world.loop.progress.to_json()["safe_mode"]["on"]
     noted = read_subtask(world.database.connection(), FENCE.ref)
-    assert noted is not None and noted.catch_up_until is None
+    assert noted is not None
+    assert noted.catch_up_until is None
 
 
 def test_a_metadata_db_that_is_away_stops_nothing() -> None:
