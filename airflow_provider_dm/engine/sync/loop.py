@@ -309,7 +309,7 @@ class Loop:
 
     def _epoch(self, epoch: Epoch) -> None:
         self.shards.check_no_resync()
-        self.furthest = epoch.hi
+        self._begins(epoch.hi)
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
@@ -340,6 +340,12 @@ class Loop:
             "epoch applied: %s..%s, %d bytes, %d transactions, %d changes, %d rows, %.3f s",
             *(epoch.lo, epoch.hi, epoch.bytes, epoch.transactions, applied.changes, applied.rows, seconds),
         )
+
+    def _begins(self, end: Location) -> None:
+        """Note that what follows, up to there, may be applied in part from now on."""
+        if self.points is not None:
+            self.points.begins()
+        self.furthest = end
 
     def _count(self, _epoch: Epoch, applied: Applied) -> None:
         shown = self.progress
@@ -412,7 +418,7 @@ class Loop:
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
-        self.furthest = ddl.end
+        self._begins(ddl.end)
         operator = self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:

@@ -314,6 +314,16 @@ def put_global_point(connection: Connection, ref: SubtaskRef, at: Location, exit
     _put(connection, ref, [(("", ""), at, exit_safe, "null", True)])
 
 
+def forget_exit_point(connection: Connection, ref: SubtaskRef) -> None:
+    """Say that changes behind the global point may be in the target, nobody knows how far, in such a transaction."""
+    query(
+        connection,
+        f"UPDATE {_table(ref)} SET exit_safe_binlog_name = '', exit_safe_binlog_pos = 0, exit_safe_binlog_gtid = '' "
+        "WHERE id = %s AND is_global",
+        (ref.source,),
+    )
+
+
 def put_table_points(
     connection: Connection, ref: SubtaskRef, at: Location, tables: Mapping[TableName, str | None]
 ) -> None:
