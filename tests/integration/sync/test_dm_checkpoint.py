@@ -14,17 +14,18 @@ import pytest
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
-from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.meta.model import Holder, Stage
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync import begin
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
+from airflow_provider_dm.engine.target import removal
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWentBack
 from airflow_provider_dm.engine.target.removal import remove_progress
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.subtask import begin_subtask
+from airflow_provider_dm.engine.target.subtask import SubtaskMissing, begin_subtask
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
@@ -242,7 +243,13 @@ def files_of(kit: SyncKit) -> list[str]:
     return [str(kit.folder / "task.yaml"), "--source", str(kit.folder / "source.yaml"), *work]
 
 
-def test_a_task_is_taken_over_by_hand_and_forgotten(one_kit: SyncKit, capsys: pytest.CaptureFixture[str]) -> None:
+def fail(_connection: object, fence: Fence) -> None:
+    raise SubtaskMissing(*fence.ref.key)
+
+
+def test_a_task_is_taken_over_by_hand_and_forgotten(
+    one_kit: SyncKit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`import-checkpoint` begins a task of DM whose load is DM's, once; nobody forgets it under a run."""
     kit = one_kit
     kit.create("plain")
@@ -262,6 +269,8 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(one_kit: SyncKit, capsys: py
     dm.put(start, leaving=start)
     taken = dmctl("import-checkpoint")
     assert taken["sources"] == [{"source": SOURCE_ID, "start": str(start), "catch_up_until": None}]
+    (noted,) = kit.store.list_subtasks(task=kit.task)
+    assert (noted.stage, noted.needed, noted.applied) == (Stage.STOPPED, start, start), "a purge may go on up to there"
     assert "has begun here" in dmctl("import-checkpoint")["msg"]
     assert rows_of(kit.target, kit.schema, "plain") == [(1, b"DM")], "nothing of the log is applied by that"
     kit.sync()
@@ -277,8 +286,20 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(one_kit: SyncKit, capsys: py
         forget()
     assert dm.rows("is_global")
     kit.store.release_lease(lease)
+    # A target that fails keeps what it needs of the log.
+    (before,) = kit.store.list_subtasks(task=kit.task)
+    with monkeypatch.context() as patched:
+        patched.setattr(removal, "_remove", fail)
+        with pytest.raises(SubtaskMissing):
+            forget()
+    (noted,) = kit.store.list_subtasks(task=kit.task)
+    assert (noted.needed, noted.applied) == (before.needed, None)
+    # Tables of the metadata DB may be in the same schema.
+    lease_table = f"`{kit.meta_schema}`.dm_lease"
+    kit.target.sql(f"CREATE TABLE {lease_table} AS SELECT task, source FROM `{kit.meta_schema}`.dm_subtask")
     assert forget() == [SOURCE_ID]
     assert dm.rows("is_global") == []
+    assert kit.target.sql(f"SELECT source FROM {lease_table}") == [(SOURCE_ID,)]
     assert kit.target.sql(f"SELECT start_location FROM `{kit.meta_schema}`.dm_subtask") == [(None,)]
     assert kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.dm_frontier") == []
     assert kit.store.list_subtasks(task=kit.task) == []
