@@ -35,7 +35,7 @@ from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.dm_points import lies_ahead, place_to_begin, same_suffix
 from airflow_provider_dm.engine.sync.past import First, Known, Today, alike
-from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point, read_checkpoint
+from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point, read_checkpoint, seconds_since_written
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
@@ -90,11 +90,15 @@ class CheckpointMoves(DmError):
 
     table: str
     source: str
+    how: str
 
     code: ClassVar[str] = "DM-6083"
     scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "DM's checkpoint of source {source} in {table} has changed while it was taken over."
-    hint: ClassVar[str] = "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here."
+    what: ClassVar[str] = "DM's checkpoint of source {source} in {table} {how}."
+    hint: ClassVar[str] = (
+        "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here. Of one that has died, wait until "
+        "two `checkpoint-flush-interval`s have gone by."
+    )
 
 
 @dataclass(frozen=True)
@@ -120,10 +124,17 @@ class DmStart:
         kept = {name: one for name, one in named.items() if allows(name)}
         return replace(self, checkpoint=replace(self.seen, tables=kept))
 
-    def check_still(self, connection: Connection, ref: SubtaskRef) -> None:
-        """Check, in the transaction that begins, that DM has written nothing since. Raises CheckpointMoves."""
+    def check_still(self, connection: Connection, ref: SubtaskRef, flush_interval: int) -> None:
+        """Check, in the transaction that begins, that DM has written nothing since. Raises CheckpointMoves.
+
+        One without an exit point may be that of a DM at work, which writes it every `flush_interval` seconds only.
+        """
         if read_checkpoint(connection, ref) != self.seen:
-            raise CheckpointMoves(self.seen.table, self.seen.source)
+            raise CheckpointMoves(self.seen.table, self.seen.source, "has changed while it was taken over")
+        age = seconds_since_written(connection, ref) if self.seen.exit_safe is None else None
+        if age is not None and age <= 2 * flush_interval:
+            how = f"was written {age} seconds ago, and says of no stop: DM may be at work"
+            raise CheckpointMoves(self.seen.table, self.seen.source, how)
 
     def configured(self) -> Location:
         """Return the place to be proven first: DM's own, where it names one. Raises what `place_to_begin` does."""

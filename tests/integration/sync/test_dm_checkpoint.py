@@ -193,6 +193,10 @@ def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> No
     dm.put(kit.upstream(), table=(kit.schema, "plain"))
     dm.put(start)
     kit.write("INSERT INTO plain VALUES (2, 'log')")
+    # A DM at work writes every 30 s: no exit point, and a write of just now.
+    dm.target.sql(f"UPDATE {dm.name} SET update_time = NOW() - INTERVAL 50 SECOND WHERE is_global")
+    assert refusal(kit).code == "DM-6083"
+    dm.target.sql(f"UPDATE {dm.name} SET update_time = NOW() - INTERVAL 1 DAY")
     # A run that ends before it has applied anything leaves DM's word; `meta` of the task counts as little as with DM.
     left = dm.rows()
     kit.begin(start)
