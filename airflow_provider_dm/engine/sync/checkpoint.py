@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.ddl.table_info import NotMapped
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_table_info import table_info
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.group import Group
@@ -132,7 +132,11 @@ class DmPoints:
         places = (applied.at, applied.again, *([exit_point] if exit_point is not None else []))
         if not self._is_writable() or any(place.position > LAST_POSITION for place in places):
             return
-        written = self._try(lambda connection: self._write(connection, applied, exit_point))
+        try:
+            written = self._try(lambda connection: self._write(connection, applied, exit_point))
+        except ServerUnreachable as error:  # the source: what is held of its log is applied without it
+            log.info("DM's checkpoint waits for the definitions of %s: %s", self.source.fence.ref.source, error)
+            written = False
         self._tables_due = self._tables_due and not written
 
     def _try(self, write: Callable[[Connection], bool]) -> bool:
