@@ -99,14 +99,14 @@ class DmTable:
         info: Mapping[str, Any] | None = None,
         leaving: Location | None = None,
     ) -> Self:
-        """Write the global point, or that of a table."""
+        """Write the global point, or that of a table, as DM did it a day ago."""
         says = [*self._cells(at), *(self._cells(leaving) if leaving is not None else ("", 0, ""))]
         key = table or ("", "")
         with self.target.connect() as connection, connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO {self.name.replace('%', '%%')} "
-                f"(id, cp_schema, cp_table, {POINT}, {EXIT}, table_info, is_global) "
-                "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+                f"(id, cp_schema, cp_table, {POINT}, {EXIT}, table_info, is_global, update_time) "
+                "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, NOW() - INTERVAL 1 DAY)",
                 (self.source, *key, *says, json.dumps(info), table is None),
             )
             connection.commit()

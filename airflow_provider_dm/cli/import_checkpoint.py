@@ -22,6 +22,7 @@ from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
 from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
@@ -136,7 +137,18 @@ def _claim_and_begin(spec: JobSpec, store: MetaStore) -> None:
         fences = [
             held.enter_context(claimed_for_a_moment(store, target, ref, who="dmctl import-checkpoint")) for ref in refs
         ]
-        begin_incremental([SyncSource.of(spec, fence) for fence in fences], store=store, stop=threading.Event())
+        try:
+            begin_incremental([SyncSource.of(spec, fence) for fence in fences], store=store, stop=threading.Event())
+        finally:
+            for ref in refs:
+                _note_stopped(target, ref, store)
+
+
+def _note_stopped(target: Endpoint, ref: SubtaskRef, store: MetaStore) -> None:
+    """Let the metadata DB know from where on the log is needed by one that has begun, and does not run."""
+    known = read_subtask(target_connection(target), ref)
+    if known is not None and known.start is not None:
+        store.put_subtask(*ref.key, unit=Unit.SYNC, stage=Stage.STOPPED, needed=known.start, applied=known.start)
 
 
 def _begun(target: Endpoint, task: TaskConfig) -> list[dict[str, Any]]:

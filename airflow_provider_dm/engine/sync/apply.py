@@ -305,8 +305,10 @@ _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
 
 
 def _over(writes: _Writes) -> OverWrites | None:
-    """Return the same writes whatever is there; None where they are as the log has them in any case."""
-    if not isinstance(writes, _TableWrites) or not can_be_written_over(writes.part):
+    """Return the same writes whatever is there; None where they are as the log has them in any case: also where filters
+    keep rows that the source has no more, as one that holds a further unique value is not in the way."""
+    kept = isinstance(writes, _TableWrites) and writes.unsure and writes.part.unique
+    if not isinstance(writes, _TableWrites) or kept or not can_be_written_over(writes.part):
         return None
     part, works, row = writes.part, writes.works, writes.row
     return OverWrites(

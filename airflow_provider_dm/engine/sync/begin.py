@@ -391,7 +391,8 @@ class _Found:
                 safe_mode_seconds=log_seconds(source.config.syncer, exit_is_known=dm is not None and dm.exit_is_known),
             )
             if self.beginning.dm is not None:
-                self.beginning.dm.check_still(connection, source.fence.ref)
+                flush_interval = source.config.syncer.checkpoint_flush_interval
+                self.beginning.dm.check_still(connection, source.fence.ref, flush_interval)
             enter_tables(connection, source.fence.ref, self.schemas, self.newcomers(start), fellows, loading=False)
             begin_definitions(connection, source.fence.ref, self.definitions, by_hand)
             save_online_ddls(connection, source.fence.ref, OnlineDdls())

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,6 +38,7 @@ from airflow_provider_dm.engine.target.dm_checkpoint import (
     LAST_POSITION,
     create_checkpoint_table,
     delete_table_points,
+    forget_exit_point,
     move_table_points,
     put_global_point,
     put_table_points,
@@ -103,6 +104,8 @@ class DmPoints:
     transactions: Transactions
     _written_at: float = field(default=NEVER, init=False)
     _tables_due: bool = field(default=True, init=False)
+    _begun: bool = field(default=False, init=False)
+    """Whether anything may have been applied by this run."""
     _why_not: str | None = field(default=None, init=False)
     """Why nothing can be written; "": it can; None: nobody has looked yet."""
     _server: Server | None = field(default=None, init=False)
@@ -115,6 +118,13 @@ class DmPoints:
         """Tell whether the flush interval is over."""
         return time.monotonic() - self._written_at >= self.source.config.syncer.checkpoint_flush_interval
 
+    def begins(self) -> None:
+        """Take back what the table says of a stop in peace: changes are about to be applied. Raises Fenced,
+        TargetWentBack."""
+        if not self._begun and self._is_writable():
+            self._try(self._forget_exit)
+        self._begun = True
+
     def write(self, applied: Standing, furthest: Location | None = None) -> None:
         """Write where the sync stands. `furthest`: see `Standing.exit_point`. Raises Fenced, TargetWentBack."""
         self._written_at = time.monotonic()
@@ -123,26 +133,44 @@ class DmPoints:
         if not self._is_writable() or any(place.position > LAST_POSITION for place in places):
             return
         try:
-            written = self.transactions(lambda connection: self._write(connection, applied, exit_point))
+            written = self._try(lambda connection: self._write(connection, applied, exit_point))
         except ServerUnreachable as error:  # the source: what is held of its log is applied without it
             log.info("DM's checkpoint waits for the definitions of %s: %s", self.source.fence.ref.source, error)
             written = False
+        self._tables_due = self._tables_due and not written
+
+    def _try(self, write: Callable[[Connection], bool]) -> bool:
+        """Write in a transaction, if the target takes it. Tell whether it did. Raises Fenced, TargetWentBack."""
+        try:
+            return self.transactions(write)
         except DmError as error:
             if error.reaction is not Reaction.STOP or isinstance(error, TargetWentBack):
                 raise
             # Somebody has dropped or changed the table, or a GTID set is longer than it takes: rows go on without it.
             log.warning("DM's checkpoint of %s is not written: %s", self.source.fence.ref.source, error)
-            self._why_not, written = None, False
-        self._tables_due = self._tables_due and not written
+            self._why_not = None
+            return False
+
+    def _forget_exit(self, connection: Connection) -> bool:
+        self.source.fence.check(connection)
+        forget_exit_point(connection, self.source.fence.ref)
+        return True
 
     def _write(self, connection: Connection, applied: Standing, exit_point: Location | None) -> bool:
-        """Write it, unless nothing is applied yet: until then what DM has left says where the task begins."""
+        """Write it. While nothing is applied what DM has left says where the task begins; only how far changes may have
+        come that were begun is said then. Tell whether points of tables were written, where they were due."""
         fence = self.source.fence
         fence.check(connection)
         subtask = read_subtask(connection, fence.ref)
-        if subtask is None or subtask.start is None or subtask.start.sort_key == applied.at.sort_key:
+        if subtask is None or subtask.start is None:
+            return False
+        begins_here = subtask.start.sort_key == applied.at.sort_key
+        if begins_here and not (self._begun and exit_point is not None):
             return False
         check_still_has(connection, fence.ref, subtask, applied.at)
+        if begins_here:
+            put_global_point(connection, fence.ref, applied.again, exit_point)
+            return False
         if self._tables_due:
             tables = [one.table.name for one in load_table_schemas(connection, fence.ref)]
             delete_table_points(connection, fence.ref, tables)

@@ -35,7 +35,7 @@ from airflow_provider_dm.engine.relay.places import find_place
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.dm_points import lies_ahead, place_to_begin, same_suffix
 from airflow_provider_dm.engine.sync.past import First, Known, Today, alike
-from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point, read_checkpoint
+from airflow_provider_dm.engine.target.dm_checkpoint import DmCheckpoint, Point, read_checkpoint, seconds_since_written
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
@@ -90,11 +90,15 @@ class CheckpointMoves(DmError):
 
     table: str
     source: str
+    how: str
 
     code: ClassVar[str] = "DM-6083"
     scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "DM's checkpoint of source {source} in {table} has changed while it was taken over."
-    hint: ClassVar[str] = "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here."
+    what: ClassVar[str] = "DM's checkpoint of source {source} in {table} {how}."
+    hint: ClassVar[str] = (
+        "Nothing was begun. Stop the task in DM (`stop-task`) first, then begin here. Of one that has died, wait until "
+        "two `checkpoint-flush-interval`s have gone by."
+    )
 
 
 @dataclass(frozen=True)
@@ -112,17 +116,25 @@ class DmStart:
 
     def for_tables(self, tables: Collection[TableName], allows: Callable[[TableName], bool]) -> DmStart:
         """Return the same under the names that the source has, without tables that the rules leave out."""
-        named = {source_name(told, tables): one for told, one in self.seen.tables.items()}
+        rows = sorted(self.seen.tables.items(), key=lambda row: row[0] in tables)  # an exact name counts before another
+        named = {source_name(told, tables): one for told, one in rows}
         left_out = [str(name) for name in named if not allows(name)]
         if left_out:
             log.info("points of DM's checkpoint are of tables that the task leaves out now: %s", ", ".join(left_out))
         kept = {name: one for name, one in named.items() if allows(name)}
         return replace(self, checkpoint=replace(self.seen, tables=kept))
 
-    def check_still(self, connection: Connection, ref: SubtaskRef) -> None:
-        """Check, in the transaction that begins, that DM has written nothing since. Raises CheckpointMoves."""
+    def check_still(self, connection: Connection, ref: SubtaskRef, flush_interval: int) -> None:
+        """Check, in the transaction that begins, that DM has written nothing since. Raises CheckpointMoves.
+
+        One without an exit point may be that of a DM at work, which writes it every `flush_interval` seconds only.
+        """
         if read_checkpoint(connection, ref) != self.seen:
-            raise CheckpointMoves(self.seen.table, self.seen.source)
+            raise CheckpointMoves(self.seen.table, self.seen.source, "has changed while it was taken over")
+        age = seconds_since_written(connection, ref) if self.seen.exit_safe is None else None
+        if age is not None and age <= 2 * flush_interval:
+            how = f"was written {age} seconds ago, and says of no stop: DM may be at work"
+            raise CheckpointMoves(self.seen.table, self.seen.source, how)
 
     def configured(self) -> Location:
         """Return the place to be proven first: DM's own, where it names one. Raises what `place_to_begin` does."""
@@ -157,7 +169,7 @@ class DmStart:
         Raises CheckpointUnusable, PlaceNotFound.
         """
         points = {
-            name: self._located(one.point, start, today, f"the point of {name}")
+            name: self._table_place(one.point, start, today, f"the point of {name}")
             for name, one in self.checkpoint.tables.items()
             if self._is_ahead(one.point, f"the point of {name}")
         }
@@ -165,7 +177,9 @@ class DmStart:
         if leaving is None:
             ends = [today]
         elif self._is_ahead(leaving, "the exit point"):
-            ends = [self._located(leaving, start, today, "the exit point")]
+            found = self._located(leaving, start, today, "the exit point")
+            # Found by its set it may lie inside the transaction behind that.
+            ends = [found if self._is_of_this_log(leaving, start) else today]
         else:
             ends = []
         ends += points.values()
@@ -181,12 +195,29 @@ class DmStart:
             )
         return ahead
 
+    def _is_of_this_log(self, point: Point, start: Location) -> bool:
+        """Tell whether a point's position counts in the log that `start` was proven in."""
+        begin, there = self.checkpoint.point.place, point.place
+        if begin is None or there is None or (begin.file, begin.position) != (start.file, start.position):
+            return False
+        return same_suffix(there.suffix, begin.suffix)
+
+    def _table_place(self, point: Point, start: Location, today: Location, what: str) -> Location:
+        """Return the place up to which a table has all rows, and no further. A GTID set does not say it: of a
+        transaction that DM was inside of, older releases have the id in it already, and newer ones not yet."""
+        if not self._is_of_this_log(point, start):
+            raise self.checkpoint.unusable(
+                f"{what} ({point}) lies ahead of the global one, and in the log of another server: its GTID set does "
+                "not say how much of its last transaction that table has"
+            )
+        return self._located(point, start, today, what)
+
     def _located(self, point: Point, start: Location, today: Location, what: str) -> Location:
         """Return a point of DM's in the log that `start` was proven in."""
-        begin, there = self.checkpoint.point.place, point.place
-        as_dm_names_it = begin is not None and (begin.file, begin.position) == (start.file, start.position)
-        if as_dm_names_it and begin and there and same_suffix(there.suffix, begin.suffix):
-            found = replace(start, file=there.file, position=there.position, gtid_set="")
+        there = point.place
+        if there is not None and self._is_of_this_log(point, start):
+            found = replace(start, file=there.file, position=there.position, gtid_set=point.gtid_set or today.gtid_set)
+            GtidSet.of_text(found.gtid_set)  # what nobody can read must not be met after a failover
         elif point.gtid_set:
             found = find_place(self.endpoint, behind=point.gtid_set)
             found = replace(found, suffix=start.suffix, server_uuid=start.server_uuid)

@@ -29,10 +29,19 @@ def place_to_begin(checkpoint: DmCheckpoint, endpoint: Endpoint, *, by_gtid: boo
 
 
 def lies_ahead(point: Point, other: Point, *, by_gtid: bool) -> bool | None:
-    """Tell whether `point` lies behind `other` in the log, further on; None where that cannot be told."""
+    """Tell whether `point` lies behind `other` in the log, further on; None where that cannot be told.
+
+    Of two with one GTID set the position decides: inside a transaction the set may be still that of its beginning.
+    """
     if by_gtid and point.gtid_set and other.gtid_set:
         here, there = GtidSet.of_text(point.gtid_set), GtidSet.of_text(other.gtid_set)
+        if here.contains(there) and there.contains(here):
+            return _is_further(point, other) or False  # places of two servers: then the set is all that counts
         return False if there.contains(here) else True if here.contains(there) else None
+    return _is_further(point, other)
+
+
+def _is_further(point: Point, other: Point) -> bool | None:
     if point.place is None or other.place is None:
         return None
     mine, theirs = (BinlogFile.parse(one.file) for one in (point.place, other.place))

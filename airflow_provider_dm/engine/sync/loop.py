@@ -217,6 +217,7 @@ class Loop:
     def _run(self) -> bool:
         self.progress.goal, self.progress.ddl_at = self.opened.goal, None
         self.progress.location = self.applied
+        self._leave_catch_up()
         self._show_shards()
         self._show_safe_mode(exit_point=self.edge)
         self.note(Stage.RUNNING, now=True)
@@ -308,7 +309,7 @@ class Loop:
 
     def _epoch(self, epoch: Epoch) -> None:
         self.shards.check_no_resync()
-        self.furthest = epoch.hi
+        self._begins(epoch.hi)
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
@@ -339,6 +340,12 @@ class Loop:
             "epoch applied: %s..%s, %d bytes, %d transactions, %d changes, %d rows, %.3f s",
             *(epoch.lo, epoch.hi, epoch.bytes, epoch.transactions, applied.changes, applied.rows, seconds),
         )
+
+    def _begins(self, end: Location) -> None:
+        """Note that what follows, up to there, may be applied in part from now on."""
+        if self.points is not None:
+            self.points.begins()
+        self.furthest = end
 
     def _count(self, _epoch: Epoch, applied: Applied) -> None:
         shown = self.progress
@@ -412,7 +419,7 @@ class Loop:
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
-        self.furthest = ddl.end
+        self._begins(ddl.end)
         operator = self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
@@ -484,6 +491,13 @@ class Loop:
 
     def _applied_up_to(self, hi: Location) -> None:
         self.applied = self.here = self.progress.location = hi
+        self._leave_catch_up()
+
+    def _leave_catch_up(self) -> None:
+        """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
+        from before it are held back."""
+        if self.opened.catch_up_until is not None and not self._catching_up() and not self.shards.groups:
+            self.opened, self.safe_mode.overlap = replace(self.opened, catch_up_until=None), None
 
     def _step(self, hi: Location) -> Step:
         return Step(self.source.fence, self.applied.sort_key, hi.sort_key)
@@ -577,10 +591,10 @@ class Loop:
         """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
         if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
             return
-        fence, applied = self.source.fence, self.applied
+        fence, applied, exact = self.source.fence, self.applied, self.opened.catch_up_until is None
         ref = fence.ref
         if not only_meta:
-            self.writes.transactions(lambda connection: note_location(connection, fence, applied))
+            self.writes.transactions(lambda connection: note_location(connection, fence, applied, exact=exact))
             self._note_points(stage)
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)

@@ -226,6 +226,19 @@ def read_checkpoint(connection: Connection, ref: SubtaskRef) -> DmCheckpoint | N
     return checkpoint_of(table, ref.source, [dict(zip(_WRITTEN, row, strict=True)) for row in rows])
 
 
+def seconds_since_written(connection: Connection, ref: SubtaskRef) -> int | None:
+    """Return how long ago, by the target's clock, DM has written a row of a source; None where the table has no such
+    column."""
+    if "update_time" not in columns_there(connection, ref):
+        return None
+    ((seconds,),) = query(
+        connection,
+        f"SELECT UNIX_TIMESTAMP() - UNIX_TIMESTAMP(MAX(update_time)) FROM {_table(ref)} WHERE id = %s",
+        (ref.source,),
+    )
+    return None if seconds is None else int(seconds)
+
+
 def checkpoint_of(table: str, source: str, rows: Sequence[Mapping[str, Any]]) -> DmCheckpoint | None:
     """Return what the rows of a source say. Raises CheckpointUnusable."""
 
@@ -312,6 +325,16 @@ def why_not_writable(connection: Connection, ref: SubtaskRef) -> str:
 def put_global_point(connection: Connection, ref: SubtaskRef, at: Location, exit_safe: Location | None) -> None:
     """Write the global point, in a transaction that has checked the generation."""
     _put(connection, ref, [(("", ""), at, exit_safe, "null", True)])
+
+
+def forget_exit_point(connection: Connection, ref: SubtaskRef) -> None:
+    """Say that changes behind the global point may be in the target, nobody knows how far, in such a transaction."""
+    query(
+        connection,
+        f"UPDATE {_table(ref)} SET exit_safe_binlog_name = '', exit_safe_binlog_pos = 0, exit_safe_binlog_gtid = '' "
+        "WHERE id = %s AND is_global",
+        (ref.source,),
+    )
 
 
 def put_table_points(

@@ -4,8 +4,9 @@ Rows of the target's tables stay as they are; what is forgotten is how far they 
 checkpoint. Nobody may be at work: every source is claimed first (claim.py), so a run that has the lease refuses it, and
 one that was frozen meanwhile is fenced. The generation stays, as it only grows.
 
-The metadata DB forgets first. Should this die before the target does, the next run finds the target as it was, and says
-so there; the other way round the target would look as if it had lost its commits (DM-6015).
+The metadata DB forgets first what is applied: else the target would look as if it had lost its commits (DM-6015).
+What is needed of the log, and what people want at places of it, goes last: should the target fail, it is as it was, and
+has its log.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.meta.tables import metadata
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.target.claim import claimed_for_a_moment
@@ -72,10 +74,18 @@ def remove_progress(
         if known:
             _check_alone(connection, known)
         for fence in fences:
+            _forget_applied(store, fence.ref)
+        run_transaction(target, lambda tx: _remove_all(tx, fences))
+        for fence in fences:
             withdraw(store, *fence.ref.key)
             store.forget_subtask(*fence.ref.key)
-        run_transaction(target, lambda tx: _remove_all(tx, fences))
     return [ref.source for ref in known]
+
+
+def _forget_applied(store: MetaStore, ref: SubtaskRef) -> None:
+    """Forget in the metadata DB what is applied, and nothing else: until the target has forgotten, it needs its log."""
+    for one in store.list_subtasks(task=ref.task, source=ref.source):
+        store.put_subtask(*ref.key, unit=one.unit, stage=one.stage, needed=one.needed, applied=None)
 
 
 def _check_alone(connection: Connection, refs: Sequence[SubtaskRef]) -> None:
@@ -122,7 +132,8 @@ def _remove(connection: Connection, fence: Fence) -> None:
 
 
 def _tables_by_subtask(connection: Connection, meta_schema: str) -> list[str]:
-    """Return our tables whose rows are a subtask's, whichever release has made them."""
+    """Return our tables whose rows are a subtask's, whichever release has made them. The metadata DB may be in the same
+    schema: its tables are its own."""
     rows = query_whole(
         connection,
         "table_name",
@@ -131,4 +142,5 @@ def _tables_by_subtask(connection: Connection, meta_schema: str) -> list[str]:
         (meta_schema, meta_schema),
     )
     names = {text(name).lower() for (name,) in rows}
-    return sorted(name for name in names if name.startswith("dm_") and name != _KEPT)
+    others = {_KEPT, *metadata.tables}
+    return sorted(name for name in names if name.startswith("dm_") and name not in others)

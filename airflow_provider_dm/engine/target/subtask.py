@@ -204,15 +204,16 @@ def note_plan(connection: Connection, fence: Fence, plan: str) -> None:
     )
 
 
-def note_location(connection: Connection, fence: Fence, location: Location) -> None:
+def note_location(connection: Connection, fence: Fence, location: Location, *, exact: bool = False) -> None:
     """Keep, inside a transaction, the GTID set that belongs to a place where all buckets stand.
 
-    Raises Fenced or TargetWentBack.
+    `exact`: what there was to catch up with lies behind, for good. Raises Fenced or TargetWentBack.
     """
     fence.check(connection)
     query(
         connection,
-        f"UPDATE {fence.ref.table('dm_subtask')} SET location = %s, updated_at = UTC_TIMESTAMP(6) "
+        f"UPDATE {fence.ref.table('dm_subtask')} SET location = %s, "
+        f"{'catch_up_until = NULL, ' if exact else ''}updated_at = UTC_TIMESTAMP(6) "
         "WHERE task = %s AND source = %s",
         (_json(location), *fence.ref.key),
     )

@@ -14,7 +14,7 @@ import pytest
 from airflow_provider_dm.cli.main import main
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
-from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.meta.model import Holder, Stage
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -22,11 +22,12 @@ from airflow_provider_dm.engine.shard.lock import Info, reported
 from airflow_provider_dm.engine.sync import begin
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
+from airflow_provider_dm.engine.target import removal
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWentBack
 from airflow_provider_dm.engine.target.removal import remove_progress
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.subtask import begin_subtask
+from airflow_provider_dm.engine.target.subtask import SubtaskMissing, begin_subtask
 from airflow_provider_dm.launch.ddl_locks import withdraw
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
@@ -90,18 +91,29 @@ def test_a_task_of_dm_goes_on_in_the_middle_of_a_workload(kit: SyncKit) -> None:
     kit.write("INSERT INTO plain VALUES (7, 'x')", "UPDATE pair SET v = v + 1")
     kit.write("ALTER TABLE uniq ADD COLUMN w int NOT NULL DEFAULT 7 FIRST, MODIFY v varchar(60)")
     kit.write("INSERT INTO uniq VALUES (8, 9, 9, 'new')", "UPDATE uniq SET w = 1 WHERE id = 1")
-    places = [start, plain, leaving, start if by_gtid else inside_next(kit, here)]
+    begin_at, today = start, kit.upstream()
+    places = [start, plain, leaving, inside_next(kit, here)]
     if by_gtid:  # as another server named them, before a failover
         places = [replace(place, file=f"old-bin.{90 + number:06d}") for number, place in enumerate(places)]
     start, plain, exit_point, pair = places
+    if by_gtid:
+        dm.put(start).put(plain, table=(kit.schema, "plain"), info=plain_info())
+        dm.put(start, table=(kit.schema, "uniq"), info=uniq_info())
+        assert re.search("DM-6080.*how much of its last transaction", str(refusal(kit)))
+        dm.target.sql(f"DELETE FROM {dm.name}")
+        plain = pair = start
     dm.put(plain, table=(kit.schema, "plain"), info=plain_info())
     dm.put(start, table=(kit.schema, "uniq"), info=uniq_info())
     dm.put(pair, table=(kit.schema, "pair"))
     dm.put(start, leaving=exit_point)
+    kit.begin(begin_at)
+    ((until,),) = kit.target.sql(f"SELECT catch_up_until FROM `{kit.meta_schema}`.dm_subtask")
+    until = Location.from_json(json.loads(until))
+    expected = today if by_gtid else leaving  # by its set alone it may lie inside a transaction behind that
+    assert (until.position, until.gtid_set) == (expected.position, expected.gtid_set)
     kit.sync()
     assert kit.differences() == []
-    ((*_, subtask),) = kit.target.sql(f"SELECT start_location, catch_up_until FROM `{kit.meta_schema}`.dm_subtask")
-    assert f'"position": {leaving.position}' in str(subtask)
+    assert kit.target.sql(f"SELECT catch_up_until FROM `{kit.meta_schema}`.dm_subtask") == [(None,)], "for good"
     end = kit.upstream()
     assert [row for row in dm.rows() if row[-1]] == [
         ("", "", end.file, end.position, end.gtid_set, end.file, end.position, end.gtid_set, 1)
@@ -184,6 +196,10 @@ def test_rows_in_front_of_a_tables_point_are_not_touched(one_kit: SyncKit) -> No
     dm.put(kit.upstream(), table=(kit.schema, "plain"))
     dm.put(start)
     kit.write("INSERT INTO plain VALUES (2, 'log')")
+    # A DM at work writes every 30 s: no exit point, and a write of just now.
+    dm.target.sql(f"UPDATE {dm.name} SET update_time = NOW() - INTERVAL 50 SECOND WHERE is_global")
+    assert refusal(kit).code == "DM-6083"
+    dm.target.sql(f"UPDATE {dm.name} SET update_time = NOW() - INTERVAL 1 DAY")
     # A run that ends before it has applied anything leaves DM's word; `meta` of the task counts as little as with DM.
     left = dm.rows()
     kit.begin(start)
@@ -234,7 +250,13 @@ def files_of(kit: SyncKit) -> list[str]:
     return [str(kit.folder / "task.yaml"), "--source", str(kit.folder / "source.yaml"), *work]
 
 
-def test_a_task_is_taken_over_by_hand_and_forgotten(one_kit: SyncKit, capsys: pytest.CaptureFixture[str]) -> None:
+def fail(_connection: object, fence: Fence) -> None:
+    raise SubtaskMissing(*fence.ref.key)
+
+
+def test_a_task_is_taken_over_by_hand_and_forgotten(
+    one_kit: SyncKit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`import-checkpoint` begins a task of DM whose load is DM's, once; nobody forgets it under a run."""
     kit = one_kit
     kit.create("plain")
@@ -254,6 +276,8 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(one_kit: SyncKit, capsys: py
     dm.put(start, leaving=start)
     taken = dmctl("import-checkpoint")
     assert taken["sources"] == [{"source": SOURCE_ID, "start": str(start), "catch_up_until": None}]
+    (noted,) = kit.store.list_subtasks(task=kit.task)
+    assert (noted.stage, noted.needed, noted.applied) == (Stage.STOPPED, start, start), "a purge may go on up to there"
     assert "has begun here" in dmctl("import-checkpoint")["msg"]
     assert rows_of(kit.target, kit.schema, "plain") == [(1, b"DM")], "nothing of the log is applied by that"
     kit.sync()
@@ -269,12 +293,24 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(one_kit: SyncKit, capsys: py
         forget()
     assert dm.rows("is_global")
     kit.store.release_lease(lease)
+    # A target that fails keeps what it needs of the log.
+    (before,) = kit.store.list_subtasks(task=kit.task)
+    with monkeypatch.context() as patched:
+        patched.setattr(removal, "_remove", fail)
+        with pytest.raises(SubtaskMissing):
+            forget()
+    (noted,) = kit.store.list_subtasks(task=kit.task)
+    assert (noted.needed, noted.applied) == (before.needed, None)
+    # Tables of the metadata DB may be in the same schema.
+    lease_table = f"`{kit.meta_schema}`.dm_lease"
+    kit.target.sql(f"CREATE TABLE {lease_table} AS SELECT task, source FROM `{kit.meta_schema}`.dm_subtask")
     info, merged = Info(SOURCE_ID, ("ADD c int",)), TableName(kit.schema, "merged")
     lock = reported(None, kit.task, merged, 0, info, {SOURCE_ID, "another"})
     kit.store.change_ddl_lock(kit.task, lock.id, 0, lambda _found: lock.to_json())
     assert forget() == [SOURCE_ID]
     assert kit.store.ddl_locks(kit.task) == [], "a report of a life that is over would be waited for for ever"
     assert dm.rows("is_global") == []
+    assert kit.target.sql(f"SELECT source FROM {lease_table}") == [(SOURCE_ID,)]
     assert kit.target.sql(f"SELECT start_location FROM `{kit.meta_schema}`.dm_subtask") == [(None,)]
     assert kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.dm_frontier") == []
     assert kit.store.list_subtasks(task=kit.task) == []

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.apply import MissingRow
+from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode import Window
 from airflow_provider_dm.engine.sync.safe_mode_here import load_window
@@ -145,10 +146,10 @@ def prepare(kit: SyncKit) -> Location:
     return kit.upstream()
 
 
-def left_by_dm(kit: SyncKit, point: Location, exit_point: Location) -> None:
+def left_by_dm(kit: SyncKit, point: Location, exit_point: Location) -> DmTable:
     checkpoint = DmTable(kit.target, kit.meta_schema)
     checkpoint.create()
-    checkpoint.put(point, leaving=exit_point)
+    return checkpoint.put(point, leaving=exit_point)
 
 
 BRIEF: dict[str, object] = {"checkpoint-flush-interval": 1}
@@ -169,15 +170,22 @@ def test_a_restart_with_an_exit_point_is_safe_up_to_there_whatever_the_time(one_
     assert (there(one_kit), progress.to_json()["safe_mode"]["on"]) == ([1, 2, 3], False)
 
 
-def test_a_restart_after_a_clean_stop_needs_no_safe_mode(one_kit: SyncKit) -> None:
-    """Its exit point is the checkpoint itself."""
+def test_a_restart_after_a_clean_stop_needs_no_safe_mode(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exit point is the checkpoint itself; not any more when our first epoch may be there in part."""
     start = prepare(one_kit)
-    change(one_kit, 0)
-    left_by_dm(one_kit, start, start)
+    (end,) = change(one_kit, 0)
+    checkpoint = left_by_dm(one_kit, start, start)
+    columns = "binlog_pos, exit_safe_binlog_name, exit_safe_binlog_pos"
 
+    with monkeypatch.context() as patched:  # as if it were killed in there
+        patched.setattr(Loop, "_note_exit", lambda _: None)
+        with pytest.raises(MissingRow):
+            run(one_kit, {})
+    assert there(one_kit) == []
+    assert checkpoint.rows(columns) == [(start.position, "", 0)]
     with pytest.raises(MissingRow):
         run(one_kit, {})
-    assert there(one_kit) == []
+    assert checkpoint.rows(columns) == [(start.position, end.file, end.position)]
 
 
 def test_a_restart_without_an_exit_point_is_safe_for_two_intervals_of_log_time(one_kit: SyncKit) -> None:

@@ -2,14 +2,21 @@
 
 import pytest
 
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard.group import Group, Item, Member, Piece, Resync
 from airflow_provider_dm.engine.sync.checkpoint import Standing
-from airflow_provider_dm.engine.sync.dm_import import source_name
+from airflow_provider_dm.engine.sync.dm_import import DmStart, source_name
 from airflow_provider_dm.engine.sync.dm_points import lies_ahead
-from airflow_provider_dm.engine.target.dm_checkpoint import CheckpointUnusable, Point, checkpoint_of
+from airflow_provider_dm.engine.target.dm_checkpoint import (
+    CheckpointUnusable,
+    DmCheckpoint,
+    Point,
+    TablePoint,
+    checkpoint_of,
+)
 
 SHARD, OTHER = TableName("shop", "t1"), TableName("shop", "t2")
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -60,7 +67,9 @@ def point(text: str) -> Point:
         ("2|a.000001:4", "a.000009:5", False, None),
         (f"a.000001:5/{UUID}:1-5", f"a.000001:9/{UUID}:1-4", False, False),
         (f"a.000001:5/{UUID}:1-5", f"b.000001:9/{UUID}:1-4", True, True),
-        (f"a.000001:5/{UUID}:1-4", f"a.000001:4/{UUID}:1-4", True, False),
+        (f"a.000001:5/{UUID}:1-4", f"a.000001:4/{UUID}:1-4", True, True),
+        (f"a.000001:4/{UUID}:1-4", f"a.000001:5/{UUID}:1-4", True, False),
+        (f"b.000001:5/{UUID}:1-4", f"a.000001:4/{UUID}:1-4", True, False),
         (f"a.000001:5/{UUID}:1-4", f"a.000001:4/{UUID}:2-5", True, None),
         (f"a.000001:5/{UUID}:1-4", "a.000001:4", True, True),
         ("a.000001:5/0-1-7", "a.000001:9/0-1-6", True, True),
@@ -76,6 +85,17 @@ def test_older_releases_of_dm_wrote_names_in_lower_case() -> None:
     assert source_name(TableName("shop", "orders"), tables) == TableName("Shop", "Orders")
     assert source_name(TableName("shop", "users"), tables) == TableName("shop", "users")
     assert source_name(TableName("shop", "USERS"), tables) == TableName("shop", "USERS")
+
+
+@pytest.mark.parametrize("names", [("Orders", "orders"), ("orders", "Orders")])
+def test_the_exact_name_counts_before_one_in_lower_case(names: tuple[str, str]) -> None:
+    exact = TableName("shop", "Orders")
+    told = {
+        TableName("shop", name): TablePoint(point("a.000001:9" if name == "Orders" else "a.000001:5")) for name in names
+    }
+    endpoint = Endpoint("target", "127.0.0.1", 1, "nobody")
+    start = DmStart.of(DmCheckpoint("t", "s1", point("a.000001:4"), None, told), endpoint, by_gtid=False)
+    assert start.for_tables([exact], lambda _: True).checkpoint.tables == {exact: TablePoint(point("a.000001:9"))}
 
 
 def row(**cells: object) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 
@@ -21,8 +22,10 @@ from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement
+from airflow_provider_dm.engine.target.subtask import read_subtask
 from tests.unit.sync.histories import TARGETS
-from tests.unit.sync.loop_world import BACKLOG, BYTES, LO, NoExchange, World, ddl, epoch
+from tests.unit.sync.loop_world import BACKLOG, BYTES, FENCE, LO, NoExchange, World, ddl, epoch
+from tests.unit.sync.sqlite_target import META
 
 # One piece after the other
 
@@ -69,6 +72,21 @@ def test_no_epoch_crosses_the_end_of_catch_up_mode_or_the_goal() -> None:
 
     assert world.asked() == [(100, 300), (200, 300), (300, 400)]
     assert [job.catch_up for job in world.tasks.jobs] == [True, True, False]
+
+
+def test_what_was_caught_up_with_stays_so_in_another_servers_log() -> None:
+    """The place has no GTID set, so nothing in a later sub-directory of the relay log could tell that it is passed."""
+    there = [replace(LO.at(position), suffix=2) for position in (300, 400)]
+    script = epoch(100, 200), replace(epoch(200, 300), hi=there[0]), replace(epoch(300, 400), lo=there[0], hi=there[1])
+    world = World(*script, goal=there[1], catch_up_until=LO.at(200))
+    world.database.sqlite.execute(f"UPDATE {META}.dm_subtask SET catch_up_until = '{json.dumps(LO.to_json())}'")
+
+    assert world.run()
+    assert [job.catch_up for job in world.tasks.jobs] == [True, False, False]
+    assert not world.loop.progress.to_json()["safe_mode"]["on"]
+    noted = read_subtask(world.database.connection(), FENCE.ref)
+    assert noted is not None
+    assert noted.catch_up_until is None
 
 
 def test_a_metadata_db_that_is_away_stops_nothing() -> None:

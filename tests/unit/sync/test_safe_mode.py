@@ -14,7 +14,7 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Index
 from airflow_provider_dm.engine.sync import loop as module
-from airflow_provider_dm.engine.sync.apply import WaveWriter
+from airflow_provider_dm.engine.sync.apply import WaveWriter, _over, _TableWrites
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
 from airflow_provider_dm.engine.sync.overwriting import Collision, can_be_written_over
@@ -260,6 +260,16 @@ def test_nothing_is_written_over_once_another_source_feeds_the_table() -> None:
     with pytest.raises(DuplicateInTarget):
         collide(world, "one", "other")
     assert sorted(world.database.rows(TARGETS[0])) == [(b"1", b"7"), (b"3", b"7")]
+
+
+def test_rows_that_a_filter_keeps_are_not_written_over() -> None:
+    """They hold unique values of rows that the source has by now."""
+    access = World().writes.access()
+    for unique in ((), ((1,),)):
+        part = replace(PLAN.targets[0], unique=unique)
+        sure, unsure = (_over(_TableWrites.of(part, [], access, unsure=one)) for one in (False, True))
+        assert sure is not None
+        assert (unsure is None) == bool(unique)
 
 
 def test_no_row_gives_way_where_the_target_takes_two_for_one() -> None:
