@@ -32,8 +32,14 @@ SOURCES = ("mariadb-01", "mysql-02")
 TARGET = "dm_target_default"
 
 LOCKS = "{% set locks = ti.xcom_pull(task_ids='agreed', key='dm_ddl_locks') or [] %}"
-LOCK_ID = LOCKS + "{{ (locks | selectattr('phase', 'equalto', 'conflict') | list + locks)[0].ID }}"
-"""The lock that a decision is about: the first of those that differ."""
+_DIFFERS = (
+    "((locks | selectattr('phase', 'equalto', 'conflict') | list)[0] | default({'ID': 'that differs', 'number': 0}))"
+)
+DECIDED: dict[str, Any] = {
+    key: LOCKS + f"{{{{ {_DIFFERS}.{name} }}}}" for key, name in (("lock_id", "ID"), ("number", "number"))
+}
+"""The lock that a decision is about, as it was shown: the first of those that differ. Where none does (a timeout, or
+shards of one source are out of order) there is nothing to decide here, and no such lock."""
 BODY = (
     LOCKS
     + """\
@@ -52,7 +58,8 @@ made by {{ lock.synced | join(', ') }}; missing: {{ lock.unsynced | join(', ') o
 {% else %}
 No lock is to be decided about. The log of `agreed` says what is wrong.
 {% endfor %}
-Nothing of it has been run in the target. The decision is about the first lock that differs.
+Nothing of it has been run in the target. The decision is about the first lock in conflict. It is refused if there is
+none, or if another number of that lock waits by the time you answer.
 """
 )
 LATER = "Decide later"
@@ -83,10 +90,9 @@ with DAG(
         options_mapping={**RUN_THAT_OF, MADE_BY_HAND: "made_by_hand", LATER: "later"},
     )
     decisions = [
-        DmShardDdlLockOperator(task_id=f"run_that_of_{source}", lock_id=LOCK_ID, lock_owner=source)
-        for source in SOURCES
+        DmShardDdlLockOperator(task_id=f"run_that_of_{source}", lock_owner=source, **DECIDED) for source in SOURCES
     ]
-    decisions.append(DmShardDdlLockOperator(task_id="made_by_hand", lock_id=LOCK_ID, action="skip"))
+    decisions.append(DmShardDdlLockOperator(task_id="made_by_hand", action="skip", **DECIDED))
     sync_again = DmIncrementalSyncOperator(task_id="sync_again", trigger_rule="none_failed_min_one_success", **syncs)
     # Else a sync that has failed for another reason, with nothing to ask about, would leave a run that succeeded.
     synced = EmptyOperator(task_id="synced", trigger_rule="one_success")

@@ -41,6 +41,7 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
 
 def _add_decision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--owner", "-o", metavar="SOURCE-ID", help="whose DDL is run; default: who came first")
+    parser.add_argument("--number", type=int, metavar="N", help="the DDL that is meant; refused if another waits now")
     parser.add_argument("--force-remove", "-f", action="store_true", help="also while a source has not come to it")
     parser.add_argument(
         "--action",
@@ -74,6 +75,7 @@ def unlock_lock(arguments: argparse.Namespace, output: Output) -> Exit:
     store, _ = meta_url.open_store(arguments)
     with store:
         action = Action(arguments.action)
-        lock = unlock(store, arguments.id, owner=arguments.owner, action=action, force=arguments.force_remove)
+        owner, force, number = arguments.owner, arguments.force_remove, arguments.number
+        lock = unlock(store, arguments.id, owner=owner, action=action, force=force, number=number)
     said = f"{lock.owner} does it at its next look; a task that has stopped: when it is run again"
     return output.document({"result": True, "msg": said})

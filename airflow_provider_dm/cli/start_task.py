@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.meta.model import Run, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.target.removal import remove_progress
+from airflow_provider_dm.launch.ddl_locks import withdraw
 from airflow_provider_dm.launch.task_control import live_run, resume, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
@@ -59,7 +60,15 @@ def start_task(arguments: argparse.Namespace, output: Output) -> Exit:
     store, url = meta_url.open_store(arguments)
     with store:
         if arguments.remove_meta:
-            remove_progress(store, inputs.target, task.meta_schema, task.name, task.source_ids, who="dmctl start-task")
+            remove_progress(
+                store,
+                inputs.target,
+                task.meta_schema,
+                task.name,
+                task.source_ids,
+                who="dmctl start-task",
+                withdraw=withdraw,
+            )
         if (run := live_run(store, task.name)) is not None:
             return _go_on(store, output, task, run)
         want_running(store, task.name, task.source_ids)

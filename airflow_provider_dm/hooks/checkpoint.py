@@ -95,10 +95,13 @@ class CheckpointHook(BaseHook):
         """
         from airflow_provider_dm.engine.target.removal import remove_progress
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.ddl_locks import withdraw
 
         endpoint = DmDatabaseHook(self.target_conn_id, name="target").endpoint()
         with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return remove_progress(store, endpoint, self.meta_schema, task, source_ids, who="CheckpointHook")
+            return remove_progress(
+                store, endpoint, self.meta_schema, task, source_ids, who="CheckpointHook", withdraw=withdraw
+            )
 
     @contextmanager
     def _session(self) -> Iterator[Connection]:

@@ -45,9 +45,13 @@ def lock_json(lock: Lock, age: float) -> Json:
     }
 
 
-def unlock(store: MetaStore, lock_id: str, *, owner: str | None, action: Action, force: bool) -> Lock:
+def unlock(
+    store: MetaStore, lock_id: str, *, owner: str | None, action: Action, force: bool, number: int | None = None
+) -> Lock:
     """Decide what is done about the oldest DDL of the lock with this id. Return the lock as it is then.
 
+    `number`: the DDL that was shown to whoever decides (None: nobody says). All DDL of a table have one id, and the one
+    that was shown may have been resolved since; the decision is not about the next one then.
     The owner's next look at it does it: a run that is under way, or the next one. Raises LockRefuses.
     """
     there = [lock for lock, _ in locks_of(store) if lock.id == lock_id]
@@ -57,6 +61,10 @@ def unlock(store: MetaStore, lock_id: str, *, owner: str | None, action: Action,
     if not open_ones:
         raise LockRefuses(lock_id, "its DDL has been run")
     meant = min(open_ones, key=lambda lock: lock.number)
+    if number is not None and number != meant.number:
+        raise LockRefuses(
+            lock_id, f"the decision is about its DDL number {number}, and number {meant.number} waits now"
+        )
 
     def how(found: Stored | None) -> Stored:
         if found is None:

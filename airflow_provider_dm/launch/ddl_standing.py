@@ -6,7 +6,8 @@ there is no lock until all of them have made the DDL; what the last sync of a so
     standing    when
     Differs     two sources have reported different DDL and nobody has decided, or a source has stopped as its shards'
                 DDL is different or out of order
-    Waits       a lock is not resolved, a source holds rows back, or nobody has said that it does not
+    Waits       a lock is not resolved, a source holds rows back, or nobody has said that it does not: no run yet,
+                one that was killed (it may have met a DDL since), or a load
     Resolved    otherwise
 
 `standing_among` is pure. What is known may be two seconds old, the time between two beats of a sync.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from airflow_provider_dm.engine.errors import ReportedError
 from airflow_provider_dm.engine.meta.model import Run, Stage, SubtaskStatus
@@ -29,6 +30,8 @@ from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of
 from airflow_provider_dm.launch.status import SILENT_SECONDS
 
 Json = dict[str, Any]
+VERIFY_APP: Final = "verify"
+"""The app that compares only: however it ends, it holds nothing back."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def standing_among(known: Known, lock_id: str | None, *, now: float) -> Standing
         if lock_id in (None, f"{known.task}-{group['target']}"):
             whys.append(_said_of_group(source, group, now))
     if silent:
-        whys.append(f"{', '.join(silent)}: no sync has said yet whether rows are held back")
+        whys.append(f"{', '.join(silent)}: no sync has said yet whether rows are held back, or the last was killed")
     if not whys:
         return Resolved()
     return Waits("; ".join((*whys, *_nobody_works(known))), shown)
@@ -151,9 +154,17 @@ def _groups(known: Known) -> tuple[list[tuple[str, Json]], list[str]]:
 
 
 def _of_source(runs: Iterable[Run], source: str) -> Iterator[list[Json]]:
-    """Yield what runs said of a source's groups, the newest first: one that begins has not looked yet."""
+    """Yield what runs said of a source's groups, the newest first: one that begins has not looked yet.
+
+    What a run has said that was killed may be from before the DDL that it met last; what was said before a load is of
+    another life of the task. So nothing that is older counts then either.
+    """
     for run in runs:
         said = run.progress.get(source)
+        may_hold = run.app != VERIFY_APP and (not run.progress or source in run.progress)
+        killed = run.stage is Stage.RUNNING and run.heartbeat_age_seconds > SILENT_SECONDS
+        if (may_hold and killed) or (isinstance(said, dict) and said.get("unit") == "load"):
+            return
         groups = said.get("unresolved_groups") if isinstance(said, dict) else None
         if groups is not None:
             yield groups
@@ -165,7 +176,7 @@ def _out_of_order(subtasks: Iterable[SubtaskStatus], lock_id: str | None) -> lis
     for one in subtasks:
         if one.stage is Stage.PAUSED and one.error is not None:
             error = ReportedError.read(one.error)
-            of_lock = lock_id is None or _table_of(lock_id) in error.message
+            of_lock = lock_id is None or f" in the shards of {_table_of(lock_id)}. " in error.message
             if error.code == ShardDdlOutOfSequence.code and of_lock:
                 found.append(str(error))
     return found

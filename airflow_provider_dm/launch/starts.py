@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.config.task import TaskConfig, TaskMode
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection, ServerUnreachable, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.places import find_place
@@ -84,13 +84,17 @@ def _of_dm(inputs: Inputs, start_time: str) -> tuple[Inputs, bool]:
     any. A copy of theirs is DM's and complete, so this is a task that only reads the log.
     """
     task = inputs.task
-    with connected(inputs.target) as connection:
-        known = known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
-        found = {
-            source: checkpoint
-            for source in task.source_ids
-            if (checkpoint := to_take_over(connection, _ref(task, source), task.task_mode, known.get(source)))
-        }
+    try:
+        with connected(inputs.target) as connection:
+            known = known_subtasks(connection, task.meta_schema, task.name, task.source_ids)
+            found = {
+                source: checkpoint
+                for source in task.source_ids
+                if (checkpoint := to_take_over(connection, _ref(task, source), task.task_mode, known.get(source)))
+            }
+    except (ServerUnreachable, AccessDenied) as error:  # the precheck says more of it, and the app asks again
+        log.info("whether DM has left a checkpoint is not known yet: %s", error)
+        return inputs, False
     if not found:
         return inputs, False
     one = next(iter(found.values()))

@@ -18,10 +18,12 @@ class DmShardDdlLockOperator(BaseOperator):
 
     The decision is written down; who carries it out is the sync of the lock's owner, at its next look or its next run.
     With several DDL waiting for one merged table it is about the oldest. A lock that is not there any more, or whose
-    DDL has been run, fails the task without a retry.
+    DDL has been run, or where another DDL than ``number`` is the oldest, fails the task without a retry.
 
     :param lock_id: the lock, as ``dmctl shard-ddl-lock`` and the XCom ``dm_ddl_locks`` of
         :class:`~airflow_provider_dm.sensors.shard_ddl.ShardDdlLockSensor` name it (templated)
+    :param number: which DDL of that table was shown to whoever decides, by the lock's ``number``: all DDL of a table
+        have the same id, so leave it out only where nobody else can have decided since (templated)
     :param action: ``"exec"``: the target makes what the owner has made; ``"skip"``: you have made the change in the
         target yourself (templated)
     :param lock_owner: the source whose DDL is meant; by default the one that came first (templated)
@@ -31,13 +33,14 @@ class DmShardDdlLockOperator(BaseOperator):
     Returns the lock as it is decided now: ``{"ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "wish"}``.
     """
 
-    template_fields: Sequence[str] = ("lock_id", "action", "lock_owner", "dm_meta_conn_id")
+    template_fields: Sequence[str] = ("lock_id", "number", "action", "lock_owner", "dm_meta_conn_id")
     ui_color = "#d9ecf2"
 
     def __init__(
         self,
         *,
         lock_id: str,
+        number: int | str | None = None,
         action: str = "exec",
         lock_owner: str | None = None,
         force: bool = False,
@@ -46,6 +49,7 @@ class DmShardDdlLockOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.lock_id = lock_id
+        self.number = number
         self.action = action
         self.lock_owner = lock_owner
         self.force = force
@@ -60,9 +64,13 @@ class DmShardDdlLockOperator(BaseOperator):
         with translated():
             if self.action not in list(Action):
                 raise LockRefuses(self.lock_id, f"{self.action!r} is neither exec nor skip")
+            if self.number is not None and not str(self.number).isdecimal():
+                raise LockRefuses(self.lock_id, f"{self.number!r} is no number of a DDL")
+            number = None if self.number is None else int(self.number)
             with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
                 action = Action(self.action)
-                lock = unlock(store, self.lock_id, owner=self.lock_owner or None, action=action, force=self.force)
+                owner = self.lock_owner or None
+                lock = unlock(store, self.lock_id, owner=owner, action=action, force=self.force, number=number)
         self.log.info("%s: %s it, at its next look or its next run", lock.owner, action.value)
         shown = lock_json(lock, 0.0)
         return {key: shown[key] for key in ("ID", "task", "owner", "DDLs", "synced", "unsynced", "number", "wish")}

@@ -19,6 +19,7 @@ from airflow_provider_dm.hooks.metadata import DmMetadataHook
 from airflow_provider_dm.operators.shard_ddl import DmShardDdlLockOperator
 from airflow_provider_dm.sensors.shard_ddl import LOCKS_KEY, ShardDdlDiffers, ShardDdlLockSensor
 from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
+from dags import dm_shard_ddl
 
 RunDag = Callable[..., Any]
 ORDERS, OTHER = TableName("shop", "orders"), TableName("shop", "other")
@@ -133,15 +134,39 @@ def test_different_ddl_fails_at_once_with_both_sides_and_a_person_decides(
         DmShardDdlLockOperator(task_id="nothing", action="replace", **parts)
         DmShardDdlLockOperator(task_id="no_lock", lock_id="shops-`shop`.`x`")
         DmShardDdlLockOperator(task_id="missing", lock_id=lock_id("shops", OTHER))
-        decided = DmShardDdlLockOperator(task_id="decided", lock_owner="{{ 'b' }}", action="skip", **parts)
+        for task_id, number in (("late", "{{ 1 }}"), ("no_number", "")):
+            DmShardDdlLockOperator(task_id=task_id, lock_owner="b", number=number, **parts)
+        numbered: dict[str, Any] = {"number": "{{ 0 }}", **parts}
+        decided = DmShardDdlLockOperator(task_id="decided", lock_owner="{{ 'b' }}", action="skip", **numbered)
         forced = DmShardDdlLockOperator(task_id="forced", lock_id=lock_id("shops", OTHER), force=True)
         ShardDdlLockSensor(task_id="waits", task="shops", timeout=0.5, poke_interval=0.2) << [decided, forced]
     tasks = {ti.task_id: (ti.state, ti.try_number) for ti in run_dag(dag).get_task_instances()}
-    refused = dict.fromkeys(("nobody", "nothing", "no_lock", "missing"), ("failed", 1))
+    refused = dict.fromkeys(("nobody", "nothing", "no_lock", "missing", "late", "no_number"), ("failed", 1))
     assert tasks == {**refused, "decided": ("success", 1), "forced": ("success", 1), "waits": ("failed", 1)}
     with DmMetadataHook().get_store() as store:
         locks = {one.id: (one.owner, one.wish) for one in (Lock.from_json(body) for body, _ in store.ddl_locks())}
     assert locks == {ID: ("b", Action.SKIP), lock_id("shops", OTHER): ("a", Action.EXEC)}
+
+
+@pytest.mark.parametrize(
+    ("phases", "decided"),
+    [
+        (["waiting", "conflict", "conflict"], ("ID 1", "1")),
+        (["waiting", "exec"], ("that differs", "0")),
+        ([], ("that differs", "0")),
+    ],
+)
+def test_the_dag_that_asks_decides_about_the_ddl_that_it_has_shown_and_no_other(
+    phases: list[str], decided: tuple[str, str]
+) -> None:
+    class Ti:
+        def xcom_pull(self, **_asked: str) -> list[dict[str, Any]]:
+            return [{"ID": f"ID {number}", "number": number, "phase": phase} for number, phase in enumerate(phases)]
+
+    for task_id in ("run_that_of_mariadb-01", "made_by_hand"):
+        task = dm_shard_ddl.dag.get_task(task_id)
+        assert isinstance(task, DmShardDdlLockOperator)
+        assert tuple(task.render_template((task.lock_id, task.number), {"ti": Ti()})) == decided  # type: ignore[typeddict-item]
 
 
 # The trigger by itself

@@ -109,9 +109,13 @@ class Piece:
 
 @dataclass(frozen=True)
 class Resync:
-    """All that can be applied because one DDL was resolved."""
+    """All that can be applied because one DDL was resolved.
+
+    `plan`: the fingerprint of the plan by which it is written where it stands; "" where nothing is written yet, or
+    releases that noted none have begun it."""
 
     pieces: tuple[Piece, ...]
+    plan: str = ""
 
     @property
     def lo(self) -> Location:
@@ -130,8 +134,8 @@ class Resync:
         """Return the pieces that have rows between the stop before this one and this one."""
         return [one for one in self.pieces if one.after.sort_key < stop.sort_key <= one.until.sort_key]
 
-    def to_json(self) -> list[Json]:
-        return [
+    def to_json(self) -> Json:
+        pieces = [
             {
                 "table": one.table.to_json(),
                 "after": one.after.to_json(),
@@ -140,14 +144,18 @@ class Resync:
             }
             for one in self.pieces
         ]
+        return {"pieces": pieces, "plan": self.plan}
 
     @classmethod
-    def from_json(cls, said: list[Json]) -> Resync:
+    def from_json(cls, said: Json | list[Json]) -> Resync:
+        """Return what was written, also by releases that wrote the pieces alone."""
+        pieces, plan = (said, "") if isinstance(said, list) else (said["pieces"], said["plan"])
         return cls(
             tuple(
                 Piece(Table.from_json(one["table"]), *(Location.from_json(one[name]) for name in _PLACES))
-                for one in said
-            )
+                for one in pieces
+            ),
+            plan,
         )
 
 

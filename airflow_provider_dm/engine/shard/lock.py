@@ -14,7 +14,8 @@ shards have made it (shard/group.py); the first to report is the owner.
     event                   waiting      conflict     exec         skip
     reported by a source    waiting/     conflict     exec (told   skip (it comes late
                             exec/confl.               again)       and goes on)
-    a person's wish         exec         exec         exec         refused: it has been run
+    a person's wish         exec         exec         exec, of     refused: it has been run
+                                                      that owner
     executed by the owner   refused      refused      skip         skip (told again)
     gone on, a source       refused      refused      refused      skip, or removed by the last one
     withdrawn, a source     waiting, or removed with the last one  skip, or removed with the last one
@@ -215,12 +216,18 @@ def reported(
 
 
 def wished(lock: Lock, action: Action, owner: str | None, *, force: bool) -> Lock:
-    """Return the lock after a person has decided. `force`: also while a source has not reported. Raises LockRefuses."""
+    """Return the lock after a person has decided. `force`: also while a source has not reported, or is to do it by an
+    earlier decision: it may be altering the table, and is killed at that if another one is chosen. Its own action may
+    be changed, as it does one behind the other. Raises LockRefuses.
+    """
     if lock.executed:
         raise LockRefuses(lock.id, "its DDL has been run")
     chosen = owner or lock.owner
     if chosen not in lock.synced:
         raise LockRefuses(lock.id, f"{chosen} has not reported, and cannot be its owner")
+    if lock.wish is not None and chosen != lock.owner and not force:
+        by = f"it is decided that {lock.owner} does it ({lock.wish.value}), which may be doing so now"
+        raise LockRefuses(lock.id, f"{by}; --force-remove decides anew")
     if lock.unsynced and not force:
         raise LockRefuses(lock.id, f"{', '.join(lock.unsynced)} have not reported; --force-remove goes on without them")
     return replace(lock, owner=chosen, wish=action)

@@ -23,9 +23,10 @@ are never in catch-up: `plan.snapshots`.
 
 *Kept*: filters leave deletes out (`rules.row_filter`), so rows are there that the log knows nothing of. Every change
 says what its key's row is to be, and that is written over whatever is there, by the identity key only: a row that is
-gone at the source is not removed for another one that has taken its unique value; such a row stops the task. And
-changes that depend on each other are not sorted at all: they are written in their order, in one bucket (`in_order`),
-also in catch-up, where an upsert of each image would make rows of those that were left out.
+gone at the source is not removed for another one that has taken its unique value; such a row stops the task. Keys
+that the target may hold for one take turns (`turns`), the first in wave 2, the others behind it. And changes that
+depend on each other are not sorted at all: they are written in their order, in one bucket (`in_order`), also in
+catch-up, where an upsert of each image would make rows of those that were left out.
 
 *Every change* (`compact: false`): nothing was folded. What depends on each other is in one bucket, and level by level
 each change is sorted as if it were all there is (`dependence`); deletes come before writes within a level, so there is
@@ -40,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from airflow_provider_dm.engine.rules.row_filter import check_overlap
+from airflow_provider_dm.engine.rules.row_filter import Loss, check_overlap
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.bucket import BucketOf, bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.change import Change, Key
@@ -48,6 +49,7 @@ from airflow_provider_dm.engine.sync.compactor import Counts, Folded, Keyed, cou
 from airflow_provider_dm.engine.sync.dependence import Kept, Order, marks_of
 from airflow_provider_dm.engine.sync.overwriting import can_be_written_over
 from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart, has_own_columns
+from airflow_provider_dm.engine.sync.turns import turns_of
 
 
 @dataclass
@@ -113,7 +115,9 @@ def make_waves(
         bucket = waves.second.setdefault(bucket_of_all(part, plan.buckets), {})
         bucket[index] = TableWork(in_order=changes)
     for index, keyed in folded.keyed.items():
-        sort.keyed(keyed, _Sorter.of(waves, index, bucket_function(plan.part(index), plan.buckets)))
+        bucket_of = bucket_function(plan.part(index), plan.buckets)
+        for turn, in_turn in enumerate(sort.turns(index, keyed)):
+            sort.keyed(in_turn, _Sorter.of(waves, index, bucket_of, turn=turn))
     for index, counts in folded.counts.items():
         sort.counts(counts, _Sorter.of(waves, index, bucket_function(plan.part(index), plan.buckets)))
     for target, kept in folded.kept.items():
@@ -129,6 +133,12 @@ class _Sorting:
     catch_up: bool
     recording: bool
     lenient: bool
+
+    def turns(self, index: int, keyed: Keyed) -> list[Keyed]:
+        return turns_of(keyed, self.plan.part(index)) if self._may_lack_deletes(index) else [keyed]
+
+    def _may_lack_deletes(self, lead: int) -> bool:
+        return self.plan.losses.get(lead) is Loss.DELETES and not self.plan.is_merged(lead)
 
     def keyed(self, keyed: Keyed, sorter: _Sorter) -> None:
         index, part = sorter.table, self.plan.part(sorter.table)
@@ -151,7 +161,8 @@ class _Sorting:
         _counted(counts.items(), self.plan.part(sorter.table), sorter)
 
     def levels(self, kept: Sequence[Kept], part: TargetPart, waves: Waves) -> None:
-        order = Order.of(marks_of(part), kept)
+        lacking = part.key is not None and any(self._may_lack_deletes(lead) for lead in {lead for lead, _, _ in kept})
+        order = Order.of(marks_of(part), kept, alone=lacking and bool(part.unique))
         keyed: dict[tuple[int, int, int], Keyed] = {}
         counts: dict[tuple[int, int, int], Counts] = {}
         for level, bucket, (lead, before, after) in zip(
@@ -174,10 +185,12 @@ class _Sorter:
     wave_2: Wave
     table: int
     bucket_of: BucketOf
+    again: bool = False
+    """Wave 2 is not the first to write these rows."""
 
     @classmethod
-    def of(cls, waves: Waves, table: int, bucket_of: BucketOf) -> _Sorter:
-        return cls(waves.first, waves.second, table, bucket_of)
+    def of(cls, waves: Waves, table: int, bucket_of: BucketOf, *, turn: int = 0) -> _Sorter:
+        return cls(waves.first, waves.level(turn), table, bucket_of, again=turn > 0)
 
     @classmethod
     def of_level(cls, waves: Waves, level: int, table: int, bucket: int) -> _Sorter:
@@ -248,16 +261,16 @@ def _catch_up(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _So
 
 def _kept(changes: Iterable[tuple[Key, Change]], part: TargetPart, sort: _Sorter) -> None:
     for key, (before, after) in changes:
-        if after is None:
-            # Also a row that was born and is gone: an older one of its key may have been kept.
-            row = part.row_of(key, before, after)
-            (sort.first if part.unique else sort.second)(row).delete.append(row)
-        elif not part.unique:
+        # Also of a row that was born and is gone: an older one of its key may have been kept.
+        row = part.row_of(key, before, after)
+        if part.unique:
+            sort.first(row).delete.append(row)
+        if sort.again if part.unique else after is None:
+            sort.second(row).delete.append(row)
+        if after is not None:
             # Not REPLACE, which would take away what only the target has in a row.
-            sort.second(after).change.append(after)
-        else:
-            sort.first(after).delete.append(after)
-            sort.second(after).insert.append(after)
+            work = sort.second(after)
+            (work.insert if part.unique else work.change).append(after)
 
 
 def _recording(changes: Iterable[Change], sort: _Sorter) -> None:

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.ddl.table_info import NotMapped
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_table_info import table_info
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.mysql.connection import Connection, connected
+from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.group import Group
@@ -43,8 +43,9 @@ from airflow_provider_dm.engine.target.dm_checkpoint import (
     put_table_points,
     why_not_writable,
 )
-from airflow_provider_dm.engine.target.frontier import Transactions, extent, read_all_stands
+from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import TargetWentBack
+from airflow_provider_dm.engine.target.restored import check_still_has
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_definitions import load_definitions, load_schema_collations, said
@@ -123,6 +124,9 @@ class DmPoints:
             return
         try:
             written = self.transactions(lambda connection: self._write(connection, applied, exit_point))
+        except ServerUnreachable as error:  # the source: what is held of its log is applied without it
+            log.info("DM's checkpoint waits for the definitions of %s: %s", self.source.fence.ref.source, error)
+            written = False
         except DmError as error:
             if error.reaction is not Reaction.STOP or isinstance(error, TargetWentBack):
                 raise
@@ -138,9 +142,7 @@ class DmPoints:
         subtask = read_subtask(connection, fence.ref)
         if subtask is None or subtask.start is None or subtask.start.sort_key == applied.at.sort_key:
             return False
-        lowest, _ = extent(read_all_stands(connection, fence.ref))
-        if lowest < applied.at.sort_key:
-            raise TargetWentBack(*fence.ref.key, f"a bucket at {lowest}", f"all up to {applied.at}")
+        check_still_has(connection, fence.ref, subtask, applied.at)
         if self._tables_due:
             tables = [one.table.name for one in load_table_schemas(connection, fence.ref)]
             delete_table_points(connection, fence.ref, tables)

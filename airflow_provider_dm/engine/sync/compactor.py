@@ -16,8 +16,9 @@ images. Plain tuples and closures: this loop runs once for every change of the l
 
 Where filters leave changes out (`rules.row_filter`), the next change need not begin where the last one has ended. If
 only deletes may be missing, each change says all that will be of its key: the first before and the last after are kept
-(the *loose* fold). If a change may be about a row that never came, changes of one key depend on each other and on the
-target's rows: nothing is folded, and all of them are kept in their order (`sync.in_order` writes them).
+(the *loose* fold), and the keys in the order of those (`sync.turns`). If a change may be about a row that never came,
+changes of one key depend on each other and on the target's rows: nothing is folded, and all of them are kept in their
+order (`sync.in_order` writes them).
 
 With `compact: false` every change is kept (`sync.dependence` says what becomes of them). They are folded all the same,
 and what comes of it is thrown away: it says whether the log is whole.
@@ -128,11 +129,12 @@ def _keep_each(kept: list[Kept], lead: int, check: Adder | None) -> Adder:
 
 
 def fold_into(keyed: Keyed, part: TargetPart, *, loose: bool = False) -> Adder:
-    """Return an adder for one keyed target table. `loose`: changes may be missing between two."""
+    """Return an adder for one keyed target table. `loose`: changes may be missing between two; then keys are held in
+    the order of their last changes."""
     key_of = key_getter(part)
 
     def put(key: Key, before: Row | None, after: Row | None) -> None:
-        held = keyed.get(key)
+        held = keyed.pop(key, None) if loose else keyed.get(key)
         if held is None:
             keyed[key] = Change(before, after)
         elif held[1] == before or loose:
@@ -174,7 +176,7 @@ def merge_keyed(keyed: Keyed, later: Iterable[tuple[Key, Change]], part: TargetP
     Raises BrokenChain.
     """
     for key, change in later:
-        held = keyed.get(key)
+        held = keyed.pop(key, None) if loose else keyed.get(key)
         if held is None:
             keyed[key] = change
         else:

@@ -150,6 +150,8 @@ class Order:
     """
 
     marks: Marks
+    alone: bool = False
+    """Deletes may be missing: of rows that are written, and share a loose mark, one may have been gone before."""
     levels: list[int] = field(default_factory=list)
     _first: list[Mark] = field(default_factory=list)
     """Of each change, one of its marks."""
@@ -158,8 +160,8 @@ class Order:
     _loose: dict[Mark, tuple[int, Kind]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, marks: Marks, changes: Sequence[Kept]) -> Order:
-        order = cls(marks)
+    def of(cls, marks: Marks, changes: Sequence[Kept], *, alone: bool = False) -> Order:
+        order = cls(marks, alone)
         for _, before, after in changes:
             order.add(before, after)
         return order
@@ -173,7 +175,7 @@ class Order:
         level = 0
         for mark in strict:
             level = max(level, self._level.get(mark, -1) + 1)
-        together = kind is not Kind.UPDATE or not self.marks.repeats
+        together = kind is Kind.DELETE or not (self.alone or (kind is Kind.UPDATE and self.marks.repeats))
         for mark in loose:
             last, of_kind = self._loose.get(mark, (-1, None))
             level = max(level, last if of_kind is kind and together else last + 1)

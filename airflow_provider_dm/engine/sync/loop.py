@@ -57,7 +57,7 @@ from airflow_provider_dm.engine.sync.start import Opened, open_sync
 from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement, RefusedByFilter
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
-from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES
+from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES, CutOtherwise
 from airflow_provider_dm.engine.sync.writing import Writing, most_held, spreads
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
@@ -363,7 +363,8 @@ class Loop:
             try:
                 return self._apply(job, epoch)
             except DmError as error:
-                if error.reaction is not Reaction.RETRY or self.stop.wait(2.0**attempt / 2):
+                same = error.reaction is Reaction.RETRY and not isinstance(error, CutOtherwise)
+                if not same or self.stop.wait(2.0**attempt / 2):
                     raise
                 log.warning("epoch %s..%s is tried again: %s", epoch.lo, epoch.hi, error)
                 if isinstance(error, TooManyContested):
@@ -453,7 +454,8 @@ class Loop:
         self.sharing.adopt(plan)
         self.shards.adopt(plan)
         self._show_shards()
-        self._follow_plan()
+        if self.edge is None:  # else half of its rows is written by the plan that was there then
+            self._follow_plan()
         self.progress.ddl_applied += 1
         if self.points is not None:
             self.points.tables_changed()

@@ -132,8 +132,15 @@ class TargetPart:
             row[number] = value
         return tuple(row)
 
+    def without_folds(self) -> TargetPart:
+        """Return this part as releases had it that knew no folds."""
+        index, identity = _places(self.mapping), self.mapping.target.identity
+        has_form = partial(has_form_of_its_own, self.mapping)
+        hashed = told_apart(self.mapping, identity, index, has_form) if identity else self.hashed
+        return replace(self, hashed=hashed, folds=())
+
     def as_before(self) -> TargetPart:
-        """Return this part as releases had it that knew no folds, and took columns which only the target has for
+        """Return this part as releases had it that knew no folds either, and took columns which only the target has for
         changed by any change."""
         index, everything = _places(self.mapping), tuple(range(len(self.mapping.source.columns)))
         further = _further_keys(self.mapping)
@@ -143,10 +150,7 @@ class TargetPart:
             else everything
             for key in further
         )
-        identity = self.mapping.target.identity
-        has_form = partial(has_form_of_its_own, self.mapping)
-        hashed = told_apart(self.mapping, identity, index, has_form) if identity else self.hashed
-        return replace(self, unique=unique, hashed=hashed, folds=())
+        return replace(self.without_folds(), unique=unique)
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -207,12 +211,14 @@ class SyncPlan:
         return tuple(target for target in sorted(self.merged) if shards[target] > 1)
 
     def older(self) -> Iterator[SyncPlan]:
-        """Yield the plan as older releases had it: their half epochs are completed by theirs."""
+        """Yield the plan as older releases had it, the newest first: their half epochs are completed by theirs."""
+        without_folds = replace(self, targets=tuple(part.without_folds() for part in self.targets))
         targets = tuple(part.as_before() for part in self.targets)
         before = replace(self, targets=targets, snapshots=frozenset())
+        yield without_folds
         yield before
-        yield self.folding_together()
-        yield before.folding_together()
+        for one in (self, without_folds, before):
+            yield one.folding_together()
 
     def folding_together(self) -> SyncPlan:
         """Return the plan as releases without `merge` had it."""

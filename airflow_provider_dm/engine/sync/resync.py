@@ -8,6 +8,9 @@ no row is applied twice, by frontier rule 1.
 Each shard has its own beginning (where its DDL ended) and end (where its next DDL begins, or where the sync stands).
 An epoch ends where a shard's rows begin or end, so that the tables of an epoch are the same for all of it. Other
 tables' rows and all DDL of the stretch have been dealt with: they are passed over, whatever they say.
+
+The lane has a plan of its own, from stop to stop another one, and its fingerprint is noted before anything is written
+by it: half an epoch is completed by the plan that began it (frontier rule 6), whatever the user has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
-from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, reached
@@ -37,20 +41,42 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
-from airflow_provider_dm.engine.sync.start import plan_for
+from airflow_provider_dm.engine.sync.start import plan_for, plan_to_begin_with
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence
-from airflow_provider_dm.engine.target.session import target_connection
-from airflow_provider_dm.engine.target.subtask import read_subtask
+from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.shard_groups import note_resync
+from airflow_provider_dm.engine.target.subtask import Subtask, read_subtask
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.2
 """Between two looks at a log that a relay is pulling again."""
+
+
+@dataclass(eq=False)
+class ResyncPlanUnknown(DmError):
+    """Half an epoch of a re-sync was written by a release that did not note by which plan."""
+
+    task: str
+    source: str
+    target: str
+    lo: str
+    edge: str
+
+    code: ClassVar[str] = "DM-6059"
+    what: ClassVar[str] = (
+        "task {task}, source {source}: rows of {target} that were held back are half written from {lo} to {edge}, by "
+        "an older release, which did not note by what rules and in what way."
+    )
+    hint: ClassVar[str] = (
+        "Run the task, unchanged, with the release that it ran with before, until `dmctl shard-ddl-lock TASK` shows no "
+        "lock; go on with this one then."
+    )
 
 
 @dataclass
@@ -72,20 +98,24 @@ class Resyncing:
     def run(self, group: Group) -> bool:
         """Apply all that is to be applied. Return False where somebody has asked to stop before the end.
 
-        Raises GtidsUnknown, and what reading and applying raise.
+        Raises GtidsUnknown, ResyncPlanUnknown, PlanChanged, and what reading and applying raise.
         """
         resync = group.resync
         assert resync is not None
         if not resync.pieces:
             return True
-        lo, edge = self._stands(resync.lo)
+        subtask, lo, edge = self._stands(resync.lo)
+        if edge is not None and not resync.plan:
+            raise ResyncPlanUnknown(*self.fence.ref.key, str(group.target), str(lo), str(edge))
+        begun, noted = replace(subtask, plan=resync.plan), _Noted(self.source, group)
         log.info("rows of %s are applied that were held back, from %s to %s", group.target, lo, resync.stops[-1])
         with closing(self._tail()) as tail:
             for stop in resync.stops:
                 if reached(lo, stop):
                     continue
                 pieces = resync.before(stop)
-                lane = _Lane(self, tail, self._plan(pieces, group), stop, lo, edge)
+                plan = self._plan(pieces, group)
+                lane = _Lane(self, tail, plan_to_begin_with(plan, begun, lo, edge), plan, noted, stop, lo, edge)
                 if not pieces:
                     lane.advance(stop)
                 elif not lane.run():
@@ -97,7 +127,7 @@ class Resyncing:
     def fence(self) -> Fence:
         return Fence(self.source.fence.ref.resync(), self.source.fence.generation)
 
-    def _stands(self, known: Location) -> tuple[Location, Location | None]:
+    def _stands(self, known: Location) -> tuple[Subtask, Location, Location | None]:
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         subtask, stands = read_subtask(connection, ref), read_all_stands(connection, self.fence.ref)
         assert subtask is not None
@@ -107,7 +137,7 @@ class Resyncing:
         lo, edge = (location_at(key, known, reader.base_of) for key in extent(stands))
         # As for the sync itself: behind a failover it has to be known what is repeated.
         lo = numbered(lo, replace(subtask, location=known, start=None), reader)
-        return lo, None if compare(lo, edge) is Order.SAME else edge
+        return subtask, lo, None if compare(lo, edge) is Order.SAME else edge
 
     def _tail(self) -> Tail:
         """Return the log for this re-sync alone: it reads what the sync has left behind, and waits for nobody."""
@@ -127,12 +157,32 @@ class Resyncing:
 
 
 @dataclass
+class _Noted:
+    """The plan by which a group's rows are written, as the target knows it."""
+
+    source: SyncSource
+    group: Group
+
+    def note(self, plan: SyncPlan) -> None:
+        """Note a plan before anything is written by it. Raises Fenced, TargetWentBack."""
+        resync, fingerprint = self.group.resync, plan.fingerprint()
+        assert resync is not None
+        if resync.plan == fingerprint:
+            return
+        became, fence, target = replace(resync, plan=fingerprint), self.source.fence, self.group.target
+        run_transaction(self.source.target, partial(note_resync, fence=fence, target=target, resync=became.to_json()))
+        self.group = replace(self.group, resync=became)
+
+
+@dataclass
 class _Lane:
-    """The log up to one stop, by one plan."""
+    """The log up to one stop. `plan`: by which epochs are written now; `then`: by which they are behind `edge`."""
 
     of: Resyncing
     tail: Tail
     plan: SyncPlan
+    then: SyncPlan
+    noted: _Noted
     stop: Location
     here: Location
     edge: Location | None
@@ -142,6 +192,7 @@ class _Lane:
     def __post_init__(self) -> None:
         self.shared = self.of.runner.share(self.plan)
         self.applied = self.here
+        self._follow_plan()
 
     def run(self) -> bool:
         """Apply all up to the stop; return False where somebody has asked to stop before."""
@@ -189,16 +240,27 @@ class _Lane:
         )
         applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
         self.prepared = after(self.prepared, epoch)
-        self.here = self.applied = epoch.hi
-        self.edge, self.moved_at = None, time.monotonic()
+        self._applied_up_to(epoch.hi)
         self.of.told(epoch, applied)
 
     def advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
         writer = WaveWriter(self.plan, Target.at(self.of.source.target), self._step(hi), catch_up=False)
         writer.advance({}, range(self.plan.buckets))
+        self._applied_up_to(hi)
+
+    def _applied_up_to(self, hi: Location) -> None:
         self.here = self.applied = hi
         self.edge, self.moved_at = None, time.monotonic()
+        self._follow_plan()
+
+    def _follow_plan(self) -> None:
+        """Switch to the plan as it is now, unless half an epoch is written by another one."""
+        if self.edge is not None:
+            return
+        self.noted.note(self.then)
+        if self.plan is not self.then:
+            self.plan, self.shared = self.then, self.of.runner.share(self.then)
 
     def _step(self, hi: Location) -> Step:
         return Step(self.of.fence, self.applied.sort_key, hi.sort_key)

@@ -59,7 +59,7 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_groups import read_groups
 from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, SchemaChange, SubtaskTables
 from airflow_provider_dm.engine.target.contested_row import waiting
-from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, execute_ddl
+from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, end_earlier_ddl, execute_ddl
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.left_behind import left_behind
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
@@ -409,10 +409,12 @@ class Shards:
     def _execute(self, group: Group, item: Item, lock: locks.Lock | None) -> None:
         fence, target = self.source.fence, self.source.target
         assert lock is not None
-        if lock.wish is not locks.Action.SKIP:
+        shared = fence.in_lane(ddl_lane(group.target))
+        if lock.wish is locks.Action.SKIP:
+            end_earlier_ddl(target, shared)  # an owner that was to run it may still be altering the table
+        else:
             statements = [_statement(one) for one in item.how["statements"]]
             session = [Setting(name, value) for name, value in item.how["session"]]
-            shared = fence.in_lane(ddl_lane(group.target))
             self._check_left_behind(shared, group, statements)
             try:
                 execute_ddl(target, shared, ddl_place(group.resolved), statements, session)

@@ -134,7 +134,7 @@ class ApplyGroup:
         if self.act is Act.RELEASE:
             contested = writer.release(waves.first)
         else:
-            contested = writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets))
+            contested = writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets), waves.later)
         return Applied(folded.changes, waves.rows(), contested, tuple(writer.collisions))
 
 

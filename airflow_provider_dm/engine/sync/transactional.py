@@ -9,7 +9,8 @@ them, so whoever reads the target sees a state that the source had, at any time 
 
 The frontier stands between two transactions of the source, at one place in all buckets; there is no half of an epoch. A
 task that is repeated, late or beside another one finds the frontier further on than it thinks, and goes on from there:
-how the log is cut into target transactions is nobody's concern but of who writes them.
+how the log is cut into target transactions is nobody's concern but of who writes them. Only a plan of the same epoch
+with other ranges may have no end of a unit there (`CutOtherwise`); then the sync opens anew at that place.
 
 Within a target transaction changes are folded, or kept one by one (`compact`), as in an epoch. A transaction of the
 source that is larger than memory should hold is decoded and written in pieces, within one target transaction.
@@ -27,7 +28,7 @@ from itertools import islice
 from typing import ClassVar, Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.planner import ByteRange
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Scope
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
@@ -65,6 +66,23 @@ class TransactionTooLarge(DmError):
         "Raise max_binlog_cache_size of the target (TiDB: txn-total-size-limit) or lower `batch`, then resume; or let "
         "the sync pass that place with `apply: concurrent`."
     )
+
+
+@dataclass(eq=False)
+class CutOtherwise(DmError):
+    """The frontier stands inside of a unit: transactions of an epoch were written that was cut in another way.
+
+    So it is where an epoch failed halfway, and was planned again: from another log, or with another end.
+    """
+
+    lo: str
+    hi: str
+    found: str
+
+    code: ClassVar[str] = "DM-6016"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "of the log from {lo} to {hi}, which is cut otherwise now, all up to {found} is written."
+    hint: ClassVar[str] = "Nothing is lost: the sync goes on from there by itself."
 
 
 @dataclass(frozen=True)
@@ -129,8 +147,8 @@ class TransactionalWriter:
     writer: WaveWriter
 
     def write(self, units: Sequence[Unit]) -> Counted:
-        """Write what of the units is not written yet. Raises Fenced, TargetWentBack, TransactionTooLarge, and what
-        decoding and writing raises."""
+        """Write what of the units is not written yet. Raises Fenced, TargetWentBack, TransactionTooLarge, CutOtherwise,
+        and what decoding and writing raises."""
         counted, here = Counted(), self.writer.step.lo
         while left := [unit for unit in units if unit.hi > here]:
             for group in self._groups(left):
@@ -143,14 +161,15 @@ class TransactionalWriter:
         return counted
 
     def _stand(self, *, behind: str, units: Sequence[Unit]) -> str:
-        """Return where the frontier stands, as somebody has moved it on from `behind`."""
+        """Return where the frontier stands, as somebody has moved it on from `behind`. Raises CutOtherwise where no
+        unit ends there."""
         step, buckets = self.writer.step, range(self.writer.plan.buckets)
         stands = self.writer.target.transactions(lambda connection: read_frontier(connection, step, buckets))
         here = common_stand(stands, replace(step, lo=behind), buckets)
-        if here == behind or (here < step.hi and here not in {unit.hi for unit in units}):
-            raise InvariantBroken(
-                f"the frontier stands between two transactions of {step.lo}..{step.hi}, behind {behind}", here
-            )
+        if here == behind:
+            raise InvariantBroken(f"somebody has moved the frontier of {step.lo}..{step.hi} on from {behind}", here)
+        if here < step.hi and here not in {unit.hi for unit in units}:
+            raise CutOtherwise(step.lo, step.hi, here)
         return here
 
     def _groups(self, units: Iterable[Unit]) -> Iterator[_Group]:

@@ -10,7 +10,7 @@ so there; the other way round the target would look as if it had lost its commit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -49,10 +49,18 @@ class SharedProgress(DmError):
 
 
 def remove_progress(
-    store: MetaStore, target: Endpoint, meta_schema: str, task: str, sources: Sequence[str], *, who: str
+    store: MetaStore,
+    target: Endpoint,
+    meta_schema: str,
+    task: str,
+    sources: Sequence[str],
+    *,
+    who: str,
+    withdraw: Callable[[MetaStore, str, str], None],
 ) -> list[str]:
     """Forget these sources of a task, all or none. Return those of which something was known.
 
+    `withdraw`: takes back what a source of a task has reported to DDL locks; else nobody ever resolves them.
     Raises LeaseHeld while a run is at work, SharedProgress, Fenced, and what a claim raises.
     """
     refs = [SubtaskRef(meta_schema, task, source) for source in sources]
@@ -64,6 +72,7 @@ def remove_progress(
         if known:
             _check_alone(connection, known)
         for fence in fences:
+            withdraw(store, *fence.ref.key)
             store.forget_subtask(*fence.ref.key)
         run_transaction(target, lambda tx: _remove_all(tx, fences))
     return [ref.source for ref in known]

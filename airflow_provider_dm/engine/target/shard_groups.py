@@ -44,7 +44,7 @@ class StoredGroup:
 
     target: TableName
     resolved: int
-    resync: list[dict[str, Any]] | None
+    resync: dict[str, Any] | list[dict[str, Any]] | None
 
 
 def load_groups(connection: Connection, ref: SubtaskRef) -> list[StoredGroup]:
@@ -152,6 +152,17 @@ def begin_resync(connection: Connection, fence: Fence, position: str, buckets: i
             "VALUES (%s, %s, %s, %s, %s)",
             [(ref.task, resync_lane(ref.source), bucket, position, fence.generation) for bucket in range(buckets)],
         )
+
+
+def note_resync(connection: Connection, fence: Fence, target: TableName, resync: dict[str, Any]) -> None:
+    """Note, inside a transaction, how a group's re-sync goes on. Raises Fenced or TargetWentBack."""
+    fence.check(connection)
+    query(
+        connection,
+        f"UPDATE {fence.ref.table(_GROUP)} SET resync = %s "
+        f"WHERE {_OF_SUBTASK} AND target_schema = %s AND target_name = %s",
+        (_json(resync), *fence.ref.key, *target),
+    )
 
 
 def end_resync(connection: Connection, ref: SubtaskRef) -> None:

@@ -57,5 +57,6 @@ def attributed(table: Json, held: Mapping[str, HeldBack]) -> Json:
     if lock is None or table["equal"]:
         return table
     why = f"rows of {', '.join(lock.shards)} are held back by DDL lock {lock.lock}"
+    why += f"; and {table['why']}" if table["why"] else ""  # as far as the lock is not the reason
     held_back = {"lock": lock.lock, "shards": list(lock.shards), "DDLs": list(lock.ddls)}
     return {**table, "why": why, "differing": [], "held_back": held_back}

@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, Info, LockRefuses, ShardDdlConflict, reported
@@ -18,6 +19,9 @@ from airflow_provider_dm.engine.sync import following, resync, shards
 from airflow_provider_dm.engine.sync.loop import SyncResult
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.shards import ShardDdlRefused
+from airflow_provider_dm.engine.target.ddl_execution import end_earlier_ddl
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.shard_groups import ddl_lane
 from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack
 from airflow_provider_dm.engine.verify.verification import failure, verify
 from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
@@ -319,8 +323,14 @@ def test_a_person_decides_a_conflict(one_pair: Shops) -> None:
     assert shops.target.sql("SHOW COLUMNS FROM o LIKE 'c'", database=shops.schema)[0][1].startswith("bigint")
 
 
-def test_a_person_has_made_the_change(one_pair: Shops) -> None:
-    shops = one_pair
+def test_a_person_has_made_the_change(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    shops, ended = one_pair, []
+
+    def end(endpoint: Endpoint, fence: Fence) -> None:
+        ended.append(fence.ref.lane_key[-1])
+        end_earlier_ddl(endpoint, fence)
+
+    monkeypatch.setattr(shards, "end_earlier_ddl", end)
     shops.task = PESSIMISTIC
     shops.create(PLAIN, "a:o_1", "b:o_3")
     shops.load()
@@ -334,6 +344,7 @@ def test_a_person_has_made_the_change(one_pair: Shops) -> None:
     shops.target.sql("ALTER TABLE o ADD c bigint", database=shops.schema)
     shops.write("a", "INSERT INTO o_1 VALUES (1, 'a', 1)")
     shops.sync("a", "a")
+    assert ended == [ddl_lane(TableName(shops.schema, "o"))], "an earlier owner may still be altering the table"
     assert shops.rows() == [(1, "a", 1)]
 
 

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.spool import TaskFellBehind
 from testbed import Server, ServerSpec
 from tests.conftest import StartServers
-from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, wait_for
+from tests.integration.relay.conftest import META_VARIABLE, KitOf, RelayKit, is_settled, wait_for
 from tests.integration.relay.test_gtid import held_files, rows
 
 BY_GTID: dict[str, Any] = {"enable_gtid": True}
@@ -40,6 +40,7 @@ def hold(kit: RelayKit, **config: Any) -> Location:
         rows(kit.server, "d", number)
         kit.server.sql("FLUSH BINARY LOGS")
     rows(kit.server, "d", 2)
+    wait_for(lambda: is_settled(kit.server))
     kit.catch_up(**config)
     assert held_files(kit) == HELD
     return kit.upstream()

@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync import apply
 from airflow_provider_dm.engine.sync.begin import SyncSource
@@ -96,7 +97,8 @@ class SyncKit:
     meta_url: str
     tables: Sequence[str] = tuple(TABLES)
     relays: list[Any] = field(default_factory=list)
-    """Each a RelayThread, or a RelayProcess where a test kills it."""
+    relays_are_processes: bool = False
+    """They are killed, or the test forks; else each is a RelayThread."""
     attempts: int = 0
     task_keys: dict[str, object] = field(default_factory=dict)
     instance_keys: dict[str, object] = field(default_factory=dict)
@@ -179,7 +181,10 @@ class SyncKit:
         self.relays.append(self.relay_of(spec))
 
     def relay_of(self, spec: RelaySpec) -> Any:
-        return RelayThread(spec, {**os.environ, META_VARIABLE: self.meta_url})
+        environment = {**os.environ, META_VARIABLE: self.meta_url}
+        if self.relays_are_processes:
+            return RelayProcess.start(spec, environment, self.folder / "relay.log")
+        return RelayThread(spec, environment)
 
     def create(self, *tables: str) -> None:
         """The tables, empty, on both sides; the sync begins here."""

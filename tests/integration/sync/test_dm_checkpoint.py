@@ -16,7 +16,9 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.shard.lock import Info, reported
 from airflow_provider_dm.engine.sync import begin
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
@@ -25,6 +27,7 @@ from airflow_provider_dm.engine.target.identity import Fence, Fenced, TargetWent
 from airflow_provider_dm.engine.target.removal import remove_progress
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import begin_subtask
+from airflow_provider_dm.launch.ddl_locks import withdraw
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
@@ -259,14 +262,18 @@ def test_a_task_is_taken_over_by_hand_and_forgotten(one_kit: SyncKit, capsys: py
     target = kit.endpoint(kit.target, "target").resolve()
 
     def forget() -> list[str]:
-        return remove_progress(kit.store, target, kit.meta_schema, kit.task, [SOURCE_ID], who="test")
+        return remove_progress(kit.store, target, kit.meta_schema, kit.task, [SOURCE_ID], who="test", withdraw=withdraw)
 
     lease = kit.store.acquire_lease(kit.task, SOURCE_ID, Holder(**HOLDER.model_dump()), ttl_seconds=30, at_least=0)
     with pytest.raises(LeaseHeld):
         forget()
     assert dm.rows("is_global")
     kit.store.release_lease(lease)
+    info, merged = Info(SOURCE_ID, ("ADD c int",)), TableName(kit.schema, "merged")
+    lock = reported(None, kit.task, merged, 0, info, {SOURCE_ID, "another"})
+    kit.store.change_ddl_lock(kit.task, lock.id, 0, lambda _found: lock.to_json())
     assert forget() == [SOURCE_ID]
+    assert kit.store.ddl_locks(kit.task) == [], "a report of a life that is over would be waited for for ever"
     assert dm.rows("is_global") == []
     assert kit.target.sql(f"SELECT start_location FROM `{kit.meta_schema}`.dm_subtask") == [(None,)]
     assert kit.target.sql(f"SELECT * FROM `{kit.meta_schema}`.dm_frontier") == []

@@ -66,6 +66,17 @@ def test_a_decision_is_for_the_owner_to_find(words: list[str], url: str, capsys:
     assert (Lock.from_json(body).wish, Lock.from_json(body).owner) == (Action.SKIP, "mysql-1")
 
 
+@pytest.mark.parametrize(("number", "taken"), [("2", False), ("4", False), ("3", True)])
+def test_a_decision_about_a_ddl_that_was_resolved_meanwhile_is_not_about_the_next_one(
+    number: str, url: str, capsys: pytest.CaptureFixture[str], *, taken: bool
+) -> None:
+    answer = said(capsys, "unlock-ddl-lock", ID, "-f", "--number", number, "--json", "--meta-url", url)
+    assert answer["result"] is taken
+    with MetaStore.open(url) as store:
+        ((body, _),) = store.ddl_locks("test")
+    assert (Lock.from_json(body).wish is not None) is taken
+
+
 @pytest.mark.parametrize("words", [["unlock"], ["unlock", "nobody-`s`"], ["a", "b"]])
 def test_what_names_no_lock_is_refused(words: list[str], url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "shard-ddl-lock", *words, "--json", "--meta-url", url)["result"] is False

@@ -100,7 +100,8 @@ def test_ddl_out_of_order_inside_a_source_is_told_until_it_runs_again() -> None:
         assert isinstance(found, Differs)
         assert "s.o_2 has made: ADD d int" in found.why
         assert "s.o_1 has made" in found.why
-    assert standing(subtasks=stopped, lock_id="t-`s`.`another`") == Resolved()
+    for another in ("another", "o_", "", "o_2"):  # the message names s.o_2 as well, a shard
+        assert standing(subtasks=stopped, lock_id=f"t-`s`.`{another}`") == Resolved()
     assert standing(subtasks=(subtask("a", stage=Stage.RUNNING, error=None), subtask("b"))) == Resolved()
 
 
@@ -116,6 +117,13 @@ def test_what_nobody_knows_is_not_resolved() -> None:
     begins = run(3, Stage.RUNNING, a=None)
     assert isinstance(standing(runs=(begins, run(2, a=[GROUP], b=[]))), Waits)
     assert standing(runs=(begins, QUIET)) == Resolved()
+    silent = replace(run(2, Stage.RUNNING, a=[], b=[]), heartbeat_age_seconds=31.0)
+    loaded = replace(run(2), progress={"a": {"unit": "load"}, "b": {"unit": "load"}})
+    for last in (silent, replace(silent, progress={}), loaded):  # killed; before its first beat; of an earlier life
+        assert isinstance(standing(runs=(last, QUIET)), Waits)
+        assert isinstance(standing(runs=(begins, last, QUIET)), Waits)
+        assert standing(runs=(run(3, a=[], b=[]), last)) == Resolved()
+    assert standing(runs=(replace(silent, progress={}, app="verify"), QUIET)) == Resolved()
     unknown = standing(runs=(run(2, a=[]),))
     assert isinstance(unknown, Waits)
     assert "b: no sync has said yet" in unknown.why

@@ -54,6 +54,15 @@ def test_different_ddl_is_a_conflict_that_shows_both_sides_until_a_person_decide
     assert (decided.phase, decided.owner, decided.ddls) == (Phase.EXEC, "b", ("B",))
 
 
+def test_a_decision_stands_for_its_owner_may_be_at_it_unless_forced() -> None:
+    lock = wished(report(report(None, "a", "A"), "b", "B"), Action.EXEC, "a", force=False)
+    with pytest.raises(LockRefuses, match="decided that a does it"):
+        wished(lock, Action.EXEC, "b", force=False)
+    assert wished(lock, Action.EXEC, "a", force=False) == lock, "told again, by a retry"
+    assert wished(lock, Action.SKIP, None, force=False).wish is Action.SKIP
+    assert wished(lock, Action.SKIP, "b", force=True).owner == "b"
+
+
 @pytest.mark.parametrize(
     ("lock", "owner", "force", "why"),
     [

@@ -144,7 +144,8 @@ class Follows(Following):
         assert self.world is not None
         if self.refusal is not None:
             raise self.refusal
-        WaveWriter(plan, self.world.writes, step, catch_up=False).advance({}, range(BUCKETS))
+        if ddl.rows is None:
+            WaveWriter(plan, self.world.writes, step, catch_up=False).advance({}, range(BUCKETS))
         self.world.events.append(f"follow {ddl.at.position} {ddl.end.position}")
         return plan
 
@@ -350,3 +351,14 @@ class World:
         """Return the place that is noted beside the frontier."""
         subtask = read_subtask(self.database.connection(), FENCE.ref)
         return subtask.location if subtask is not None else None
+
+    def noted_plans_meanwhile(self) -> list[str]:
+        """Return a list that gets the fingerprint which is noted whenever an epoch is applied."""
+        noted: list[str] = []
+
+        def look() -> None:
+            ((plan,),) = self.database.sqlite.execute(f"SELECT plan FROM {META}.dm_subtask").fetchall()
+            noted.append(plan)
+
+        self.tasks.meanwhile = look
+        return noted

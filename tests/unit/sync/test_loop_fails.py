@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,11 +12,12 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
+from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy, TargetDenied
 from airflow_provider_dm.engine.target.identity import Fenced, SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
 from tests.unit.sync.histories import TARGETS
-from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, epoch
+from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, ddl, epoch
 from tests.unit.sync.sqlite_target import META
 
 BUSY, DENIED = TargetBusy(1213, "ER_LOCK_DEADLOCK"), TargetDenied("no")
@@ -37,6 +40,15 @@ def test_in_the_end_it_is_raised() -> None:
         world.run()
     assert len(world.tasks.jobs) == 1 + module.RETRIES
     assert world.events[-1] == "Paused 100"
+
+
+def test_an_epoch_that_was_cut_otherwise_is_for_the_next_run() -> None:
+    world = World(epoch(100, 200))
+    world.tasks.accidents = [(0, CutOtherwise("100", "200", "150"))]
+
+    with pytest.raises(CutOtherwise):
+        world.run()
+    assert (len(world.tasks.jobs), world.stop.waits) == (1, [])
 
 
 def test_nobody_who_is_asked_to_stop_tries_again() -> None:
@@ -170,15 +182,22 @@ def test_behind_it_the_plan_of_this_release_holds() -> None:
     assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART]
 
 
+def test_so_it_is_behind_the_rows_of_a_statement() -> None:
+    """CREATE TABLE … SELECT: the statement was followed, and half of its rows written, before the mode was another."""
+    inside: Any = SimpleNamespace(start=120, end=200, cut=lambda _seams: ())
+    create = replace(ddl("CREATE TABLE plain SELECT 1", 100, 200), rows=inside)
+    world = World(create, epoch(200, 300), plan=APART, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
+    noted = world.noted_plans_meanwhile()
+
+    assert world.run()
+    assert world.said("follow 100", "apply") == ["follow 100 200", "apply 100..200", "apply 200..300"]
+    assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART]
+    assert noted == ["", APART.fingerprint()]
+
+
 def test_what_is_half_written_by_the_new_plan_is_not_taken_for_the_old_ones() -> None:
     world = World(epoch(100, 200), epoch(200, 300), plan=APART, first_plan=PLAN, edge=LO.at(200), goal=LO.at(300))
-    noted: list[str] = []
-
-    def look() -> None:
-        ((plan,),) = world.database.sqlite.execute(f"SELECT plan FROM {META}.dm_subtask").fetchall()
-        noted.append(plan)
-
-    world.tasks.meanwhile = look
+    noted = world.noted_plans_meanwhile()
 
     assert world.run()
     assert noted == ["", APART.fingerprint()]

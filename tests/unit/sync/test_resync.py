@@ -1,8 +1,10 @@
-"""The re-sync's way through the log, where it is not there."""
+"""The re-sync's way through the log, where it is not there, and by which plan."""
 
 from __future__ import annotations
 
+import json
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,9 +12,19 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.planner import Planned, UpToDate
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.shard.group import Group, Piece, Resync
 from airflow_provider_dm.engine.sync import resync
+from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.fallback import RelaySilent
-from airflow_provider_dm.engine.sync.resync import _Lane
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.resync import Resyncing, ResyncPlanUnknown, _Lane
+from airflow_provider_dm.engine.sync.start import PlanChanged
+from airflow_provider_dm.engine.target.errors import TargetDenied
+from airflow_provider_dm.engine.target.shard_groups import begin_resync, load_groups
+from airflow_provider_dm.engine.target.subtask import BUCKETS
+from tests.unit.sync.histories import TARGETS
+from tests.unit.sync.loop_world import FENCE, PLAN, World, epoch
+from tests.unit.sync.sqlite_target import META
 
 LO, STOP = Location("bin.000001", 4), Location("bin.000001", 900)
 
@@ -36,6 +48,103 @@ def test_a_log_that_nobody_pulls_on_is_not_waited_for_in_silence(monkeypatch: py
     shared = SimpleNamespace(share=lambda plan: plan, slots=1)
     size = SimpleNamespace(limit=1, range_bytes=lambda slots: 1)
     of = SimpleNamespace(runner=shared, stop=threading.Event(), size=size)
-    lane = _Lane(cast(Any, of), cast(Any, Short()), cast(Any, None), STOP, LO, None)
+    noted, nothing = SimpleNamespace(note=lambda _plan: None), cast(Any, None)
+    lane = _Lane(cast(Any, of), cast(Any, Short()), nothing, nothing, cast(Any, noted), STOP, LO, None)
     with pytest.raises(RelaySilent, match="has ended"):
         lane.run()
+
+
+# By which plan
+
+NAME, BEGIN = TARGETS[0].name, Location("bin.000001", 200)
+
+
+class Lane:
+    """The lane of a group whose rows from 200 to 400 were held back, in the loop's world. `seen`: for each epoch the
+    mode of its plan, and whether that plan is the one that is noted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world, self.plan, self.seen = World(), PLAN, list[tuple[bool, bool]]()
+        self.world.tasks.meanwhile = self._look
+        self.target = self.world.database.connection()
+        piece = Piece(TARGETS[0], BEGIN, BEGIN.at(400), BEGIN)
+        self.save(Resync((piece,)).to_json())
+        begin_resync(self.target, FENCE, BEGIN.sort_key, BUCKETS)
+        monkeypatch.setattr(resync, "target_connection", lambda _endpoint: self.target)
+        monkeypatch.setattr(resync, "run_transaction", lambda _endpoint, body: self.world.around.transactions(body))
+        monkeypatch.setattr(resync, "plan_for", lambda *_, **__: self.plan)
+        monkeypatch.setattr(resync, "Target", SimpleNamespace(at=lambda _endpoint: self.world.writes))
+        monkeypatch.setattr(Resyncing, "_tail", lambda _: SimpleNamespace(plan=self.world.log.plan, close=lambda: None))
+
+    def _look(self) -> None:
+        plan: SyncPlan = self.world.tasks.jobs[-1].plan.value
+        self.seen.append((plan.compact, self.stored().plan == plan.fingerprint()))
+
+    def stored(self) -> Resync:
+        (group,) = load_groups(self.target, FENCE.ref)
+        assert group.resync is not None
+        return Resync.from_json(group.resync)
+
+    def save(self, said: Any) -> None:
+        sql = f"INSERT OR REPLACE INTO {META}.dm_shard_group VALUES ('task', 'one', ?, ?, 1, ?)"
+        self.world.database.sqlite.execute(sql, (*NAME, json.dumps(said)))
+
+    def run(self, plan: SyncPlan, *accidents: tuple[int, TargetDenied], at: int = 200) -> bool:
+        world = self.world
+        self.plan, world.tasks.accidents = plan, list(accidents)
+        world.log.script = [epoch(lo, lo + 100) for lo in range(at, 400, 100)]
+        run = Resyncing(
+            world.loop.source,
+            world.tasks,
+            world.notes,
+            threading.Event(),
+            BUCKETS,
+            EpochSize.on_one_machine(),
+            lambda _place: False,
+            lambda _epoch, _applied: None,
+        )
+        return run.run(Group(NAME, 1, (), self.stored()))
+
+
+OTHER = replace(PLAN, sources=(replace(PLAN.sources[0], skip_until="1"),))
+DIES = (10, TargetDenied("no"))
+
+
+def test_half_an_epoch_is_completed_by_the_plan_that_began_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice it is begun in one mode and the user wants the other one; then it is left to the end."""
+    lane = Lane(monkeypatch)
+    each, folded = replace(PLAN, compact=False), PLAN
+    with pytest.raises(TargetDenied):
+        lane.run(each, DIES)
+    with pytest.raises(TargetDenied):
+        lane.run(folded, DIES)
+    assert lane.run(folded)
+    assert lane.seen == [(False, True), (False, True), (False, True), (True, True)]
+
+
+def test_it_is_not_completed_by_other_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = Lane(monkeypatch)
+    with pytest.raises(TargetDenied):
+        lane.run(PLAN, DIES)
+    with pytest.raises(PlanChanged):
+        lane.run(OTHER)
+    assert lane.run(PLAN)
+
+
+def test_nobody_guesses_by_which_plan_an_older_release_has_begun_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = Lane(monkeypatch)
+    with pytest.raises(TargetDenied):
+        lane.run(PLAN, DIES)
+    lane.save(lane.stored().to_json()["pieces"])
+    with pytest.raises(ResyncPlanUnknown):
+        lane.run(PLAN)
+
+
+def test_between_two_epochs_any_plan_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = Lane(monkeypatch)
+    lane.save(lane.stored().to_json()["pieces"])
+    with pytest.raises(TargetDenied):
+        lane.run(PLAN, (BUCKETS, DIES[1]))
+    assert lane.run(OTHER, at=300)
+    assert lane.seen == [(True, True)] * 2
+    assert lane.stored().plan == OTHER.fingerprint()
