@@ -206,11 +206,13 @@ class _Stored:
     schemas: tuple[TableSchema, ...]
     definitions: Mapping[TableName, Definition]
     known: Mapping[TableName, CopiedTable]
+    copied: Collection[TableName]
+    """The tables that have chunks. A doubt takes them away; one whose birth was never known has them."""
 
     @property
     def to_copy(self) -> list[TableSchema]:
         """The tables that have chunks; what became of the others is for again.py."""
-        return [one for one in self.schemas if one.table.name not in self.known or self.known[one.table.name].birth]
+        return [one for one in self.schemas if one.table.name in self.copied]
 
 
 def _stored_plan(target: Endpoint, source: Source) -> _Stored | None:
@@ -221,7 +223,8 @@ def _stored_plan(target: Endpoint, source: Source) -> _Stored | None:
         if found is None or found.unit != UNIT_LOAD or found.start is None:
             return None
         schemas, known = load_table_schemas(connection, ref), load_copied_tables(connection, ref)
-        return _Stored(found.start, tuple(schemas), load_definitions(connection, ref), known)
+        copied = {chunk.table for chunk in load_chunks(connection, ref)}
+        return _Stored(found.start, tuple(schemas), load_definitions(connection, ref), known, copied)
 
     return run_transaction(target, body)
 

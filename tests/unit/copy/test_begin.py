@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.copy import begin
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import Birth, Births
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.target.copied_tables import CopiedTable
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,17 @@ def test_a_table_that_is_born_as_the_copy_begins(born: tuple[str, ...], overwrit
 
     with pytest.raises(SchemaChangedDuringCopy) if is_refused else nullcontext():
         begin.check_born_since(source, surveyed, made, births("log_1", *born))
+
+
+@pytest.mark.parametrize(
+    ("birth", "copied"),
+    [("", True), ("so 9 99 server", True), ("", False), (None, True)],
+    ids=["it was young", "as it was", "in doubt", "of an older release"],
+)
+def test_a_run_that_goes_on_has_a_plan_for_every_table_with_pages(birth: str | None, copied: bool) -> None:
+    name = TableName("s", "log_1")
+    schema: Any = SimpleNamespace(table=SimpleNamespace(name=name))
+    start: Any = None
+    known = {} if birth is None else {name: CopiedTable(birth)}
+    stored = begin._Stored(start, (schema,), {}, known, {name} if copied else set())
+    assert stored.to_copy == [schema] * copied
