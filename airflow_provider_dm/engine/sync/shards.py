@@ -113,6 +113,8 @@ class Shards:
     waits: dict[TableName, str] = field(default_factory=dict)
     """Why a group has to wait, by merged table: for people."""
     _looked_at: float = field(default=0.0, init=False)
+    _untold: set[tuple[TableName, int]] = field(default_factory=set, init=False)
+    """DDL that this source has behind it and whose lock does not know, by merged table and number."""
 
     @classmethod
     def load(cls, source: SyncSource, store: MetaStore, plan: SyncPlan) -> Shards:
@@ -438,12 +440,14 @@ class Shards:
             reason = f"is there already: {found}; a filter rule may have left out what took it away"
             raise ShardDdlRefused(statements[0].sql, _THERE, reason)
 
-    def _tell(self, group: Group, how: Callable[[Json | None], Json | None]) -> None:
-        """Change the lock as far as there is one: that the target knows it is enough."""
+    def _tell(self, group: Group, how: Callable[[Json | None], Json | None]) -> bool:
+        """Change the lock as far as there is one, and tell whether it is done: that the target knows it is enough."""
         try:
             self._change_lock(group, how)
         except DmError as error:
             log.warning("the DDL lock of %s is not told: %s", group.target, error)
+            return False
+        return True
 
     # 5. Resolve
 
@@ -488,7 +492,15 @@ class Shards:
             left = locks.gone_on(locks.Lock.from_json(found), self.source.fence.ref.source)
             return None if left is None else left.to_json()
 
-        self._tell(replace(group, resolved=number), how)
+        one = (group.target, number)
+        self._untold.discard(one)
+        if not self._tell(replace(group, resolved=number), how):
+            self._untold.add(one)
+
+    def tell_what_is_untold(self) -> None:
+        """Tell locks what a metadata DB that was away has not heard: nobody would resolve them."""
+        for target, number in sorted(self._untold, key=str):
+            self._tell_gone_on(self.groups[target], number)
 
     # For people
 
