@@ -321,8 +321,8 @@ def test_what_is_altered_behind_its_last_page_comes_by_the_log(one_kit: Kit) -> 
     """A table that was seen unchanged behind its last page is not copied again, whatever the others do."""
     looked = Watches.look
 
-    def altered_behind(watches: Watches) -> bool:
-        found = looked(watches)
+    def altered_behind(watches: Watches, **how: Any) -> bool:
+        found = looked(watches, **how)
         if watches.each[0].sealed == frozenset({TableName(one_kit.schema, name) for name in ("a", "b", "nokey")}):
             one_kit.write(("ALTER TABLE a ADD w int NOT NULL DEFAULT 3", "TRUNCATE TABLE b", "DROP TABLE nokey"))
         return found
