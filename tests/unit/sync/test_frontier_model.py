@@ -24,7 +24,7 @@ from tests.unit.sync.sqlite_target import Died
 
 pytestmark = pytest.mark.computes
 
-HISTORIES = 180
+HISTORIES = 120
 """Of each kind; `docker/local chaos model` plays more."""
 
 
@@ -91,8 +91,8 @@ def test_every_change_needs_what_depends_on_it_in_one_bucket(monkeypatch: pytest
 def test_every_change_needs_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
     real = dependence.Order.of
 
-    def last_first(marks: dependence.Marks, changes: Sequence[dependence.Kept]) -> dependence.Order:
-        order = real(marks, changes)
+    def last_first(marks: dependence.Marks, changes: Sequence[dependence.Kept], *, alone: bool) -> dependence.Order:
+        order = real(marks, changes, alone=alone)
         order.levels = [max(order.levels) - level for level in order.levels]
         return order
 
