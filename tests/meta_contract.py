@@ -496,7 +496,7 @@ class StoreContract:
 
 
 def race(act: Callable[[str, int], str], count: int, meta_url: str) -> list[str]:
-    """What each of `count` processes answers that begin at the same moment."""
+    """Return what each of `count` processes answers that begin at the same moment."""
     # Real processes, with no state from this one, that need not import everything each for itself.
     context = multiprocessing.get_context("forkserver")
     drivers = ["sqlalchemy.dialects.mysql.pymysql", "sqlalchemy.dialects.postgresql.psycopg", "pymysql", "psycopg"]

@@ -152,7 +152,7 @@ class Summary:
 
     @property
     def waiting(self) -> str:
-        """What is held back until other shards have made a DDL; "": nothing."""
+        """Return what is held back until other shards have made a DDL; "": nothing."""
         groups = ((source, one) for source, groups in self.unresolved_groups.items() for one in groups)
         said = [f"{source} holds back rows of {one['target']}, and waits {one['waits']}" for source, one in groups]
         return f"{WAITING_FOR_LOCK}: {'; '.join(said)}" if said else ""

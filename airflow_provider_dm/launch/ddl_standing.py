@@ -60,7 +60,7 @@ Standing = Resolved | Waits | Differs
 
 @dataclass(frozen=True)
 class Known:
-    """What the metadata DB says of one task. `runs`: the newest first."""
+    """Knowledge of the metadata DB about one task. `runs`: the newest first."""
 
     task: str
     locks: Sequence[tuple[Lock, float]]

@@ -33,7 +33,7 @@ def wait_for(condition: Callable[[], object], *, seconds: float) -> None:
 
 
 def files_with(text: str, root: Path) -> list[Path]:
-    """Not in relay logs: they hold what the source's binlog holds, as the statement that created the account."""
+    """Return the files with a text, but for relay logs: the statement that created the account is in them."""
     files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
     ours = [path for path in files if "relay" not in path.relative_to(root).parts]
     return [path for path in ours if text.encode() in path.read_bytes()]

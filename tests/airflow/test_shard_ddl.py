@@ -31,7 +31,7 @@ ADD, ADD_BIG = (
 
 
 def report(source: str, ddls: tuple[str, ...] = ADD, target: TableName = ORDERS, number: int = 0) -> None:
-    """What the sync of a source does when all its shards have made the DDL."""
+    """Do what the sync of a source does when all its shards have made the DDL."""
 
     def how(found: Any) -> Any:
         lock = None if found is None else Lock.from_json(found)
@@ -42,7 +42,7 @@ def report(source: str, ddls: tuple[str, ...] = ADD, target: TableName = ORDERS,
 
 
 def resolve(target: TableName = ORDERS, number: int = 0) -> None:
-    """What the syncs of both sources do at last."""
+    """Do what the syncs of both sources do at last."""
 
     def how(source: str) -> Callable[[Any], Any]:
         def change(found: Any) -> Any:

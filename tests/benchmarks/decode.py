@@ -84,7 +84,7 @@ def engine_rows(file: BinlogFile) -> Run:
 
 
 def sql_text(batch: Batch) -> None:
-    """What statements need: every new row as a tuple of literals, of every old one the tuple of its key."""
+    """Make what statements need: every new row as a tuple of literals, of every old one the tuple of its key."""
     for number, (layout, *_) in enumerate(batch.layouts):
         identity = layout.table.identity
         key = [index for index, one in enumerate(layout.table.columns) if identity and one.name in identity.columns]

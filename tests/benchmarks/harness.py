@@ -155,7 +155,7 @@ def arguments(doc: str | None, *, repeats: int) -> argparse.Namespace:
 
 
 def note(text: str) -> None:
-    """What happens now, for a person who waits."""
+    """Say what happens now, for a person who waits."""
     print(f"  … {text}", file=sys.stderr, flush=True)
 
 

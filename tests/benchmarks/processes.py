@@ -83,7 +83,7 @@ def _rss_of(pid: int) -> int:
 
 
 def _children(pid: int) -> set[int]:
-    """Those that any of its threads started."""
+    """Return the processes that any of its threads started."""
     threads = Path(f"/proc/{pid}/task")
     try:
         return {int(child) for thread in threads.iterdir() for child in _read(thread / "children").split()}

@@ -100,7 +100,7 @@ class Agreeing:
     _connections: dict[str, pymysql.connections.Connection[Any]] = field(default_factory=dict)
 
     def fill(self, rows: int) -> None:
-        """So many rows for each shard, which exists."""
+        """Write so many rows into each shard, which exists."""
         self._shards = [Shard(place, number) for number, place in enumerate(self.places)]
         with self._connected():
             for shard in self._shards:
@@ -111,7 +111,7 @@ class Agreeing:
 
     @property
     def ddls(self) -> int:
-        """So many statements have been made, by all shards."""
+        """Make so many statements, in all shards."""
         return sum(shard.made for shard in self._shards)
 
     @contextmanager

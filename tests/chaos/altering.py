@@ -398,7 +398,7 @@ class Life:
         return [f"ALTER TABLE {table.quoted} CONVERT TO CHARACTER SET {charset}"]
 
     def _online(self, table: Table) -> list[str]:
-        """What gh-ost does, or pt-online-schema-change, to a table that nobody else writes to meanwhile."""
+        """Return what gh-ost does, or pt-online-schema-change, to a table that nobody else writes to meanwhile."""
         name, columns = table.name, ", ".join(one.quoted for one in table.columns)
         kept = self.chance.choice(table.columns)
         added = f"ADD COLUMN `{self.chance.choice(NAMES)}` int NOT NULL DEFAULT 3"

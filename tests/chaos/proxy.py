@@ -50,7 +50,7 @@ class Pipe:
         self.close()
 
     def _arriving(self) -> Iterator[bytes]:
-        """What the server sends, each piece when its time has come."""
+        """Yield what the server sends, each piece when its time has come."""
         if not self.delay_seconds:
             while data := self.server.recv(PIECE):
                 yield data

@@ -145,7 +145,7 @@ def after(operations: Sequence[Operation]) -> Tree:
 
 @dataclass
 class State:
-    """What a crash may leave."""
+    """State that a crash may leave."""
 
     when: str
     tree: Tree
@@ -178,7 +178,7 @@ def _killed(when: str, tree: Tree) -> State:
 
 @dataclass
 class PowerCut:
-    """What is on the platter, and what was only told to the kernel, while operations go by."""
+    """State of the platter, and what was only told to the kernel, while operations go by."""
 
     kernel: Tree = field(default_factory=Tree)
     platter: Tree = field(default_factory=Tree)

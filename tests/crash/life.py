@@ -41,7 +41,7 @@ DIES_AT = ("mysql-bin.000003", 9000)
 
 @dataclass
 class Story:
-    """What was recorded, and the servers it was recorded with."""
+    """Record of a life, and the servers it was recorded with."""
 
     old: Upstream
     new: Upstream
@@ -166,7 +166,7 @@ def check_held(directory: RelayDirectory, servers_by_uuid: dict[str, Upstream]) 
 
 
 def _goes_on(file: LogFile, size: int, known: int | None, where: str) -> int:
-    """How many transactions are held with the first `size` bytes of this file. It must not begin behind a gap."""
+    """Return the number of transactions within the first `size` bytes of this file, not begun behind a gap."""
     assert known is None or file.previous <= known, f"{where} begins after {file.previous}, before it are {known}"
     return max(known or 0, file.previous + file.transactions_in(size))
 
@@ -205,7 +205,7 @@ def check_hints(directory: RelayDirectory, servers_by_uuid: dict[str, Upstream])
 
 
 def check_promised(directory: RelayDirectory, servers_by_uuid: dict[str, Upstream], promised: dict[str, int]) -> None:
-    """No complete transaction that was on the disk for good is gone."""
+    """Check that no complete transaction that was on the disk for good is gone."""
     for path, size in promised.items():
         _root, *folder, name = path.split("/")
         if not folder or name.startswith(".") or name == META:
@@ -218,7 +218,7 @@ def check_promised(directory: RelayDirectory, servers_by_uuid: dict[str, Upstrea
 
 
 def vouched(directory: RelayDirectory, promised: dict[str, int]) -> dict[str, int]:
-    """Of a newest file without checksums only what relay.meta vouches for is known to be right; that has to stay."""
+    """Return what has to stay: of a newest file without checksums only what relay.meta vouches for."""
     sub_dir = directory.latest()
     files = directory.files(sub_dir) if sub_dir is not None else ()
     if sub_dir is None or not files:

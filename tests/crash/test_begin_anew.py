@@ -102,7 +102,7 @@ def survive(top: Path, story: Story, state: State) -> str:
 
 
 def lived_on(folder: Path, story: Story, states: Sequence[State], seen: set[str]) -> Iterator[str]:
-    """What went wrong, state after state. What each began with is added to `seen`."""
+    """Yield what went wrong, state after state. What each began with is added to `seen`."""
     for number, state in enumerate(states):
         top = folder / str(number)
         top.mkdir()

@@ -28,7 +28,7 @@ def states_of(story: Story, chance: random.Random, count: int) -> list[State]:
 
 
 def lived_on(folder: Path, story: Story, states: list[State], chance: random.Random) -> Iterator[str]:
-    """What went wrong, state after state."""
+    """Yield what went wrong, state after state."""
     for number, state in enumerate(states):
         top = folder / str(number)
         top.mkdir()

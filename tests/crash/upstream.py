@@ -38,7 +38,7 @@ class LogFile:
     checksum: bool
 
     def transactions_in(self, size: int) -> int:
-        """How many of them the first `size` bytes hold whole."""
+        """Return how many of them the first `size` bytes hold whole."""
         return sum(end <= size for end in self.ends)
 
     def boundary(self, size: int) -> int:
@@ -50,7 +50,7 @@ class LogFile:
         return 4 + int.from_bytes(self.data[13:17], "little")
 
     def events(self) -> Iterator[tuple[int, bytes]]:
-        """Where each begins, and its bytes."""
+        """Yield where each begins, and its bytes."""
         at = 4
         while at < len(self.data):
             size = int.from_bytes(self.data[at + 9 : at + 13], "little")
@@ -88,7 +88,7 @@ class Upstream:
         return BinlogFile.parse(fitting[-1].name)
 
     def packets(self, name: str, position: int, until: tuple[str, int] | None) -> bytes:
-        """What a dump from there sends; `until`: the server dies when it has sent this much of this file."""
+        """Return what a dump from there sends; `until`: the server dies when it has sent this much of this file."""
         sent: list[bytes] = []
         index = next(number for number, file in enumerate(self.files) if file.name == name)
         for file in self.files[index:]:
@@ -151,7 +151,7 @@ class Feed(DumpStream):
 
 
 class _Answers:
-    """What the relay asks by SQL before it pulls."""
+    """Answers to what the relay asks by SQL before it pulls."""
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream

@@ -120,7 +120,7 @@ ADDRESSES: Final = Sample(
 
 
 def wordy(charset: str, most: int) -> Draw:
-    """What can be compressed, and what cannot."""
+    """Return what can be compressed, and what cannot."""
     draw = in_charset(charset, most)
     return lambda dice: draw(dice) if dice.random() < 0.5 else f"repeat({draw(dice)}, {dice.randint(1, 3)})"
 

@@ -54,7 +54,7 @@ class Sample:
         return source in self.sources and target in self.targets and (source == target or not self.same_flavour)
 
     def definition(self, flavour: str, *, there: bool = False) -> str:
-        """What follows the table's name in CREATE TABLE. `there`: on the target, of another flavour."""
+        """Return what follows the table's name in CREATE TABLE. `there`: on the target, of another flavour."""
         columns = [
             f"c{number} {(there and sort.there) or sort.ddl} {sort.extra}" for number, sort in enumerate(self.sorts)
         ]

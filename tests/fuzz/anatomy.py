@@ -67,7 +67,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Format:
-    """What the first event says about the others."""
+    """Word of the first event about the others."""
 
     checksum: bool
 
@@ -100,7 +100,7 @@ def format_of(data: bytes) -> Format:
 
 
 def _sound(event: bytes) -> bool:
-    """Whether an event's checksum is that of its bytes. A format description's is made before IN_USE is set."""
+    """Tell whether an event's checksum is that of its bytes. A format description's is made before IN_USE is set."""
     body = bytearray(event[:-4])
     if body[4] == codes.FORMAT:
         body[17] &= ~IN_USE
@@ -123,7 +123,7 @@ def split(data: bytes, trailer: int, start: int = 4) -> Iterator[Span]:
 
 
 def first_damage(data: bytes, start: int = 4) -> int | None:
-    """Where the first event lies that is torn, or whose size or checksum is wrong. None: every event is sound.
+    """Return where the first event lies that is torn, or whose size or checksum is wrong. None: every event is sound.
 
     Events in front of `start` are not looked at, apart from the format description.
     """
@@ -186,7 +186,7 @@ class Map:
     names: tuple[bytes, ...] | None
 
     def forms(self, table: Table) -> list[Form]:
-        """How its rows lie. Raises Malformed where the map is not this table's."""
+        """Return how its rows lie. Raises Malformed where the map is not this table's."""
         if len(self.types) != len(table.columns):
             raise Malformed("another number of columns")
         if self.names is not None and self.names != tuple(column.name.encode() for column in table.columns):
@@ -248,7 +248,7 @@ def read_map(body: bytes) -> Map:
 
 @dataclass(frozen=True)
 class RowsHead:
-    """What stands before the images of a rows event."""
+    """Head of a rows event, before its images."""
 
     number: bytes
     flags: int
@@ -282,7 +282,7 @@ Cells = tuple[tuple[int, int] | None, ...]
 
 
 def partial_columns(table: Table, data: bytes, start: int) -> tuple[frozenset[int], int]:
-    """What stands before an after image of PARTIAL_UPDATE_ROWS: (columns whose cell is a list of changes, the image's
+    """Return what precedes an after image of PARTIAL_UPDATE_ROWS: (columns whose cell is a list of changes, the image's
     start). Raises Malformed."""
     cursor = _Cursor(data, start)
     options = cursor.length()

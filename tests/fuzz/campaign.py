@@ -28,7 +28,7 @@ WORKERS: Final = 2
 
 @dataclass
 class Report:
-    """What a campaign found."""
+    """Findings of a campaign."""
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
@@ -75,7 +75,7 @@ def run(
 
 
 def environment_of(*, checked: bool) -> dict[str, str]:
-    """What a process of ours runs in."""
+    """Return what a process of ours runs in."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "docker"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     if checked:  # the machine code is another one, and numba's own cache would not know

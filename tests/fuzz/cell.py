@@ -42,7 +42,7 @@ class Form:
         return start, start + (int.from_bytes(data[position:start], "little") if self.prefix else self.size)
 
     def agrees(self, cell: bytes, value: bytes) -> bool:
-        """Whether `cell` says `value`."""
+        """Tell whether `cell` says `value`."""
         try:
             if self.says is not None:
                 return self.says(cell, value)

@@ -118,12 +118,12 @@ class Seed:
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
-        """Where its events lie."""
+        """Return where its events lie."""
         return tuple(split(self.data, 4 if self.log.checksum else 0))
 
     @cached_property
     def rows(self) -> frozenset[RowChange]:
-        """What may come out of it and of the file behind it."""
+        """Return what may come out of it and of the file behind it."""
         return frozenset(self.expected) | frozenset(follower(self.flavour).expected)
 
 
@@ -230,7 +230,7 @@ def _theme(flavour: str, theme: str, dice: Random) -> _Maker:
 
 
 def _shapes(flavour: str, dice: Random) -> _Maker:
-    """What else happens around rows."""
+    """Return what else happens around rows."""
     made = _Maker(flavour, dice)
     numbers, narrow, other = Sample(THEMES["choices"]), Sample(THEMES["narrow"]), Sample(OTHER)
     made.outside(writer.previous_gtids(7) if flavour == "mysql" else writer.gtid_list(7))

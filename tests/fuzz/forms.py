@@ -28,7 +28,7 @@ _COMPRESSED: Final = (140, 141)
 
 
 def form_of(column: Column, code: int, metadata: bytes) -> Form | None:
-    """How the cells of `column` lie in rows whose map has this code and metadata; None: the map means another type."""
+    """Return how cells of `column` lie in rows whose map has this code and metadata; None: it means another type."""
     if code in _COMPRESSED:
         return compressed_form(column, code, metadata) if "COMPRESSED" in column.column_type else None
     make = _FORMS.get(column.data_type)

@@ -98,7 +98,7 @@ def _plant(corpus: Path) -> None:
 
 
 def case_of(data: bytes) -> Case:
-    """What an input stands for."""
+    """Return what an input stands for."""
     from tests.fuzz.cases import Case
     from tests.fuzz.corpus import follower, seeds
     from tests.fuzz.subject import Reading

@@ -19,7 +19,7 @@ DATE, TIME, DATETIME, TIMESTAMP, DECIMAL = 10, 11, 12, 7, 246
 
 
 def tells(text: bytes, document: Document) -> bool:
-    """Whether a server would print `document` as `text`."""
+    """Tell whether a server would print `document` as `text`."""
     try:
         return _match(text.decode(), 0, document) == len(text.decode())
     except (BadJson, UnicodeDecodeError):
@@ -30,7 +30,7 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e-?[1-9]\d*)?")
 
 
 def _match(text: str, at: int, document: Document) -> int:
-    """Where the document's text that begins at `at` ends. Raises BadJson where it is not that."""
+    """Return where the document's text that begins at `at` ends. Raises BadJson where it is not that."""
     if isinstance(document, float):
         number = _NUMBER.match(text, at)
         if number is None or not (number[2] or number[3]) or repr(float(number[0])) != repr(document):

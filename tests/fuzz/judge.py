@@ -34,7 +34,7 @@ _PLACE: Final = re.compile(r"mysql-bin\.\d{6}:\d+(\+\d+)?")
 
 
 def judge(files: Sequence[bytes], outcome: Outcome, tables: Sequence[Table], start: int = 4) -> str | None:
-    """What breaks the promise, as text; None: nothing."""
+    """Return what breaks the promise, as text; None: nothing."""
     return _Judge(files, outcome, tables, start).verdict()
 
 

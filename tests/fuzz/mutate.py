@@ -156,7 +156,7 @@ def _with_matching_metadata(dice: Random, events: Events, index: int) -> Events:
 
 
 def other_bitmaps(dice: Random, events: Events, tables: Tables) -> Events:
-    """Which columns are present, NULL or nullable: other bits."""
+    """Return which columns are present, NULL or nullable: other bits."""
     field = _aim(dice, events, tables, "present", "nulls", "nullable")
     if field is None:
         return events

@@ -68,7 +68,7 @@ class RowsTold:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What the engine must not accept. `unfinished`: the bytes end inside a transaction; `torn`: inside an event."""
+    """Refusal that the engine owes. `unfinished`: the bytes end inside a transaction; `torn`: inside an event."""
 
     position: int
     reason: str
@@ -85,7 +85,7 @@ class Statement:
 
 
 def _is_void(body: bytes) -> bool:
-    """Whether a GTID event of MariaDB's announces an ALTER that has only started, or has failed."""
+    """Tell whether a GTID event of MariaDB's announces an ALTER that has only started, or has failed."""
     extra = 13 + (8 if body[12] & _GROUP_COMMIT_ID else 0)
     return (
         len(body) > extra
@@ -96,7 +96,7 @@ def _is_void(body: bytes) -> bool:
 
 @dataclass
 class Story:
-    """What a stretch of a file says."""
+    """Meaning of a stretch of a file."""
 
     tables: Mapping[tuple[bytes, bytes], tuple[int, Table]]
     deep: bool = True
@@ -328,7 +328,7 @@ def _different_image(event: RowsTold, number: int, row: Row) -> str | None:
 
 
 def _agrees_changed(event: RowsTold, number: int, index: int, changes: bytes, value: bytes) -> bool:
-    """Whether `value` is the document of the image before, with the changes."""
+    """Tell whether `value` is the document of the image before, with the changes."""
     place = event.images[number - 1][index]
     if place is None:
         return False

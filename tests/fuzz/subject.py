@@ -72,7 +72,7 @@ def _as_text(byte_range: ByteRange, wanted: WantedTables, compiled: bool, target
 
 @dataclass(frozen=True)
 class Subject:
-    """What is tested: ways to decode, and ways to plan.
+    """Ways to decode and to plan, which are tested.
 
     Ways are in groups: all of one group must tell the same. The first way of all is the one that is judged, and so is
     the first plan.
@@ -126,7 +126,7 @@ class Stuck(AssertionError):
 
 @dataclass(frozen=True)
 class Reading:
-    """How a log is read: what a task's settings and the cluster decide."""
+    """Way to read a log: what a task's settings and the cluster decide."""
 
     range_bytes: int = 1 << 20
     max_bytes: int = 1 << 20
@@ -178,7 +178,7 @@ def log_files(folder: Path, files: Sequence[bytes]) -> list[LogFile]:
 
 
 def recover(files: Sequence[LogFile], clock: Callable[[], None] = lambda: None) -> None:
-    """What the relay does after a crash with the file that it was writing: look for its last boundary, whatever the
+    """Do what the relay does after a crash with the file that it wrote: look for its last boundary, whatever the
     events are. Raises what the engine should not."""
     clock()
     with suppress(DmError):

@@ -221,7 +221,7 @@ def read_within_limits(files: Sequence[LogFile], subject: Subject, *, large: boo
 
 
 def in_a_child(what: Callable[[], str]) -> str:
-    """What it says, or how the process that it ran in has ended. Limits die with that process."""
+    """Return what it says, or how the process that it ran in has ended. Limits die with that process."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

@@ -40,7 +40,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Work:
-    """Which cases a worker runs: every `step`-th from `first` on. `bug`: a seeded one, by name."""
+    """Cases that a worker runs: every `step`-th from `first` on. `bug`: a seeded one, by name."""
 
     seed: int
     first: int
@@ -78,7 +78,7 @@ def work(wanted: Work) -> Counter[str]:
 
 
 def count(counts: Counter[str], case: Case, verdict: Verdict) -> None:
-    """What there was of what kind."""
+    """Count what there was, by kind."""
     counts["cases"] += 1
     counts["failures"] += verdict.problem is not None
     counts[f"outcome: {verdict.kind}"] += 1

@@ -28,7 +28,7 @@ _NUMBERS: Final = frozenset({"--threads", "--rows"})
 
 @dataclass(frozen=True)
 class DumpArguments:
-    """What `extra-args` say. `threads`, `rows`: None where they do not; `selecting`: flags that choose what is read;
+    """Meaning of `extra-args`. `threads`, `rows`: None where they do not; `selecting`: flags that choose what is read;
     `databases`: those of `-B`, empty where it is not given.
     """
 

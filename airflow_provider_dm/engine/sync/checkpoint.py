@@ -59,7 +59,7 @@ NEVER: Final = float("-inf")
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a subtask stands, as a checkpoint says it. `again`: from where on the log has to be read again, for rows
+    """Place of a subtask, as a checkpoint says it. `again`: from where on the log has to be read again, for rows
     that are held back or prepared; `held`: tables of which rows are held back. `moves_tables`: all other tables have
     all rows up to `at`. `uncertain`: up to there rows may differ from the log (catch-up); None: they do not."""
 

@@ -43,7 +43,7 @@ Kept: TypeAlias = tuple[int, Row | None, Row | None]
 
 
 class Kind(Enum):
-    """What a change is."""
+    """Kind of a change."""
 
     INSERT = "insert"
     UPDATE = "update"

@@ -124,7 +124,7 @@ def _unit(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], It
 
 @dataclass
 class Counted:
-    """What was written: as `tasks.Applied`."""
+    """Count of what was written: as `tasks.Applied`."""
 
     changes: int = 0
     rows: int = 0
@@ -134,7 +134,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class _Group:
-    """What one target transaction takes. `pieces`: each is folded by itself."""
+    """Changes of one target transaction. `pieces`: each is folded by itself."""
 
     hi: str
     pieces: Callable[[], Iterable[Sequence[Logged]]]

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.sync.plan import SyncPlan
 
 @dataclass(frozen=True)
 class Writing:
-    """How one epoch is written. `connections`: of each task, at once. `batch` None: nobody says a number."""
+    """Way to write one epoch. `connections`: of each task, at once. `batch` None: nobody says a number."""
 
     tasks: int = 1
     connections: int = 2

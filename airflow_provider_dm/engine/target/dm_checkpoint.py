@@ -105,7 +105,7 @@ class TablePoint:
 
 @dataclass(frozen=True)
 class DmCheckpoint:
-    """What DM says of one source. `exit_safe` None: how far it had come behind the global point is not known."""
+    """Word of DM about one source. `exit_safe` None: how far it had come behind the global point is not known."""
 
     table: str
     source: str

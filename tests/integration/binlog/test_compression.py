@@ -55,7 +55,7 @@ WORKLOAD: Final = (
 
 
 class Run(NamedTuple):
-    """What one run of the workload left in the log."""
+    """Traces of one run of the workload in the log."""
 
     lo: Location
     hi: Location

@@ -52,7 +52,7 @@ def writers(server: Server, schema: str, number: int = 3) -> Iterator[None]:
 
 
 def commits(server: Server, since: Location) -> list[int]:
-    """Where each commit ends in the binlog, from `since` on: what the log says, asked when all is quiet."""
+    """Return where each commit ends in the binlog, from `since` on: what the log says, asked when all is quiet."""
     events = server.sql(f"SHOW BINLOG EVENTS IN '{since.file}' FROM {since.position}")
     return [event[4] for event in events if event[2] == "Xid"]
 

@@ -142,7 +142,7 @@ class Oracle:
 
 
 def difference(ours: Any, theirs: Any) -> str:
-    """What differs between two values, field by field."""
+    """Return what differs between two values, field by field."""
     lines = []
     for name in getattr(ours, "__dataclass_fields__", {}):
         one, other = getattr(ours, name), getattr(theirs, name)

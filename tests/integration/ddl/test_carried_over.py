@@ -89,7 +89,7 @@ def routed(table: TableName) -> TableName:
 
 
 class Source:
-    """What is known of a table once the statement ran: what the schema tracker will tell."""
+    """Knowledge of a table once the statement ran: what the schema tracker will tell."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -20,7 +20,7 @@ def url_of(server: Server, scheme: str, database: str) -> str:
 
 
 class ServerContract(StoreContract):
-    """What SQLite, which knows no lengths, cannot show."""
+    """Tests of what SQLite, which knows no lengths, cannot show."""
 
     def test_what_does_not_fit_is_refused_for_good(self, store: MetaStore) -> None:
         with pytest.raises(MetaRefused) as refusal:

@@ -176,7 +176,7 @@ def test_incremental_needs_the_target_tables_and_its_start(
 
 
 def incremental(source: Server, target: Server, schema: str, meta: dict[str, Any] | None, **config: Any) -> CheckResult:
-    """What the precheck says of the place that an incremental task reads from."""
+    """Return what the precheck says of the place that an incremental task reads from."""
     instance = {"source-id": "one", "block-allow-list": "ba", **({"meta": meta} if meta else {})}
     task = {"task-mode": "incremental", "meta-schema": f"{schema}_meta", "mysql-instances": [instance]}
     return result(check(source, target, [schema], task=task, config=config), "meta_position")
@@ -231,7 +231,7 @@ def test_a_task_with_a_checkpoint_is_asked_for_that_and_not_for_its_start(
 
 
 def checkpoint(target: Server, schema: str, start: Location, here: Location) -> None:
-    """What a sync leaves in the target that began at `start` and has come to `here`."""
+    """Write what a sync leaves in the target that began at `start` and has come to `here`."""
     endpoint = Endpoint("target", target.host, target.port, "root")
     fence = Fence(SubtaskRef(f"{schema}_meta", "test", "one"), 1)
     ensure_meta_tables(endpoint, fence.ref.meta_schema)

@@ -89,7 +89,7 @@ def _string(data: bytes) -> bytes:
 
 @dataclass(eq=False)
 class Rogue:
-    """What it says it is, and what it does. One thread per connection."""
+    """Server that is not what it says it is. One thread per connection."""
 
     dump: Script = lambda session: None
     """Called when somebody asks for a binlog; the connection is closed after it."""

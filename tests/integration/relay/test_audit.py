@@ -115,7 +115,7 @@ def read_here(kit: RelayKit, **options: object) -> list[dict[str, Any]]:
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
-    """In the order of the log; sorted here, as Spark would exchange them for it."""
+    """Return the rows in the log's order; sorted here, as Spark would exchange them for it."""
     return sorted(frame.collect(), key=lambda row: (row.sub_dir, row.file, row.position, row.row))
 
 

@@ -84,7 +84,7 @@ def printable(log: str) -> bool:
 
 
 def nothing_outside(kit: RelayKit) -> None:
-    """Beside the relay directory there is what the test has made; inside, the names of a relay."""
+    """Check that beside the relay directory there is what the test has made; inside, the names of a relay."""
     outer = {path.name for path in kit.folder.parent.iterdir()}
     beside = {path.name for path in kit.folder.iterdir()}
     assert outer == {"inner"}

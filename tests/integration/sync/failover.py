@@ -151,7 +151,7 @@ class FailoverKit(SyncKit):
         return {name: rows_of(self.target, self.schema, name) for name in self.tables}
 
     def report(self) -> str:
-        """What differs between the target and the server that is written to now; "" when nothing does."""
+        """Return what differs between the target and the server that is written to now; "" when nothing does."""
         report = compare(
             [
                 Comparison((place(self.source, self.schema, name),), place(self.target, self.schema, name))

@@ -44,7 +44,7 @@ def both(kit: SyncKit, *statements: str) -> None:
 
 
 def only_there(kit: SyncKit, *statements: str) -> None:
-    """What DM had applied of transactions behind its checkpoint when it died."""
+    """Write what DM had applied of transactions behind its checkpoint when it died."""
     for statement in statements:
         kit.target.sql(statement, database=kit.schema)
 

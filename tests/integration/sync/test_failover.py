@@ -93,7 +93,7 @@ def syncing(kit: FailoverKit) -> Iterator[tuple[SyncProgress, Callable[[], SyncR
 
 
 def die_ahead_of_the_relay(kit: FailoverKit, replica: Server) -> None:
-    """Under load: the address leads nowhere, the replica gets more than the relay has, and the server is killed."""
+    """Kill the server under load, when the address leads nowhere and the replica has more than the relay."""
     with kit.load(seed=1):
         kit.work(50, seed=2)
         kit.address.lead_to(None)
@@ -103,7 +103,7 @@ def die_ahead_of_the_relay(kit: FailoverKit, replica: Server) -> None:
 
 
 def contains(server: Server, wanted: str) -> bool:
-    """Whether it has these transactions."""
+    """Tell whether it has these transactions."""
     if server.flavour == "mysql":
         return server.sql(f"SELECT GTID_SUBSET('{wanted}', @@gtid_executed)") == [(1,)]
     return server.sql(f"SELECT MASTER_GTID_WAIT('{wanted}', 0.1)") == [(0,)]

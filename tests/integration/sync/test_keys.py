@@ -167,7 +167,7 @@ def create(kit: SyncKit) -> None:
 
 
 def statements(chance: random.Random) -> list[str]:
-    """What one transaction does to one table: neighbours may give up what the next one takes."""
+    """Return what one transaction does to one table: neighbours may give up what the next one takes."""
     table, form = chance.choice(list(FORMS.items()))
     key, *_ = columns = list(form.values)
     one, other = form.value(chance, key), form.value(chance, key)

@@ -52,7 +52,7 @@ def flip_a_bit(kit: TailKit, name: str) -> None:
 
 
 def starts_of(data: bytes | bytearray) -> list[int]:
-    """Where the events of a binlog file begin."""
+    """Return where the events of a binlog file begin."""
     starts, position = [], 4
     while position < len(data):
         starts.append(position)

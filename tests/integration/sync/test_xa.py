@@ -45,7 +45,7 @@ def nothing_stays_prepared(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def open_ones(kit: SyncKit) -> list[str]:
-    """What the target notes as prepared."""
+    """Return what the target notes as prepared."""
     connection = target_connection(kit.endpoint(kit.target, "target").resolve())
     return [str(one.xid) for one in read_prepared(connection, kit.ref)]
 

@@ -75,7 +75,7 @@ def mid_sync(source: Server, target: Server, folder: Path) -> dict[str, Any]:
 
 
 def _plan_text(task: Migration, target: Server, start: str) -> str:
-    """What the fingerprint in dm_subtask is the hash of. It holds the place of the keyless table's snapshot."""
+    """Return what the fingerprint in dm_subtask is the hash of. It holds the place of the keyless table's snapshot."""
     connection = target_connection(endpoint("target", target))
     make_plan: Any = start_module._plan  # of that release
     plan, _left_out = make_plan(connection, task.spec.task.subtask("one"), "one", BUCKETS)

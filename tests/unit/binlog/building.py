@@ -181,7 +181,7 @@ class Log:
         return self.add(code, head + bytes([columns]) + bitmap + (packed(joined) if compressed else joined))
 
     def payload(self, inner: "Log", *, compression: str = "zstd") -> int:
-        """What `inner` holds as one event."""
+        """Return what `inner` holds as one event."""
         return self.add(40, payload_body(bytes(inner.data), compression))
 
     def xid(self, *, timestamp: int = 1_700_000_000) -> int:

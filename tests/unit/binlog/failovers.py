@@ -32,7 +32,7 @@ class T:
 
     @property
     def key(self) -> int:
-        """What it inserts first: says which transaction was applied."""
+        """Return what it inserts first: says which transaction was applied."""
         return (IDS[self.origin] * 10 + self.domain) * 1_000_000 + self.number * 100
 
 
@@ -167,5 +167,5 @@ def set_of(history: Sequence[T], flavour: str) -> str:
 
 
 def keys(history: Sequence[T]) -> list[int]:
-    """What is applied of them, each once."""
+    """Return what is applied of them, each once."""
     return [one.key + row for one in history for row in range(one.rows)]

@@ -55,7 +55,7 @@ def changes(
 
 
 def both_ways(*ways: Callable[[bool], list[RowChange]]) -> list[RowChange]:
-    """By kernels and plainly: one outcome, be it rows or an error."""
+    """Decode by kernels and plainly: one outcome, be it rows or an error."""
     plain, *others = [outcome(way, compiled) for way in ways for compiled in (False, True)]
     for other in others:
         assert str(other) == str(plain)

@@ -119,7 +119,7 @@ def test_a_reference_that_leads_nowhere_is_named() -> None:
 
 
 def dms_form(password: str, key: str) -> str:
-    """As `dmctl encrypt` does it; one block at most."""
+    """Encrypt as `dmctl encrypt` does it; one block at most."""
     encryptor = Cipher(algorithms.AES(bytes.fromhex(key)), modes.ECB()).encryptor()
     stream = encryptor.update(b"vector of 16 by.")
     hidden = bytes(one ^ other for one, other in zip(password.encode(), stream, strict=False))

@@ -172,7 +172,7 @@ def test_what_is_compiled_is_the_source_beside_it(tmp_path: Path) -> None:
 
 
 def imported_from(archive: Path) -> str:
-    """Where a module of the engine comes from in a process that has the archive alone."""
+    """Return where a module of the engine comes from in a process that has the archive alone."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from airflow_provider_dm.engine.config import job; print(job.__file__)"

@@ -42,7 +42,7 @@ class Trickle(io.RawIOBase):
 
 
 class Wire:
-    """As much of a PyMySQL connection as `rows` uses."""
+    """Part of a PyMySQL connection that `rows` uses."""
 
     def __init__(self, stream: bytes, sizes: list[int]) -> None:
         self._rfile = Trickle(stream, sizes)

@@ -99,7 +99,7 @@ def announcing(here: Path) -> Callable[[], None]:
 
 
 def begins_with(here: Path) -> tuple[str, str, int] | None:
-    """What the next start decides."""
+    """Return what the next start decides."""
     writer = held_writer(RelayDirectory(here), Flavour.MARIADB)
     if writer is None:
         return None

@@ -21,7 +21,7 @@ LARGE = (4 * FEW_BYTES).to_bytes(3, "little") + b"\1\0" + bytes(4 * FEW_BYTES - 
 
 
 class Session:
-    """What a stream needs of a connection."""
+    """Part of a connection that a stream needs."""
 
     def __init__(self, ours: socket.socket) -> None:
         self._sock = ours
@@ -29,7 +29,7 @@ class Session:
 
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Those of this thread, which do not last; a JVM that an earlier test has left has a thread that naps as well."""
+    """Count this thread's naps, which do not last; a JVM that an earlier test has left naps in another thread."""
     seen: list[float] = []
     really, ours = time.sleep, threading.get_ident()
     monkeypatch.setattr(

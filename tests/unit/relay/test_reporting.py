@@ -54,7 +54,7 @@ def paused(status: RelayStatus | None) -> RelayStatus | None:
 
 
 def eventually(look: Callable[[], T | None]) -> T:
-    """What `look` finds before a connection attempt would have ended."""
+    """Return what `look` finds before a connection attempt would have ended."""
     deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS - 2
     while time.monotonic() < deadline:
         found = look()

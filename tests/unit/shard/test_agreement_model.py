@@ -91,7 +91,7 @@ class Broken(AssertionError):
 
 @dataclass(frozen=True)
 class Rules:
-    """What is played, and the rules of the protocol; each of these can be broken."""
+    """Size of what is played, and the rules of the protocol; each of these can be broken."""
 
     sources: int = 2
     ddls: int = 3

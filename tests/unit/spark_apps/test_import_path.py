@@ -14,7 +14,7 @@ ARCHIVE = str(HOME / "python" / "lib" / "pyspark.zip")
 
 
 def imported_from(**environ: str) -> str:
-    """What an app imports in a process that spark-submit has started with this environment."""
+    """Return what an app imports in a process that spark-submit has started with this environment."""
     done = subprocess.run(
         [sys.executable, "-c", "import spark_apps, pyspark; print(pyspark.__file__)"],
         check=True,

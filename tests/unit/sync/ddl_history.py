@@ -236,7 +236,7 @@ class History:
         self.log.append(Item("ALTER TABLE elsewhere.t ADD COLUMN x int"))
 
     def _online(self) -> None:
-        """What a tool does. Only rows come in between, as the real table must stay as it is."""
+        """Do what a tool does. Only rows come in between, as the real table must stay as it is."""
         name = self.rng.choice(self._plain())
         real, ghost, trash = (f"{SCHEMA}.{one}" for one in (name, f"_{name}_gho", f"_{name}_del"))
         specs = self._specs(name)

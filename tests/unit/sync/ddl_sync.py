@@ -48,7 +48,7 @@ class Quirks:
 
 
 class Surroundings(Protocol):
-    """What a sync needs of the world."""
+    """Part of the world that a sync needs."""
 
     rng: random.Random
     quirks: Quirks

@@ -176,7 +176,7 @@ class UnderWay:
 
 
 class Fate(Protocol):
-    """What decides over those who use the server. Whoever acts calls it. `done`: what has happened."""
+    """Power over those who use the server. Whoever acts calls it. `done`: what has happened."""
 
     done: Counter[str]
 

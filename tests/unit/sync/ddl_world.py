@@ -100,7 +100,7 @@ class Run:
 
 
 class Wishes:
-    """What a person wants done at places of the logs, as the metadata DB keeps it."""
+    """Orders of a person for places of the logs, as the metadata DB keeps it."""
 
     def __init__(self, world: World, operators: Sequence[Operator]) -> None:
         self.world, self.kept = world, list(operators)
@@ -169,7 +169,7 @@ class World:
             raise self.error
 
     def differences(self) -> list[str]:
-        """What the target has too much (+) or too little (-)."""
+        """Return what the target has too much (+) or too little (-)."""
         tables = self.server.tables
         held = {name: (tables.tracker.definition(name), _counted(rows)) for name, rows in tables.rows.items()}
         expected = self._expected()
@@ -195,7 +195,7 @@ class World:
         return found
 
     def _left(self, subtask: Subtask) -> Iterator[str]:
-        """What is kept of a source: its tables, and no journal but of rows that have moved the frontier themselves."""
+        """Return what is left of a source: tables, and no journal but of rows that moved the frontier themselves."""
         history, ref = subtask.history, subtask.ref
         with_rows = {key_of(number + 1) for number, item in enumerate(history.log) if item.sql and item.rows}
         injected = {place_of(number).sort_key for number, item in enumerate(history.log) if not item.sql}
@@ -351,7 +351,7 @@ class _Quiet(Connection):
 
 
 def _form(definition: TableDefinition) -> tuple[object, ...]:
-    """What of a table must be as at its source: columns but for defaults, which a person may want otherwise, keys."""
+    """Return what must be as at the source: columns but for defaults, which a person may want otherwise, keys."""
     columns = [(one.name, one.type, one.nullable) for one in definition.columns]
     return columns, sorted(map(repr, definition.constraints))
 

@@ -41,7 +41,7 @@ def place_of(position: int) -> Location:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a driver asks. Sources are asked for rows at the end of time: what they say then stays so.
+    """Answers to what a driver asks. Sources are asked for rows at the end of time: what they say then stays so.
 
     `early`: for the ends of their logs they are asked as soon as can be."""
 

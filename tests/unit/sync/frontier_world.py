@@ -108,7 +108,7 @@ class World:
         self._haunt(every=True)
 
     def differences(self, at: int = -1) -> list[str]:
-        """What the target has too much (+) or too little (-), and how many rows wait. `at`: in the one source's log."""
+        """Return what the target has too much (+) or too little (-), and how many rows wait. `at`: in the one log."""
         found = []
         for number, one in enumerate(TARGETS):
             held, wanted = self.database.rows(one), self.history.state(number, at)

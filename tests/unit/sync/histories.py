@@ -245,7 +245,7 @@ class History:
                 self._log(move.place, row, None)
 
     def _is_moving(self, place: Place, row: Row) -> bool:
-        """Where all is orderly, nobody touches a row between the halves of its move."""
+        """Return where all is orderly, nobody touches a row between the halves of its move."""
         target = self.layout.target(place)
         return self._is_orderly and any(
             self.layout.target(one.place) == target and one.key[0] == row[0] for one in self._pending

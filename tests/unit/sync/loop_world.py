@@ -126,7 +126,7 @@ class Log(Tail):
 
 @dataclass
 class Follows(Following):
-    """What follows DDL: at once, by the plan as it is, or not at all. `refusal`: why not."""
+    """Follower of DDL: at once, by the plan as it is, or not at all. `refusal`: why not."""
 
     world: World | None = None
     refusal: Exception | None = None

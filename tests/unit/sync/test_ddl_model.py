@@ -183,7 +183,7 @@ def test_the_harness_sees_no_harm_where_nothing_is_broken() -> None:
 
 
 def _harm(rule: Rule, histories: int = BROKEN) -> bool:
-    """Whether the broken protocol does harm, or notices itself, in one of so many histories."""
+    """Tell whether the broken protocol does harm, or notices itself, in one of so many histories."""
     for seed in range(histories):
         world = World(seed, rule.quirks, rule.often)
         try:

@@ -24,7 +24,7 @@ from tests.unit.sync.sqlite_target import Died
 
 pytestmark = pytest.mark.computes
 
-HISTORIES = 120
+HISTORIES = 180
 """Of each kind; `docker/local chaos model` plays more."""
 
 
@@ -123,7 +123,7 @@ def test_late_duplicates_are_refused_or_find_their_work_done() -> None:
 
 
 def harms(prepare: Callable[[World], None] = lambda _: None, *, histories: int = 60, **options: Any) -> bool:
-    """Whether the broken protocol does harm, or notices itself, in one of so many histories."""
+    """Tell whether the broken protocol does harm, or notices itself, in one of so many histories."""
     for seed in range(histories):
         world = World(seed, **options)
         prepare(world)

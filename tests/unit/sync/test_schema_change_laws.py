@@ -201,7 +201,7 @@ def _look(there: Tracker, name: TableName) -> str | None:
 
 
 def _moves_values(sql: str) -> bool:
-    """Whether doing it twice is something else than doing it once."""
+    """Tell whether doing it twice is something else than doing it once."""
     match parse(sql, STRICT_ALL_TABLES, "one"):
         case RenameTables():
             return True
@@ -215,7 +215,7 @@ def _moves_values(sql: str) -> bool:
 
 
 def _form(tracker: Tracker, name: TableName) -> tuple[object, ...]:
-    """What rows depend on, in words that both flavours have: columns in their order, and keys that tell rows apart."""
+    """Return what rows depend on, in both flavours' words: columns in their order, and keys that tell rows apart."""
     table = tracker.table(name)
     keys = sorted((key.primary, tuple(key.columns)) for key in table.unique_keys)
     return [one.name for one in table.columns], keys

@@ -43,7 +43,7 @@ def planned(
     limit: int | None = None,
     goal: Location | None = None,
 ) -> Planned:
-    """What `plan` gives when the planner answers so, time after time."""
+    """Return what `plan` gives when the planner answers so, time after time."""
     left = iter(answers)
 
     def plan_epoch(*_: object, **__: object) -> Planned:
