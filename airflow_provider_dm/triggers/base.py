@@ -9,6 +9,10 @@ extends nothing. A metadata DB that does not answer is asked again.
 from __future__ import annotations
 
 import asyncio
+import inspect
+import math
+import random
+import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -40,6 +44,12 @@ class MetadataTrigger(BaseTrigger):
     poll_interval: float
     first_delay: float
 
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return path and arguments, none of them secret: each trigger keeps its arguments under their names."""
+        kind = type(self)
+        names = list(inspect.signature(kind.__init__).parameters)[1:]
+        return f"{kind.__module__}.{kind.__qualname__}", {name: getattr(self, name) for name in names}
+
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event, then end."""
         try:
@@ -54,6 +64,16 @@ class MetadataTrigger(BaseTrigger):
 
     def _as_event(self, event: Event) -> TriggerEvent:
         return TriggerEvent(event)
+
+    async def _looks(self, look: Callable[[MetaStore], T], *, deadline: float = math.inf) -> AsyncIterator[T | None]:
+        """Yield what each look finds, one `poll_interval` after the other, the last not before the deadline (in seconds
+        since the epoch). None: the metadata DB does not answer.
+        """
+        delay = self.first_delay
+        while True:
+            await asyncio.sleep(max(0.0, min(delay, deadline - time.time())))
+            delay = self.poll_interval * random.uniform(0.9, 1.1)
+            yield await self._look(look)
 
     async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
         """Look once, in a connection of its own: an older one might not see what is new. None: ask again later."""

@@ -6,21 +6,18 @@ A metadata DB that does not answer is asked again: its silence says nothing abou
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
-from airflow_provider_dm.triggers.base import MetadataTrigger, first_delay_of
+from airflow_provider_dm.triggers.base import Event, MetadataTrigger, first_delay_of
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
     from airflow_provider_dm.engine.meta.store import MetaStore
     from airflow_provider_dm.engine.relay.health import Life
     from airflow_provider_dm.hooks.relay import Goal, RelayProgress
-
-Event = dict[str, Any]
 
 STOP_SECONDS: Final = 10.0
 """How long a triggerer may wait for the metadata DB to take down that a relay shall stop."""
@@ -62,30 +59,13 @@ class RelayCatchUpTrigger(MetadataTrigger):
         self.end_from_trigger = end_from_trigger
         self.first_delay = first_delay_of(first_delay)
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return path and arguments, none of them secret."""
-        return (
-            "airflow_provider_dm.triggers.relay.RelayCatchUpTrigger",
-            {
-                "source_id": self.source_id,
-                "goal": self.goal,
-                "dm_meta_conn_id": self.dm_meta_conn_id,
-                "poll_interval": self.poll_interval,
-                "deadline": self.deadline,
-                "end_from_trigger": self.end_from_trigger,
-                "first_delay": self.first_delay,
-            },
-        )
-
     async def _wait(self) -> Event:
         from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, Goal
 
         goal = Goal.parse(self.goal)
-        delay = self.first_delay
-        while True:
-            await asyncio.sleep(max(0.0, min(delay, self.deadline - time.time())))
-            delay = self.poll_interval * random.uniform(0.9, 1.1)
-            progress = await self._look(lambda store: progress_of(store, self.source_id, goal))
+        async for progress in self._looks(
+            lambda store: progress_of(store, self.source_id, goal), deadline=self.deadline
+        ):
             match progress or Behind("the metadata DB does not answer"):
                 case CaughtUp(at):
                     return {"status": "caught-up", "location": str(at)}
@@ -95,6 +75,7 @@ class RelayCatchUpTrigger(MetadataTrigger):
                     return {"status": "timeout", "message": f"the relay of {self.source_id} did not catch up: {why}"}
                 case Behind(why):
                     self.log.info("%s", why)
+        raise AssertionError("looks have no end")
 
     def _as_event(self, event: Event) -> TriggerEvent:
         if not self.end_from_trigger:
@@ -153,22 +134,6 @@ class RelayWatchTrigger(MetadataTrigger):
         self.poll_interval = poll_interval
         self.first_delay = first_delay_of(first_delay)
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return path and arguments, none of them secret."""
-        return (
-            "airflow_provider_dm.triggers.relay.RelayWatchTrigger",
-            {
-                "source_id": self.source_id,
-                "goal": self.goal,
-                "stop_on_kill": self.stop_on_kill,
-                "began_at": self.began_at,
-                "deaths": self.deaths,
-                "dm_meta_conn_id": self.dm_meta_conn_id,
-                "poll_interval": self.poll_interval,
-                "first_delay": self.first_delay,
-            },
-        )
-
     async def on_kill(self) -> None:
         """Ask the relay to stop, as a person has ended the deferred task, unless another attempt watches it already.
 
@@ -210,11 +175,8 @@ class RelayWatchTrigger(MetadataTrigger):
 
         goal = Goal.parse(self.goal) if self.goal else None
         life = Life(self.began_at, self.deaths)
-        delay, say_at = self.first_delay, 0.0
-        while True:
-            await asyncio.sleep(delay)
-            delay = self.poll_interval * random.uniform(0.9, 1.1)
-            rows = await self._look(lambda store: row_of(store, self.source_id))
+        say_at = 0.0
+        async for rows in self._looks(lambda store: row_of(store, self.source_id)):
             if rows is None:
                 continue
             event = decide(*rows, goal, life, time.time())
@@ -223,6 +185,7 @@ class RelayWatchTrigger(MetadataTrigger):
             if time.monotonic() >= say_at:
                 say_at = time.monotonic() + SAY_EVERY_SECONDS
                 self._say(rows[0])
+        raise AssertionError("looks have no end")
 
     def _say(self, status: RelayStatus | None) -> None:
         from airflow_provider_dm.engine.relay.health import doing

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 
@@ -55,30 +53,12 @@ class ShardDdlLockTrigger(MetadataTrigger):
         self.end_from_trigger = end_from_trigger
         self.first_delay = first_delay_of(first_delay)
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return path and arguments, none of them secret."""
-        return (
-            "airflow_provider_dm.triggers.shard_ddl.ShardDdlLockTrigger",
-            {
-                "task_name": self.task_name,
-                "lock_id": self.lock_id,
-                "fail_on_conflict": self.fail_on_conflict,
-                "dm_meta_conn_id": self.dm_meta_conn_id,
-                "poll_interval": self.poll_interval,
-                "deadline": self.deadline,
-                "end_from_trigger": self.end_from_trigger,
-                "first_delay": self.first_delay,
-            },
-        )
-
     async def _wait(self) -> Event:
         from airflow_provider_dm.launch.ddl_standing import Differs, Resolved, Waits
 
-        delay = self.first_delay
-        while True:
-            await asyncio.sleep(max(0.0, min(delay, self.deadline - time.time())))
-            delay = self.poll_interval * random.uniform(0.9, 1.1)
-            seen = await self._look(lambda store: standing_of(store, self.task_name, self.lock_id))
+        async for seen in self._looks(
+            lambda store: standing_of(store, self.task_name, self.lock_id), deadline=self.deadline
+        ):
             match seen or Waits("the metadata DB does not answer"):
                 case Resolved():
                     return {"status": "resolved"}
@@ -88,6 +68,7 @@ class ShardDdlLockTrigger(MetadataTrigger):
                     return {"status": "timeout", "message": why, "locks": list(locks)}
                 case Waits(why) | Differs(why):
                     self.log.info("%s", why)
+        raise AssertionError("looks have no end")
 
     def _as_event(self, event: Event) -> TriggerEvent:
         # What fails is for a worker to say: whether there are retries depends on what it was.

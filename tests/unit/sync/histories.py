@@ -245,7 +245,7 @@ class History:
                 self._log(move.place, row, None)
 
     def _is_moving(self, place: Place, row: Row) -> bool:
-        """Return where all is orderly, nobody touches a row between the halves of its move."""
+        """Tell whether a row is between the halves of its move, when nobody touches it where all is orderly."""
         target = self.layout.target(place)
         return self._is_orderly and any(
             self.layout.target(one.place) == target and one.key[0] == row[0] for one in self._pending
