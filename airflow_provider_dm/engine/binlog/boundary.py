@@ -76,7 +76,8 @@ __all__ = [
 ]
 
 _STOP, _PASS, _MAP, _ROWS, _PAYLOAD = int(Do.STOP), int(Do.PASS), int(Do.MAP), int(Do.ROWS), int(Do.PAYLOAD)
-_XID, _GTID, _MARIADB_GTID, _QUERY = codes.XID, codes.GTID, codes.MARIADB_GTID, codes.QUERY
+_XID, _GTID, _ANONYMOUS, _MARIADB_GTID = codes.XID, codes.GTID, codes.ANONYMOUS_GTID, codes.MARIADB_GTID
+_QUERY = codes.QUERY
 _UNUSUAL: Final = STANDALONE | PREPARED_XA | COMPLETED_XA
 _BODY_OF_QUERY: Final = 13
 _MYSQL_ID: Final = struct.Struct("<x16sQ")  # MYSQL_GTID without its flags
@@ -302,6 +303,10 @@ def _walk(
                 walk.pending = uuid, number = mysql_gtid(buffer, body)
                 if not 0 < number < NUMBERS_END:
                     raise MalformedEvent(walk.at(position), f"the id {uuid.hex()}:{number}")
+                walk.opened_at, walk.rows = position, False
+                walk.state = state = OPENED
+            elif code == _ANONYMOUS and mysql and state == OUTSIDE and size >= smallest + MYSQL_GTID.size:
+                walk.pending = None
                 walk.opened_at, walk.rows = position, False
                 walk.state = state = OPENED
             elif code == _MARIADB_GTID and not mysql and state == OUTSIDE and size >= smallest + MARIADB_GTID.size:

@@ -30,6 +30,8 @@ def random_log(dice: random.Random, flavour: str) -> Log:
                 log.sequence += dice.randint(0, 5)
             case 3 if flavour == "mysql":
                 log.add(34, struct.pack("<B16sQ", 1, UUID_OF_SOURCE.bytes, 0) + bytes(17))
+                if dice.random() < 0.2:
+                    log.data[-10] ^= 1  # whoever decodes the rows checks it, not the scan
                 log.query("BEGIN")
                 log.table_map()
                 log.rows("delete", [order(2)])
