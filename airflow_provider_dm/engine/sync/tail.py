@@ -21,7 +21,8 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import JobSpec, place_of

@@ -16,7 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.rules.row_filter import RowFilter

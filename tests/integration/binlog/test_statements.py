@@ -13,7 +13,7 @@ from airflow_provider_dm.engine.binlog.client_charsets import (
     UTF8_IDS,
     ClientCharset,
 )
-from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.binlog.query_event import query_of
 from airflow_provider_dm.engine.binlog.session_variables import NO_FOREIGN_KEY_CHECKS, RELAXED_UNIQUE_CHECKS
 from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens

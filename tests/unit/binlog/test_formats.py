@@ -11,7 +11,8 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, Unsupport
 from airflow_provider_dm.engine.binlog.events import TABLE_MAP
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.binlog.window import MemoryWindow
 from airflow_provider_dm.engine.mysql.endpoint import Flavour

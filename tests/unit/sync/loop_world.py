@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig

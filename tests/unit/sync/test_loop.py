@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
-from airflow_provider_dm.engine.binlog.planner import ByteRange, UpToDate
+from airflow_provider_dm.engine.binlog.planned import ByteRange, UpToDate
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.engine.mysql.endpoint import Flavour

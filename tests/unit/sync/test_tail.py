@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent, StatementDml
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
-from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
-from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
