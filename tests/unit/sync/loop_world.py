@@ -36,7 +36,8 @@ from airflow_provider_dm.engine.sync.ddl import Repeat
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.loop import Loop
-from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan, target_part
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared

@@ -21,7 +21,8 @@ from airflow_provider_dm.engine.sync.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.change import VANISHED, BrokenChain, Change, Key
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.plan import SyncPlan, UnknownTable, make_plan
+from airflow_provider_dm.engine.sync.plan import SyncPlan, UnknownTable
+from airflow_provider_dm.engine.sync.plan_making import make_plan
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 RULES = SubtaskRules(

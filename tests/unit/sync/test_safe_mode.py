@@ -19,7 +19,8 @@ from airflow_provider_dm.engine.sync.apply import WaveWriter, _over, _TableWrite
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
 from airflow_provider_dm.engine.sync.overwriting import Collision, can_be_written_over
-from airflow_provider_dm.engine.sync.plan import SyncPlan, target_part
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_parts import target_part
 from airflow_provider_dm.engine.sync.safe_mode import (
     Always,
     Off,
