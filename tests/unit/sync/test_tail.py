@@ -147,9 +147,7 @@ class Pulled:
 def read_from(log: Path, lo: int, hi: int) -> Epoch:
     """Return an epoch that was planned over the file of that log."""
     path = str(log / "9f2c.000001" / "bin.000001")
-    piece = ByteRange(
-        path, "bin.000001", 1, lo, hi, BinlogFormat(4, "8.0.36", Flavour.MYSQL, checksum=True, post_header_sizes=b"")
-    )
+    piece = ByteRange(path, "bin.000001", 1, lo, hi, BinlogFormat(Flavour.MYSQL, checksum=True))
     return Epoch(LO.at(lo), LO.at(hi), (piece,), transactions=1, bytes=hi - lo, newest_timestamp=0)
 
 
