@@ -599,7 +599,7 @@ class Loop:
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)
             self.tail.look(self.here, self.opened.goal)
-        self.shards.tell_what_is_untold()
+        self.shards.locks.tell_what_is_untold()
         needed = needed_with(self.prepared.needed(applied), self.shards.groups.values())
         try:
             self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
