@@ -16,7 +16,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, Info, LockRefuses, ShardDdlConflict, reported
 from airflow_provider_dm.engine.sync import following, resync, shard_locks, shards
-from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync.run import SyncResult
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.shards import ShardDdlRefused
 from airflow_provider_dm.engine.target.ddl_execution import end_earlier_ddl

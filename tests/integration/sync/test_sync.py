@@ -19,9 +19,9 @@ from airflow_provider_dm.engine.sync.apply import MissingRow
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.loop import run_sync
 from airflow_provider_dm.engine.sync.plan import UnknownTable
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.start import PlanChanged, SourceWentBack
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
