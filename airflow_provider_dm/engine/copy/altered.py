@@ -64,4 +64,4 @@ def altered(planned: Collection[TableName], known: Mapping[TableName, CopiedTabl
 
 
 def _is_same(before: CopiedTable | None, now: Birth) -> bool:
-    return before is not None and before.birth != "" and Birth.of(before.birth).is_same(now)
+    return before is not None and before.birth != "" and before.leave is None and Birth.of(before.birth).is_same(now)

@@ -56,6 +56,20 @@ class Stand:
     chunks: list[ChunkProgress]
     feeders: list[Feeder]
 
+    @property
+    def recorded(self) -> frozenset[TableName]:
+        """Return the tables whose rows are recorded, or that have left their merged table. Not those that are to be
+        copied again together with all that feed it: their records may be gone before their rows.
+        """
+        copied = {chunk.table for chunk in self.chunks}
+        found = ((name, one.owner, self.known.get(name)) for name, one in self.schemas.items())
+        return frozenset(
+            name
+            for name, owner, known in found
+            if (known is not None and known.leave is not None)
+            or (owner > 0 and (name in copied or known is None or known.birth))
+        )
+
     def old(self, name: TableName) -> tuple[Any, str] | None:
         """Return a table as it was planned, with its text; "" where that is not known. None: it was not planned."""
         if name not in self.schemas:
@@ -91,6 +105,16 @@ class Settled:
     @property
     def names(self) -> list[TableName]:
         return [*(one.table.name for one in self.survey.tables), *self.gone]
+
+    @property
+    def left(self) -> frozenset[TableName]:
+        """Return those that had left a merged table by then, or were about to (visiting.py)."""
+        known = self.seen.stand.known
+        return frozenset(name for name in self.names if name in known and known[name].leave is not None)
+
+    @property
+    def away(self) -> list[TableName]:
+        return [name for name in self.left if (known := self.seen.stand.known[name].leave) is not None and known.away]
 
     def without(self, targets: Collection[TableName]) -> Settled:
         """Return the same without the source tables of some target tables."""
@@ -134,6 +158,7 @@ class Watch:
             also_fresh=not self._looked,
             overwrites=self.source.subtask.overwrites,
             route=rules.router.route,
+            recorded=stand.recorded,
         )
         return Seen(self, stand, births, side)
 
