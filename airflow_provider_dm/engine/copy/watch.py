@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.altered import Altered, altered
+from airflow_provider_dm.engine.copy.altered import Altered, altered, has_more_columns
 from airflow_provider_dm.engine.copy.begin import Loading, Source, wait_for_relay
+from airflow_provider_dm.engine.copy.copier import paging_order
 from airflow_provider_dm.engine.copy.design import Design
 from airflow_provider_dm.engine.copy.groups import Side
 from airflow_provider_dm.engine.copy.watermark import low_watermark
@@ -21,6 +22,7 @@ from airflow_provider_dm.engine.reading.births import Births, read_births
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, survey_tables
 from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_tables, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.session import run_transaction
@@ -212,7 +214,8 @@ class Watch:
         return replace(place, suffix=wait_for_relay(source, place.server_uuid).suffix)  # it failed over meanwhile
 
     def check_strangers(self, names: Collection[TableName], seen: Seen) -> None:
-        """Take altered tables that cannot be copied again for what they were if their rows still are.
+        """Take altered tables that cannot be copied again for what they were if their rows still are, or have got
+        columns which the sync adds where its log does.
 
         Raises SchemaChangedDuringCopy, OthersToCopyAgain.
         """
@@ -229,7 +232,7 @@ class Watch:
         with connected(source.endpoint) as connection:
             tables = read_tables(connection, planned)
         for name in planned:
-            if tables[name] != stand.schemas[name].table:
+            if tables[name] != stand.schemas[name].table and not self._follows(name, tables[name], seen):
                 raise SchemaChangedDuringCopy(source.id, str(name), "its columns or keys are not those it began with")
         fence = source.fence
         born = {name: CopiedTable(str(now.tables[name])) for name in planned}
@@ -239,6 +242,28 @@ class Watch:
             put_copied_tables(connection, fence.ref, born)
 
         run_transaction(self.target, body)
+
+    def _follows(self, name: TableName, now: Table, seen: Seen) -> bool:
+        """Tell whether a table has got columns only, behind P0, and the sync adds them where its log does.
+
+        Not to a merged table, nor where rows are read in one snapshot of a later place. And not if names may have been
+        changed: pages were read under them.
+        """
+        stand, side, ours = seen.stand, seen.side, (self.source.id, name)
+        target, found = side.route(name), side.found
+        fed = {(one.source, one.table) for one in stand.feeders if one.target == target}
+        fed |= {(self.source.id, one) for one in side.names if side.route(one) == target}
+        mappings = (one for one in self.loading.design.mappings[self.source.id] if one.source.name == name)
+        others = (stand.schemas[one].table for one in found.changed - {name} if one in stand.schemas)
+        return (
+            self.reads_log
+            and name in stand.known
+            and stand.known[name].birth != ""
+            and fed == {ours}
+            and all(paging_order(one) is not None for one in mappings)
+            and has_more_columns(now, stand.schemas[name].table)
+            and not (found.vanished or found.fresh or any(has_more_columns(now, other) for other in others))
+        )
 
     def go_on_with(self, settled: Settled, made: Design, numbers: Mapping[TableName, int]) -> None:
         """Take the tables as they are copied from here on. `numbers`: under which their rows are recorded."""

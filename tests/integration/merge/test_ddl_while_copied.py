@@ -12,11 +12,15 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.copy import again, migration, page, visiting
+from airflow_provider_dm.engine.copy import begin as start
 from airflow_provider_dm.engine.copy.again import ShardsUnlike, Watches
+from airflow_provider_dm.engine.copy.creation import create
 from airflow_provider_dm.engine.copy.sharing import Sharing
 from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain
+from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.merge import departure
 from airflow_provider_dm.engine.merge.joining import OwnerCopiedAgain
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.test_shard_ddl import PESSIMISTIC, columns
 
@@ -310,3 +314,26 @@ def test_two_runs_that_copy_one_table_may_both_leave_it(one_pair: Shops, monkeyp
         one_pair.load(["a"])
     one_pair.load(["b"])
     finish(one_pair)
+
+
+def test_a_shard_that_is_created_as_the_copy_begins_is_copied(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before P0 it is in no log. `o_7`: before either source begins; `o_8`: between the two."""
+    one_pair.task = PESSIMISTIC
+    one_pair.create("id int PRIMARY KEY", "a:o_1", "b:other")
+    seventh, eighth = (
+        iter([f"CREATE TABLE o_{one} (id int PRIMARY KEY)", f"INSERT INTO o_{one} VALUES ({one})"]) for one in (7, 8)
+    )
+
+    def created(*arguments: Any) -> Any:
+        one_pair.write("b", *seventh)
+        return create(*arguments)
+
+    def marked(of: Endpoint) -> Any:
+        one_pair.write("b", *(eighth if of.name == "b" else ()))
+        return low_watermark(of)
+
+    monkeypatch.setattr(start, "create", created)
+    monkeypatch.setattr(start, "low_watermark", marked)
+    one_pair.load()
+    one_pair.sync()
+    assert one_pair.rows() == [(7,), (8,)]
