@@ -134,7 +134,7 @@ class Shops:
                 begun()
 
         migration.run = lanes
-        outcome: Outcome = migration.go(begun=seen)
+        outcome: Outcome = migration.go(begun=seen, sync=self.sync)
         assert isinstance(outcome, Finished), outcome
         return outcome.result
 

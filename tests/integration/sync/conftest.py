@@ -258,6 +258,11 @@ class SyncKit:
             connection.commit()
 
 
+@pytest.fixture(autouse=True)
+def _relays_are_forked(forked_relays: None) -> None:
+    """Where they are processes at all."""
+
+
 @pytest.fixture
 def kit(
     source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
