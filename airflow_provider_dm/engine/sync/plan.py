@@ -21,6 +21,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
@@ -187,6 +188,8 @@ class SyncPlan:
     """Changes are folded; else each is written (sync/dependence.py)."""
     whole: bool = False
     """Transactions of the source are written whole and in their order (sync/transactional.py)."""
+    safe: bool = False
+    """With `safe-mode: true`: rows of merged tables may be written over each other (sync/last_wins.py)."""
 
     def fingerprint(self) -> str:
         """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
@@ -203,6 +206,8 @@ class SyncPlan:
             made_of = (*made_of, folds)
         if self.snapshots:
             made_of = (*made_of, sorted(self.snapshots))
+        if self.contended:
+            made_of = (*made_of, ("contended", sorted(self.contended), GROUPS_VERSION))
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
 
     def _folded_apart(self) -> tuple[int, ...]:
@@ -226,9 +231,9 @@ class SyncPlan:
 
     def in_other_modes(self) -> Iterator[SyncPlan]:
         """Yield the plan as it would be if the user had asked for another way of writing."""
-        for compact, whole in product((True, False), (False, True)):
-            if (compact, whole) != (self.compact, self.whole):
-                yield replace(self, compact=compact, whole=whole)
+        for compact, whole, safe in product((True, False), (False, True), (False, True)):
+            if (compact, whole, safe) != (self.compact, self.whole, self.safe):
+                yield replace(self, compact=compact, whole=whole, safe=safe)
 
     def leads(self) -> tuple[int, ...]:
         """Return for each source table the one that its changes are folded with: itself, or the first of its target."""
@@ -261,6 +266,30 @@ class SyncPlan:
     def is_merged(self, source: int) -> bool:
         return self.sources[source].target in self.merged
 
+    @cached_property
+    def over(self) -> frozenset[int]:
+        """Return the merged targets whose rows may be written over each other."""
+        fed = (source for source in self.sources if self.safe and source.target in self.merged)
+        able: dict[int, bool] = {}
+        for source in fed:
+            able[source.target] = able.get(source.target, True) and can_be_written_over(self._mapping_of(source))
+        return frozenset(target for target, can in able.items() if can)
+
+    @cached_property
+    def contended(self) -> frozenset[int]:
+        """Return those of them in which tables of this source meet: their changes keep their order, unfolded."""
+        shards = Counter(source.target for source in self.sources)
+        return frozenset(target for target in self.over if shards[target] > 1)
+
+    def by_owner(self, source: int, *, over: bool) -> bool:
+        """Tell whether rows of a source table touch no others' in its target. `over`: those may be written over now."""
+        target = self.sources[source].target
+        return target in self.merged and not (over and target in self.over)
+
+    def _mapping_of(self, source: SourcePart) -> TableMapping:
+        added = (column for column in self.targets[source.target].mapping.source.columns if column.constant is not None)
+        return TableMapping(source.table.with_constants(added), self.targets[source.target].mapping.target)
+
     def check_filters(self, elsewhere: Collection[TableName], *, overwrites: bool) -> None:
         """Refuse filters by which a row of another table could be taken for one's own: rows without a key are nobody's,
         so there it does not help that rows are meant to overwrite each other.
@@ -281,8 +310,7 @@ class SyncPlan:
         for index, source in enumerate(self.sources):
             part = self.part(index)
             if part.key is not None and index not in self.snapshots and (self.adopts or not self.is_merged(index)):
-                added = (column for column in part.mapping.source.columns if column.constant is not None)
-                check_keys_kept(TableMapping(source.table.with_constants(added), part.mapping.target))
+                check_keys_kept(self._mapping_of(source))
 
     def owner(self, source: int) -> int:
         return max(0, self.owners[source]) if self.owners else 0
@@ -334,6 +362,7 @@ def make_plan(
     held: Collection[TableName] = frozenset(),
     compact: bool = True,
     whole: bool = False,
+    safe: bool = False,
     folds: Mapping[str, TextFold] | None = None,
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
@@ -377,6 +406,7 @@ def make_plan(
         gone=_gone(everything, copied_again or {}),
         compact=compact,
         whole=whole,
+        safe=safe,
     )
     plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
     return plan
@@ -441,12 +471,6 @@ def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = No
         unique=tuple(_unique_values(key, mapping.target, index, everything) for key in further),
         folds=_folds(mapping, hashed, known) if identity else (),
     )
-
-
-def has_own_columns(part: TargetPart) -> bool:
-    """Tell whether the target keeps values that no source row has."""
-    ours = _places(part.mapping)
-    return any(column.name.lower() not in ours and not column.generated for column in part.mapping.target.columns)
 
 
 def _places(mapping: TableMapping) -> dict[str, int]:
