@@ -164,8 +164,7 @@ def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSi
     if size is None:
         size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()
         if not (spreads(plan) or plan.whole):
-            # Each change is held, with the values that it depends on others by.
-            size = replace(size, largest=size.usual)
+            size = size.keeping()
         size = size.holding(most_held(syncer))
     return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or BATCH_ROWS)) if plan.whole else size
 
@@ -416,6 +415,8 @@ class Loop:
                 fence, noted = self.source.fence, self.sharing.plan.fingerprint()
                 self.writes.transactions(lambda connection: note_plan(connection, fence, noted))
             self.plan, self.shared_plan = self.sharing.plan, self.runner.share(self.sharing.plan)
+            if self.plan.contended:
+                self.size = self.size.keeping()
 
     def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
         """Look after shared tables. `between`: no epoch is being written; nor half written, where `edge` says so."""

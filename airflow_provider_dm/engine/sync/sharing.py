@@ -68,16 +68,15 @@ class Sharing:
     @property
     def recording(self) -> bool:
         """Merged tables are not exact yet, whatever the log is."""
-        return self.plan.adopts and self._recorded
+        return self.plan.adopts and self.records.recording and any(map(self.plan.owner, range(len(self.plan.sources))))
 
     @property
     def over(self) -> bool:
-        """Rows of merged tables may be written over, where the log is exact: nobody needs to know whose they are."""
-        return self.plan.safe and not self._recorded
+        """Rows of merged tables may be written over, where the log is exact: nobody needs to know whose they are.
 
-    @property
-    def _recorded(self) -> bool:
-        return self.records.recording and any(map(self.plan.owner, range(len(self.plan.sources))))
+        Also in the middle of an epoch, since others may have begun with it.
+        """
+        return self.plan.safe and not (self.recording or self.records.behind)
 
     def look(self, *, now: bool = False, between: bool = True) -> None:
         """Look after rows that wait (`now`: into all of them) and, `between` two epochs, after records.
@@ -89,6 +88,8 @@ class Sharing:
             self.contests.look(now=now)
             if between:
                 self.records.look()
+            elif self.plan.safe:
+                self.records.see()
 
     def notice(self) -> bool:
         """Tell whether tables are shared now that were not before; `plan` says which."""

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.sync.apply import MissingRow
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
-from tests.integration.merge.test_records import failing_halfway
+from tests.integration.merge.test_records import failing_halfway, numbers_of
 
 PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
 UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
@@ -43,13 +43,15 @@ def test_the_last_one_to_write_a_row_wins(shops: Shops) -> None:
     shops.create(UNIQUE, "a:o_0", "a:o_2", "b:o_1")
     shops.write("a", "INSERT INTO o_0 VALUES (1, 1, 'a0')", "INSERT INTO o_2 VALUES (2, 2, 'a2')")
     shops.write("b", "INSERT INTO o_1 VALUES (1, 11, 'b'), (3, 2, 'b')")
-    shops.load()
+    moved = "DELETE FROM o_0 WHERE id = 20; INSERT INTO o_2 VALUES (20, 20, 'moved')"
+    shops.load(begun=lambda: shops.write("a", "INSERT INTO o_0 VALUES (20, 20, 'x')", moved))
     assert shops.meta_rows("dm_contested_row") == 2
 
     counted = sync(shops, "a", "b", "a", "b")
     assert sum(present for _, present in counted.values()) == 2, counted
     assert shops.meta_rows("dm_contested_row") == shops.meta_rows("dm_row_owner") == 0
-    assert [row[0] for row in shops.rows()] in ([1, 2], [1, 3])
+    assert [row[0] for row in shops.rows()] in ([1, 2, 20], [1, 3, 20])
+    shops.write("a", "DELETE FROM o_2 WHERE id = 20")
 
     shops.write("a", "INSERT INTO o_0 VALUES (5, 50, 'first')", "INSERT INTO o_2 VALUES (5, 51, 'second')")
     shops.write("a", "UPDATE o_0 SET u = 52 WHERE id = 5; INSERT INTO o_2 VALUES (6, 60, 'gone')")
@@ -111,6 +113,35 @@ def test_rows_that_wait_are_written_over_once_safe_mode_is_there(
     shops.write("b", "UPDATE o_1 SET v = 'b2' WHERE id = 2")
     with pytest.raises(MissingRow):
         shops.sync("b")
+
+
+def test_half_an_epoch_goes_on_behind_others_that_write_over_its_rows(
+    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records are kept until it is whole, and by the law of owners its rows would be missing for ever."""
+    shops = one_pair
+    shops.instance = SAFE
+    shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
+    numbers = ", ".join(f"({number}, 0)" for number in range(10, 40))
+    shops.write("a", f"INSERT INTO o_0 VALUES {numbers}")
+    shops.load(copied=lambda: shops.write("b", "INSERT INTO o_1 VALUES (9, 'b')"))
+    shops.sync("a")
+    shops.write("a", "UPDATE o_0 SET v = 'a'")
+    halfway = failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0, "", ""))
+    with halfway, pytest.raises(MissingRow):
+        shops.sync("a")
+    assert numbers_of(shops, "a")
+    shops.sync("b")
+    shops.write("b", f"INSERT INTO o_1 VALUES {numbers}", "DELETE FROM o_1 WHERE id >= 10")
+    counted = sync(shops, "b", size=EACH_TRANSACTION)
+    assert counted == {"b:o_1": (0, 30)}
+    assert shops.rows() == [(9, "b")]
+
+    counted = sync(shops, "a")
+
+    assert counted == {"a:o_0": (len(shops.rows()) - 1, 0)}
+    assert 1 < len(shops.rows()) < 31
+    assert {value for _, value in shops.rows()} == {"a", "b"}
 
 
 def test_merged_tables_without_a_key_are_exact_all_the_same(one_source: Shops) -> None:
