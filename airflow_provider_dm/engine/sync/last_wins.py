@@ -35,7 +35,7 @@ from airflow_provider_dm.engine.merge.settling import known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites
-from airflow_provider_dm.engine.sync.plan import target_part
+from airflow_provider_dm.engine.sync.plan_parts import target_part
 from airflow_provider_dm.engine.target.contested_row import ContestedRow, lock_rows, oldest_rows, remove_rows
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import Feeder

@@ -23,7 +23,8 @@ from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
 from airflow_provider_dm.engine.sync.last_wins import check_one_law, write_over_waiting
 from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan, target_part
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.sync.writing import spreads
 from airflow_provider_dm.engine.target.contested_row import contest
