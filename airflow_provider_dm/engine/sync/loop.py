@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
@@ -28,7 +29,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
-from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
@@ -43,6 +44,7 @@ from airflow_provider_dm.engine.sync.ddl import (
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
+from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
@@ -216,6 +218,7 @@ class Loop:
         self.shards.check_no_resync()
         self._begins(epoch.hi)
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
+        self._write_over()
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
         self.prepared.note(epoch)
@@ -238,8 +241,7 @@ class Loop:
         self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
         self._count(epoch, applied)
-        self.safe_mode.met(applied.collisions)
-        self._show_safe_mode()
+        self._met(applied.collisions)
         log.log(
             logging.INFO if seconds > LONG_SECONDS else logging.DEBUG,
             "epoch applied: %s..%s, %d bytes, %d transactions, %d changes, %d rows, %.3f s",
@@ -269,7 +271,7 @@ class Loop:
             self._catching_up(),
             Writing.of(self.source.config.syncer, self.plan, tasks=tasks),
             self.sharing.recording,
-            self.safe_mode.is_lenient(self.applied) and (self.safe_mode.always or self.sharing.lawful),
+            *self._leniency(self.applied),
         )
         for attempt in range(RETRIES):
             try:
@@ -283,6 +285,21 @@ class Loop:
                     self._look_at_shared(now=True, between=False)
         return self._apply(job, epoch)
 
+    def _leniency(self, place: Location) -> tuple[bool, bool]:
+        """Tell whether what collides behind `place` is written over, and whether in merged tables, too."""
+        lenient, always = self.safe_mode.is_lenient(place), self.safe_mode.always
+        return lenient and (always or self.sharing.lawful), lenient and always and self.sharing.over
+
+    def _write_over(self) -> None:
+        """Put rows that wait into their places where others are written over: nothing that follows looks for them."""
+        if self.sharing.rows and self.plan.safe and self._leniency(self.applied)[1]:
+            self._met(self.sharing.write_over())
+            self.progress.contested_rows = self.sharing.rows
+
+    def _met(self, collisions: Iterable[Collision]) -> None:
+        self.safe_mode.met(collisions, self.sharing.servers.feeders)
+        self._show_safe_mode()
+
     def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
         return apply_epoch(self.runner, job, epoch, ship=self.source.job.ship_ranges)
 
@@ -290,7 +307,7 @@ class Loop:
         """Tell whether a new row has met that of a source which has begun to feed the same table meanwhile."""
         if self.plan is self.opened.first_plan is not self.opened.plan:
             return False  # half of it is written by a release that folds otherwise
-        if not isinstance(error, DuplicateInTarget):
+        if not isinstance(error, (DuplicateInTarget, MissingRow) if self.plan.safe else DuplicateInTarget):
             return False
         self.sharing.notice()
         news = self.plan is not self.sharing.plan  # it may have been noticed before, while half an epoch was left
@@ -305,6 +322,8 @@ class Loop:
                 fence, noted = self.source.fence, self.sharing.plan.fingerprint()
                 self.writes.transactions(lambda connection: note_plan(connection, fence, noted))
             self.plan, self.shared_plan = self.sharing.plan, self.runner.share(self.sharing.plan)
+            if self.plan.contended:
+                self.size = self.size.keeping()
 
     def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
         """Look after shared tables. `between`: no epoch is being written; nor half written, where `edge` says so."""
@@ -315,6 +334,7 @@ class Loop:
             self.progress.contested_rows = self.sharing.rows
         if between:
             self._follow_plan()
+            self._write_over()
 
     def _finish_shared(self) -> None:
         try:
@@ -441,6 +461,7 @@ class Loop:
             return False
         self.sharing.servers.forget_mappings()  # the target's table is another one now
         self._look_at_shared(now=True, between=False)
+        self._write_over()
         resyncing = Resyncing(
             source=self.source,
             runner=self.runner,
@@ -449,7 +470,8 @@ class Loop:
             buckets=self.sharing.plan.buckets,
             size=self.size,
             catching_up=self._catches_up_at,
-            told=self._count,
+            leniency=self._leniency,
+            told=self._resynced,
         )
         if not resyncing.run(group):
             return True  # asked to stop in the middle: nothing else may be applied before the rest of it
@@ -463,6 +485,10 @@ class Loop:
         self._show_shards()
         self._look_at_shared(now=False)  # rows that were held back may have met others'
         return True
+
+    def _resynced(self, epoch: Epoch, applied: Applied) -> None:
+        self._count(epoch, applied)
+        self._met(applied.collisions)
 
     def _show_shards(self) -> None:
         self.progress.unresolved_groups = self.shards.to_json()

@@ -116,9 +116,7 @@ def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSi
     syncer = source.config.syncer
     if size is None:
         size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()
-        if not (plan.compact or plan.whole):
-            size = replace(
-                size, largest=size.usual
-            )  # each change is held, with the values that it depends on others by
+        if not (spreads(plan) or plan.whole):
+            size = size.keeping()
         size = size.holding(most_held(syncer))
     return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or BATCH_ROWS)) if plan.whole else size

@@ -52,6 +52,7 @@ class Shops:
     folder: Path
     store: MetaStore
     task: dict[str, Any] = field(default_factory=dict)
+    instance: dict[str, Any] = field(default_factory=dict)
     relays: dict[str, Any] = field(default_factory=dict)
     """By source: RelayThreads, or RelayProcesses where a test kills them."""
 
@@ -73,7 +74,7 @@ class Shops:
             {name: [self.schema] for name in self.sources},
             self.meta,
             task={"task-mode": "all", "routes": {"merge": route}, **self.task},
-            instance={"route-rules": ["merge"]},
+            instance={"route-rules": ["merge"], **self.instance},
             relay_dir=str(self.folder / "relay"),
         )
         if instances:

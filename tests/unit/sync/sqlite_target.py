@@ -139,7 +139,11 @@ class Database:
             head, condition, limit = re.fullmatch(r"DELETE FROM (.*?) WHERE (.*) LIMIT (\d+)", sql).groups()  # type: ignore[union-attr]
             condition = condition.replace("<=>", "IS")
             sql = f"DELETE FROM {head} WHERE rowid IN (SELECT rowid FROM {head} WHERE {condition} LIMIT {limit})"
-        return self._run(sql, statement)
+        before = self._size(statement.table.quoted()) if statement.verb is Verb.REPLACE else 0
+        number = self._run(sql, statement)
+        if statement.verb is Verb.REPLACE:  # servers count the rows that had to go
+            number += before + statement.rows - self._size(statement.table.quoted())
+        return number
 
     def count(self, connection: Any, statement: Statement) -> int:
         ((number,),) = self.sqlite.execute(statement.sql.decode().replace(" FOR UPDATE", "")).fetchall()
