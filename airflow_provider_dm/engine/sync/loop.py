@@ -14,9 +14,8 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
@@ -30,7 +29,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
-from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, MissingRow, Target, WaveWriter
+from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
@@ -55,12 +54,12 @@ from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
 from airflow_provider_dm.engine.sync.shard_groups import needed_with
 from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
-from airflow_provider_dm.engine.sync.start import Opened, open_sync
+from airflow_provider_dm.engine.sync.start import Opened
 from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement, RefusedByFilter
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
-from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES, CutOtherwise
-from airflow_provider_dm.engine.sync.writing import Writing, most_held, spreads
+from airflow_provider_dm.engine.sync.transactional import CutOtherwise
+from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.subtask import note_location, note_plan
@@ -75,98 +74,6 @@ LONG_SECONDS: Final = 0.5
 SAY_SECONDS: Final = 30.0
 RETRIES: Final = 5
 """Of an epoch whose tasks failed in a way that may pass; each transaction has its own retries before that."""
-
-
-@dataclass(frozen=True)
-class SyncResult:
-    """The outcome of one source's sync. `finished` False: it was asked to stop before its goal."""
-
-    location: Location
-    finished: bool
-    epochs: int
-    transactions: int
-    changes: int
-    contested_rows: int
-    """Rows that wait for others to give their places in merged tables free."""
-    ddl_applied: int
-    seconds: float
-    unresolved_groups: tuple[dict[str, Any], ...] = ()
-    """Merged tables whose shards have made DDL that the target waits to make, as DM shows them."""
-
-
-def run_sync(
-    source: SyncSource,
-    runner: Runner,
-    store: MetaStore,
-    stop: threading.Event,
-    *,
-    progress: SyncProgress | None = None,
-    size: EpochSize | None = None,
-) -> SyncResult:
-    """Sync one source until its job's `until`, or until `stop` is set (then the epoch under way is finished first).
-
-    Raises every DmError that stops a task.
-    """
-    began = time.monotonic()
-    shown = progress or SyncProgress()
-    with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
-        opened = open_sync(source, store=store, stop=stop)
-        shards = Shards.load(source, store, opened.plan)
-        writes = Target.at(source.target)
-        loop = Loop(
-            source=source,
-            opened=opened,
-            writes=writes,
-            prepared=PreparedHere(writes.transactions, source.fence, opened.prepared),
-            safe_mode=SafeModeHere(
-                writes.transactions,
-                source.fence,
-                always=source.config.syncer.safe_mode,
-                overlap=opened.catch_up_until,
-                loaded=not opened.plan.adopts,
-                window=opened.window,
-            ),
-            sharing=Sharing.of(source, opened.plan),
-            following=Following(source, shards=shards),
-            shards=shards,
-            by_hand=ByHand(store, *source.fence.ref.key),
-            runner=runner,
-            store=store,
-            stop=stop,
-            progress=shown,
-            tail=tail,
-            plan=opened.first_plan,
-            shared_plan=runner.share(opened.first_plan),
-            here=opened.lo,
-            applied=opened.lo,
-            edge=opened.edge,
-            points=DmPoints(source, writes.transactions),
-            size=sized(size, source, opened.plan),
-        )
-        finished = loop.run()
-    seconds = round(time.monotonic() - began, 3)
-    return SyncResult(
-        loop.applied,
-        finished,
-        shown.epochs,
-        shown.transactions,
-        shown.changes,
-        loop.sharing.rows,
-        shown.ddl_applied,
-        seconds,
-        tuple(shown.unresolved_groups or ()),
-    )
-
-
-def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSize:
-    """Return the size with which a sync begins. `size`: of whoever knows better."""
-    syncer = source.config.syncer
-    if size is None:
-        size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()
-        if not (spreads(plan) or plan.whole):
-            size = size.keeping()
-        size = size.holding(most_held(syncer))
-    return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or BATCH_ROWS)) if plan.whole else size
 
 
 @dataclass
@@ -623,7 +530,7 @@ class Loop:
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)
             self.tail.look(self.here, self.opened.goal)
-        self.shards.tell_what_is_untold()
+        self.shards.locks.tell_what_is_untold()
         needed = needed_with(self.prepared.needed(applied), self.shards.groups.values())
         try:
             self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
