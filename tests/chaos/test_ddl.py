@@ -19,7 +19,7 @@ def test_tables_and_rows_follow_whatever_dies(
     kind: str,
     deeds: tuple[str, ...],
     plain: bool,
-    nursery: Nursery,
+    driver_nursery: Nursery,
     request: pytest.FixtureRequest,
     mariadb_source: Server,
     mysql_source: Server,
@@ -33,7 +33,7 @@ def test_tables_and_rows_follow_whatever_dies(
         seed=2,
         deeds=deeds,
         plain=plain,
-        nursery=nursery,
+        nursery=driver_nursery,
     )
     assert done["histories"] == 2 * LIVES
     assert done["tables compared"] > LIVES

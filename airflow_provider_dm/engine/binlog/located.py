@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from types import TracebackType
 from typing import NamedTuple
 from uuid import UUID
 
@@ -18,7 +17,7 @@ from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import DO, Do
 from airflow_provider_dm.engine.binlog.gtid_events import MARIADB_GTID, MYSQL_GTID, tagged_gtid
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
-from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
 
 
@@ -68,9 +67,7 @@ class Events:
     def __enter__(self) -> Events:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
 

@@ -34,7 +34,7 @@ import xxhash
 from airflow_provider_dm.engine.schema.codec import Row, Transform
 from airflow_provider_dm.engine.schema.model import Column, Index
 from airflow_provider_dm.engine.sync.bucket import form_of
-from airflow_provider_dm.engine.sync.plan import TargetPart, has_form_of_its_own, told_apart
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart, has_form_of_its_own, told_apart
 
 Mark: TypeAlias = int
 MarkOf: TypeAlias = Callable[[Row], Mark | None]
@@ -151,7 +151,8 @@ class Order:
 
     marks: Marks
     alone: bool = False
-    """Deletes may be missing: of rows that are written, and share a loose mark, one may have been gone before."""
+    """Of rows that are written, and share a loose mark, one may have been gone before, as deletes may be missing, or
+    they may be of two tables."""
     levels: list[int] = field(default_factory=list)
     _first: list[Mark] = field(default_factory=list)
     """Of each change, one of its marks."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
 from airflow_provider_dm.engine.sync.fallback import unreadable
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.tasks import (
@@ -100,6 +100,10 @@ class EpochSize:
         """Return the size of a range: two for each slot, if they are not too small to be worth a task or too large to
         be held."""
         return min(self.cut, max(self.smallest, min(LARGEST_RANGE, self.limit // (2 * slots))))
+
+    def keeping(self) -> EpochSize:
+        """Return the size where each change is held, with the values that it depends on others by."""
+        return replace(self, largest=self.usual, limit=min(self.limit, self.usual))
 
     def is_backlog(self, size: int) -> bool:
         """Tell whether the limit cut an epoch of `size` bytes, and not (as far as one can tell) the log's end."""

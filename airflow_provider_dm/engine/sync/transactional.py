@@ -27,7 +27,7 @@ from functools import partial
 from itertools import islice
 from typing import ClassVar, Final, TypeAlias
 
-from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
@@ -236,8 +236,10 @@ class TransactionalWriter:
     def _waves(self, changes: Sequence[Logged]) -> Waves:
         writer = self.writer
         folded = Compactor(writer.plan).add_all(changes)
-        recording, lenient = writer.recording, writer.lenient
-        return make_waves(writer.plan, folded, catch_up=writer.catch_up, recording=recording, lenient=lenient)
+        recording, lenient, over = writer.recording, writer.lenient, writer.over
+        return make_waves(
+            writer.plan, folded, catch_up=writer.catch_up, recording=recording, lenient=lenient, over=over
+        )
 
 
 def _group(hi: str, changes: list[Logged]) -> _Group:

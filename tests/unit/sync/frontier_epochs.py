@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -18,20 +18,14 @@ from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
-from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_making import make_plan
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
-from airflow_provider_dm.engine.target.subtask import (
-    note_location,
-    read_subtask,
-)
-from airflow_provider_dm.engine.target.table_schema import (
-    TableSchema,
-    load_feeders,
-    load_table_schemas,
-)
+from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders, load_table_schemas
 from tests.unit.sync.frontier_surroundings import Surroundings, key_of, place_of
 from tests.unit.sync.histories import TARGETS, Logged
 from tests.unit.sync.sqlite_target import META, Died
@@ -74,8 +68,10 @@ class Epochs:
         self.schemas = load_table_schemas(connection, driver.ref)
         self.skip = [schema.skip_until for schema in sorted(self.schemas, key=self._number_of)]
         plan = make_the_plan(
-            sorted(self.schemas, key=self._number_of),
-            elsewhere={one.target for one in load_feeders(connection, driver.ref) if one.source != driver.name},
+            tuple(sorted(self.schemas, key=self._number_of)),
+            elsewhere=frozenset(
+                {one.target for one in load_feeders(connection, driver.ref) if one.source != driver.name}
+            ),
             past=self.world.past,
             together=self.world.quirks.together,
             compact=self.world.compact,
@@ -190,10 +186,11 @@ class Epochs:
                 yield change
 
 
+@lru_cache(4096)  # a plan is immutable, and worlds of one kind have few of them
 def make_the_plan(
-    schemas: Sequence[TableSchema],
+    schemas: tuple[TableSchema, ...],
     *,
-    elsewhere: Collection[TableName] = (),
+    elsewhere: frozenset[TableName] = frozenset(),
     past: bool = False,
     together: bool = False,
     compact: bool = True,

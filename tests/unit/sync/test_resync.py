@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.planner import Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import Planned, UpToDate
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group, Piece, Resync
 from airflow_provider_dm.engine.sync import resync
@@ -101,6 +101,7 @@ class Lane:
             BUCKETS,
             EpochSize.on_one_machine(),
             lambda _place: False,
+            lambda _place: (False, False),
             lambda _epoch, _applied: None,
         )
         return run.run(Group(NAME, 1, (), self.stored()))
