@@ -89,7 +89,7 @@ class Sharing:
             self.contests.look(now=now)
             if between:
                 self.records.look()
-            elif self.plan.safe:
+            if self.plan.safe:
                 self.records.see()
 
     def notice(self) -> bool:
@@ -107,6 +107,8 @@ class Sharing:
         news = merged != self.plan.merged
         if news:
             self.plan = replace(self.plan, merged=merged)
+            if self.plan.safe:
+                self.records.see()
         return news
 
     def write_over(self) -> list[Collision]:
