@@ -43,6 +43,7 @@ from airflow_provider_dm.engine.sync.ddl import (
 )
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
@@ -110,7 +111,7 @@ def run_sync(
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
         opened = open_sync(source, store=store, stop=stop)
         shards = Shards.load(source, store, opened.plan)
-        writes = Target.at(source.target)
+        writes, sharing = Target.at(source.target), Sharing.of(source, opened.plan)
         loop = Loop(
             source=source,
             opened=opened,
@@ -124,9 +125,10 @@ def run_sync(
                 loaded=not opened.plan.adopts,
                 window=opened.window,
             ),
-            sharing=Sharing.of(source, opened.plan),
+            sharing=sharing,
             following=Following(source, shards=shards),
             shards=shards,
+            giving_way=GivingWay(source, runner, store, stop, sharing.servers),
             by_hand=ByHand(store, *source.fence.ref.key),
             runner=runner,
             store=store,
@@ -184,6 +186,7 @@ class Loop:
     sharing: Sharing
     following: Following
     shards: Shards
+    giving_way: GivingWay
     by_hand: ByHand
     runner: Runner
     store: MetaStore
@@ -248,11 +251,11 @@ class Loop:
                         assert_never(planned)
                 wait, idle_since = SHORTEST_WAIT, time.monotonic()
                 self.note(Stage.RUNNING)
-        while self._at_goal() and not self.stop.is_set() and self._shards(now=True):
-            pass
+        self._finish_shards()
         if self._at_goal() and self.sharing.rows:
             self.note(Stage.RUNNING, now=True)  # whoever waits for this log sees where it ends
             self._finish_shared()
+            self._finish_shards()  # for whose DDL they were waited
         # Stopped, not Finished: the next run goes on from here, and needs the log from here on.
         self.note(Stage.STOPPED, now=True)
         return self._at_goal()
@@ -533,7 +536,7 @@ class Loop:
         group = self.shards.look(self.applied, self.sharing.plan.buckets, now=now)
         self._show_shards()
         if group is None:
-            return False
+            return self._give_way(now=now)
         self.sharing.servers.forget_mappings()  # the target's table is another one now
         self._look_at_shared(now=True, between=False)
         resyncing = Resyncing(
@@ -558,6 +561,18 @@ class Loop:
         self._show_shards()
         self._look_at_shared(now=False)  # rows that were held back may have met others'
         return True
+
+    def _give_way(self, *, now: bool) -> bool:
+        """Set rows of held shards aside for which others wait. Tell whether there were any."""
+        if not self.giving_way.look(self.shards.unresolved, self.applied, self.size, now=now):
+            return False
+        self._look_at_shared(now=False)
+        self._show_shards()
+        return True
+
+    def _finish_shards(self) -> None:
+        while self._at_goal() and not self.stop.is_set() and self._shards(now=True):
+            pass
 
     def _show_shards(self) -> None:
         self.progress.unresolved_groups = self.shards.to_json()

@@ -264,6 +264,23 @@ def safe_mode(connection: Connection, meta_schema: str) -> None:
     )
 
 
+def shard_looks(connection: Connection, meta_schema: str) -> None:
+    """Create the table of looks into what is held back. Older releases, which are fenced, would also take a row of
+    dm_contested_row without an image for one without columns."""
+    _create_table(
+        connection,
+        meta_schema,
+        "dm_shard_look",
+        """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        target_schema varchar(64) NOT NULL,
+        target_name varchar(64) NOT NULL,
+        looks bigint NOT NULL COMMENT 'how often it was looked whether rows that are held back give places free',
+        PRIMARY KEY (task, source, target_schema, target_name)""",
+    )
+
+
 STEPS: Final[Sequence[Step]] = (
     first_tables,
     versions_and_owners,
@@ -273,6 +290,7 @@ STEPS: Final[Sequence[Step]] = (
     copied_tables,
     shard_groups,
     safe_mode,
+    shard_looks,
 )
 """Step number n, counted from 1, makes version n of version n - 1."""
 
