@@ -58,18 +58,15 @@ def build_job(
     launched_behind: Mapping[str, int],
     holder: HolderSpec,
     until: str = UNTIL_CAUGHT_UP,
-    run_id: str | None = None,
     ship_ranges: bool = False,
-    launcher_pid: int | None = None,
 ) -> Job:
-    """Build the job of one app. `run_id` None: a fresh one. `launcher_pid` None: this process. `launched_behind`:
-    `last_generations` of now.
+    """Build the job of one app, which this process launches. `launched_behind`: `last_generations` of now.
 
     Raises InvalidLocation when `until` is neither "caught-up" nor "forever" nor FILE:POSITION.
     """
     secrets = SecretEnvironment()
     spec = JobSpec(
-        run_id=run_id or new_run_id(task.name, app),
+        run_id=new_run_id(task.name, app),
         app=app,
         task=task.without_secrets(),
         sources=tuple(source_spec(upstream, secrets) for upstream in upstreams),
@@ -78,7 +75,7 @@ def build_job(
         holder=holder,
         until=checked_until(until),
         ship_ranges=ship_ranges,
-        launcher_pid=launcher_pid or os.getpid(),
+        launcher_pid=os.getpid(),
         launched_behind=dict(launched_behind),
     )
     return Job(spec, secrets)

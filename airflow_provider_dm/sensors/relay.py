@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk import PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
 
 from airflow_provider_dm.operators.errors import translated
+from airflow_provider_dm.sensors.base import MetadataSensor, event_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -24,7 +24,7 @@ class RelayBroken(AirflowException):
     """The relay will not catch up by itself."""
 
 
-class RelayCatchUpSensor(BaseSensorOperator):
+class RelayCatchUpSensor(MetadataSensor):
     """A sensor that waits until the relay log of a source holds everything up to a location.
 
     Without `min_location` that is where the source's binlog ended when the sensor started: it ends even if the source
@@ -79,7 +79,14 @@ class RelayCatchUpSensor(BaseSensorOperator):
                 return super().execute(context)
             found = self.poke(context)
             if not found.is_done:
-                self._defer()
+                from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
+
+                self._defer(
+                    RelayCatchUpTrigger,
+                    ends=not (self.soft_fail or self.never_fail or self.outlets),
+                    source_id=self.source_id,
+                    goal=str(self._goal),
+                )
             return found.xcom_value
 
     def poke(self, context: Context) -> PokeReturnValue:
@@ -99,8 +106,7 @@ class RelayCatchUpSensor(BaseSensorOperator):
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> str | None:
         """Handle what the trigger saw. Anything that is not known to be good is a failure."""
-        if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
-            event = {"status": "caught-up" if event == "success" else event, "message": "see the trigger's log"}
+        event = event_of(event, good="caught-up")
         match event.get("status"):
             case "caught-up":
                 return event.get("location")
@@ -141,22 +147,3 @@ class RelayCatchUpSensor(BaseSensorOperator):
         from airflow_provider_dm.hooks.relay import goal_at_end
 
         return goal_at_end(DmDatabaseHook(self.source_conn_id or self.source_id, name=self.source_id).endpoint())
-
-    def _defer(self) -> NoReturn:
-        from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
-
-        poll = max(float(self.poke_interval), 1.0)
-        self.defer(
-            trigger=RelayCatchUpTrigger(
-                source_id=self.source_id,
-                goal=str(self._goal),
-                dm_meta_conn_id=self.dm_meta_conn_id,
-                poll_interval=poll,
-                deadline=time.time() + self.timeout,
-                end_from_trigger=self.end_from_trigger and not (self.soft_fail or self.never_fail or self.outlets),
-            ),
-            method_name="execute_complete",
-            # A deferral that times out bypasses execute_complete, so the trigger's own deadline has to come first.
-            timeout=timedelta(seconds=self.timeout + 2 * poll + 60),
-        )
-        raise AssertionError("defer raises")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk import PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 
 from airflow_provider_dm.operators.errors import translated
+from airflow_provider_dm.sensors.base import MetadataSensor, event_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -28,7 +28,7 @@ class ShardDdlDiffers(AirflowFailException):
     """Shards have made different DDL: a person has to decide, and a retry would see the same."""
 
 
-class ShardDdlLockSensor(BaseSensorOperator):
+class ShardDdlLockSensor(MetadataSensor):
     """A sensor that waits until no DDL of a task's merged tables is unresolved, or that of one lock.
 
     A DDL is resolved when all shards of all sources have made it, the target has made it, and every source has applied
@@ -86,7 +86,15 @@ class ShardDdlLockSensor(BaseSensorOperator):
                 raise AirflowSkipException(str(error)) from error
             raise
         if not found.is_done:
-            self._defer()
+            from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
+
+            self._defer(
+                ShardDdlLockTrigger,
+                ends=not self.outlets,
+                task_name=self._task_name(),
+                lock_id=self.lock_id or None,
+                fail_on_conflict=self.fail_on_conflict,
+            )
         return None
 
     def poke(self, context: Context) -> PokeReturnValue:
@@ -107,8 +115,7 @@ class ShardDdlLockSensor(BaseSensorOperator):
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> None:
         """Handle what the trigger saw. Anything that is not known to be good is a failure."""
-        if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
-            event = {"status": "resolved" if event == "success" else event, "message": "see the trigger's log"}
+        event = event_of(event, good="resolved")
         status, message = event.get("status"), str(event.get("message"))
         if status in ("conflict", "timeout"):
             _push(context, event.get("locks", ()))
@@ -148,26 +155,6 @@ class ShardDdlLockSensor(BaseSensorOperator):
         if name is not None and self.lock_id and not self.lock_id.startswith(f"{name}-`"):
             raise AirflowFailException(f"the lock {self.lock_id} is none of task {name}")
         return name
-
-    def _defer(self) -> NoReturn:
-        from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
-
-        poll = max(float(self.poke_interval), 1.0)
-        self.defer(
-            trigger=ShardDdlLockTrigger(
-                task_name=self._task_name(),
-                lock_id=self.lock_id or None,
-                fail_on_conflict=self.fail_on_conflict,
-                dm_meta_conn_id=self.dm_meta_conn_id,
-                poll_interval=poll,
-                deadline=time.time() + self.timeout,
-                end_from_trigger=self.end_from_trigger and not self.outlets,
-            ),
-            method_name="execute_complete",
-            # A deferral that times out bypasses execute_complete, so the trigger's own deadline has to come first.
-            timeout=timedelta(seconds=self.timeout + 2 * poll + 60),
-        )
-        raise AssertionError("defer raises")
 
 
 def _push(context: Context, locks: Sequence[Mapping[str, Any]]) -> None:

@@ -32,17 +32,14 @@ FIRST_DELAY_SECONDS: Final = 10.0
 """Time for Airflow to take down that the task is deferred."""
 
 
-def first_delay_of(given: float | None) -> float:
-    """Return the seconds before a trigger's first look; None: the usual ones."""
-    return FIRST_DELAY_SECONDS if given is None else given
-
-
 class MetadataTrigger(BaseTrigger):
     """The base of those triggers that look at the metadata DB again and again."""
 
-    dm_meta_conn_id: str | None
-    poll_interval: float
-    first_delay: float
+    def __init__(self, dm_meta_conn_id: str | None, poll_interval: float, first_delay: float | None) -> None:
+        super().__init__()
+        self.dm_meta_conn_id = dm_meta_conn_id
+        self.poll_interval = poll_interval
+        self.first_delay = FIRST_DELAY_SECONDS if first_delay is None else first_delay
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return path and arguments, none of them secret: each trigger keeps its arguments under their names."""

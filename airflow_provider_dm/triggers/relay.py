@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
-from airflow_provider_dm.triggers.base import Event, MetadataTrigger, first_delay_of
+from airflow_provider_dm.triggers.base import Event, MetadataTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
@@ -50,14 +50,11 @@ class RelayCatchUpTrigger(MetadataTrigger):
         end_from_trigger: bool,
         first_delay: float | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(dm_meta_conn_id, poll_interval, first_delay)
         self.source_id = source_id
         self.goal = goal
-        self.dm_meta_conn_id = dm_meta_conn_id
-        self.poll_interval = poll_interval
         self.deadline = deadline
         self.end_from_trigger = end_from_trigger
-        self.first_delay = first_delay_of(first_delay)
 
     async def _wait(self) -> Event:
         from airflow_provider_dm.hooks.relay import Behind, Broken, CaughtUp, Goal
@@ -124,15 +121,12 @@ class RelayWatchTrigger(MetadataTrigger):
         poll_interval: float,
         first_delay: float | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(dm_meta_conn_id, poll_interval, first_delay)
         self.source_id = source_id
         self.goal = goal
         self.stop_on_kill = stop_on_kill
         self.began_at = began_at
         self.deaths = deaths
-        self.dm_meta_conn_id = dm_meta_conn_id
-        self.poll_interval = poll_interval
-        self.first_delay = first_delay_of(first_delay)
 
     async def on_kill(self) -> None:
         """Ask the relay to stop, as a person has ended the deferred task, unless another attempt watches it already.

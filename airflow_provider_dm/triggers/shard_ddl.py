@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 
-from airflow_provider_dm.triggers.base import Event, MetadataTrigger, first_delay_of
+from airflow_provider_dm.triggers.base import Event, MetadataTrigger
 
 if TYPE_CHECKING:
     from airflow_provider_dm.engine.meta.store import MetaStore
@@ -43,15 +43,12 @@ class ShardDdlLockTrigger(MetadataTrigger):
         end_from_trigger: bool,
         first_delay: float | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(dm_meta_conn_id, poll_interval, first_delay)
         self.task_name = task_name
         self.lock_id = lock_id
         self.fail_on_conflict = fail_on_conflict
-        self.dm_meta_conn_id = dm_meta_conn_id
-        self.poll_interval = poll_interval
         self.deadline = deadline
         self.end_from_trigger = end_from_trigger
-        self.first_delay = first_delay_of(first_delay)
 
     async def _wait(self) -> Event:
         from airflow_provider_dm.launch.ddl_standing import Differs, Resolved, Waits

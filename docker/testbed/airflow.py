@@ -26,7 +26,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -37,9 +36,9 @@ from typing import IO, Final
 
 from testbed import airflow_keeper, cache
 from testbed.airflow_api import AirflowApi, ApiError
-from testbed.servers import free_ports
+from testbed.ports import HOST, free_ports
+from testbed.watched import watch
 
-HOST: Final = "127.0.0.1"
 USER: Final = "admin"
 ROOT: Final = Path(__file__).resolve().parents[2]
 DISTRIBUTION: Final = "airflow-provider-dm"
@@ -143,7 +142,7 @@ def start_airflow(spec: AirflowSpec, *, keep: bool = False) -> Airflow:
     _write_config(spec, home, port, password)
     _migrated_database(home, environment)
     if not keep:
-        _keeper_watches(home)
+        watch(home, airflow_keeper)
     children = {name: _start(name, home, environment) for name in spec.components}
     pids = {name: child.pid for name, child in children.items()}
     airflow = Airflow(home, port, password, environment, pids)
@@ -317,24 +316,3 @@ def _tail(path: Path, lines: int = 40) -> str:
         return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
     except OSError as error:
         return f"(no log: {error})"
-
-
-_keeper_lock = threading.Lock()
-_keepers: dict[int, "subprocess.Popen[str]"] = {}
-
-
-def _keeper_watches(home: Path) -> None:
-    with _keeper_lock:
-        keeper = _keepers.get(os.getpid())  # a forked child has its own life, and its own keeper
-        if keeper is None:
-            keeper = _keepers[os.getpid()] = subprocess.Popen(
-                [sys.executable, airflow_keeper.__file__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                start_new_session=True,
-            )
-        assert keeper.stdin is not None
-        keeper.stdin.write(f"{home}\n")
-        keeper.stdin.flush()

@@ -13,21 +13,18 @@ Data directories are copied from an initialised template in the cache, which sav
 
 import json
 import os
-import random
 import shutil
 import signal
-import socket as sockets
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import pymysql
 from pymysql.constants import CLIENT
@@ -37,8 +34,10 @@ from testbed.build import Build, Initialisation
 from testbed.mariadb11_apt import mariadb11_build
 from testbed.mariadb_apt import mariadb_build
 from testbed.mysql_apt import mysql_build
+from testbed.ports import HOST, free_ports
 from testbed.tidb import config_file, tidb_argv, tidb_build, tidb_config
 from testbed.unavailable import ServerUnavailable
+from testbed.watched import watch
 
 Flavour = Literal["mariadb", "mysql", "tidb"]
 FLAVOURS: Final[tuple[Flavour, ...]] = ("mariadb", "mysql")
@@ -50,9 +49,6 @@ BUILDS: Final[dict[tuple[Flavour, Series], Callable[[], Build]]] = {
     ("mysql", ""): mysql_build,
     ("tidb", ""): tidb_build,
 }
-HOST: Final = "127.0.0.1"
-# Below the range that the kernel hands out for outgoing connections: a port must still be ours after a restart.
-PORTS: Final = range(20000, 32000)
 START_SECONDS: Final = 90
 STOP_SECONDS: Final = 60
 
@@ -266,7 +262,7 @@ def start_servers(specs: Sequence[ServerSpec], root: Path, *, keep: bool = False
     for spec in {(spec.flavour, spec.series): spec for spec in specs}.values():
         _template(spec)  # step 1: what all servers of a kind share, once
     if not keep:
-        _keeper_watches(root)  # step 2: before anything runs
+        watch(root, keeper)  # step 2: before anything runs
     ports = free_ports(len(specs))
     with ThreadPoolExecutor(max_workers=max(1, len(specs))) as pool:
         futures = [
@@ -451,29 +447,6 @@ def _remove_data(server: Server) -> None:
     (server.home / "server.json").unlink(missing_ok=True)
 
 
-# Ports, waiting, the keeper
-
-
-def free_ports(count: int) -> list[int]:
-    """Find distinct ports on which nobody listens now. All are held until all are found."""
-    held: list[sockets.socket] = []
-    try:
-        for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-            if len(held) == count:
-                break
-            candidate = sockets.socket(sockets.AF_INET, sockets.SOCK_STREAM)
-            try:
-                candidate.bind((HOST, port))
-            except OSError:
-                candidate.close()
-            else:
-                held.append(candidate)
-        return [one.getsockname()[1] for one in held]
-    finally:
-        for one in held:
-            one.close()
-
-
 def _wait_for(condition: Callable[[], bool], *, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
@@ -481,27 +454,3 @@ def _wait_for(condition: Callable[[], bool], *, seconds: float) -> bool:
             return False
         time.sleep(0.02)
     return True
-
-
-_keeper: "subprocess.Popen[str] | None" = None
-_keeper_owner = 0
-_keeper_lock = threading.Lock()
-
-
-def _keeper_watches(root: Path) -> None:
-    global _keeper, _keeper_owner
-    with _keeper_lock:
-        if _keeper is None or _keeper_owner != os.getpid():  # a forked child has its own life, and its own keeper
-            _keeper = subprocess.Popen(
-                [sys.executable, keeper.__file__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                start_new_session=True,
-            )
-            _keeper_owner = os.getpid()
-        pipe: IO[str] | None = _keeper.stdin
-        assert pipe is not None
-        pipe.write(f"{root}\n")
-        pipe.flush()

@@ -34,8 +34,10 @@ from typing import Any, Final
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.images import tuples_of
 from airflow_provider_dm.engine.binlog.kernels import build
+from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import Epoch, LogFile, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE
 from airflow_provider_dm.engine.mysql.endpoint import Flavour

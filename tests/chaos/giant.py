@@ -14,8 +14,10 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import Epoch, LogFile, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location

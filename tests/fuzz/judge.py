@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from airflow_provider_dm.engine.binlog.errors import UnsupportedFormat
-from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.schema.codec import UnsupportedColumnType
 from airflow_provider_dm.engine.schema.model import Table

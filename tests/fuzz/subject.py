@@ -21,16 +21,10 @@ from airflow_provider_dm.engine.binlog.boundary import last_boundary
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.images import MalformedImage, tuples_of
 from airflow_provider_dm.engine.binlog.kernels import build as kernels
+from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import (
-    ByteRange,
-    DdlStatement,
-    Epoch,
-    LogFile,
-    Planned,
-    UpToDate,
-    plan_epoch,
-)
+from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range, malformed, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, LAYOUT
 from airflow_provider_dm.engine.errors import DmError, describe

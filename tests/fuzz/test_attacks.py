@@ -18,8 +18,9 @@ from typing import Final
 
 import pytest
 
+from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import ByteRange, LogFile
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange
 from tests.fuzz import codes, json_changes, json_seeds, json_value, mutate, writer
 from tests.fuzz.cases import warm_up

@@ -36,7 +36,7 @@ from airflow_provider_dm.engine.binlog.images import Cells, MalformedImage, cell
 from airflow_provider_dm.engine.binlog.layout import Layout
 from airflow_provider_dm.engine.binlog.located import Events
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import malformed, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, AFTER_END, BEFORE, BEFORE_END, EVENT, LAYOUT
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope

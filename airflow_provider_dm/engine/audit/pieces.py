@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.located import Events
-from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, Epoch, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import DmError

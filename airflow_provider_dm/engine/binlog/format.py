@@ -32,22 +32,15 @@ _NO_CHECKSUM, _CRC32 = 0, 1
 
 @dataclass(frozen=True)
 class BinlogFormat:
-    """The format of one file. `post_header_sizes[code - 1]` bytes precede the body of an event."""
+    """The format of one file."""
 
-    binlog_version: int
-    server_version: str
     flavour: Flavour
     checksum: bool
-    post_header_sizes: bytes
 
     @property
     def trailer_size(self) -> int:
         """Bytes behind an event's body."""
         return CHECKSUM_SIZE if self.checksum else 0
-
-    def post_header_size(self, code: int) -> int:
-        """Return how many bytes precede the body of an event; 0 for a code that the writing server does not list."""
-        return self.post_header_sizes[code - 1] if code <= len(self.post_header_sizes) else 0
 
     def without_checksum(self) -> BinlogFormat:
         """Return the format of the events inside a TRANSACTION_PAYLOAD: the outer event's checksum covers them."""
@@ -80,7 +73,7 @@ class BinlogFormat:
         sizes = sizes[: -CHECKSUM_SIZE - 1]
         if len(sizes) < TABLE_MAP or sizes[TABLE_MAP - 1] != _TABLE_MAP_POST_HEADER:
             raise UnsupportedFormat(at, f"server {server_version} lays out its events in another way")
-        return cls(version, server_version, flavour, algorithm == _CRC32, bytes(sizes))
+        return cls(flavour, algorithm == _CRC32)
 
 
 _TABLE_MAP_POST_HEADER: Final = 8

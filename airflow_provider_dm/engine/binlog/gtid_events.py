@@ -57,10 +57,6 @@ class GtidTrail:
         self.add: Callable[[Gtid], None] = self._seen.append
         """One transaction, kept as it is until `fold`."""
 
-    def add_mysql(self, uuid: bytes, number: int, tag: str = "") -> None:
-        """Add one MySQL transaction."""
-        self.add((uuid, number, tag))
-
     def add_run(self, uuid: bytes, first: int, last: int) -> None:
         """Add MySQL transactions `first` to `last` of one server, without a tag."""
         self._runs.append((uuid, "", first, last))

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.events import DO, Do
 from airflow_provider_dm.engine.binlog.gtid_events import MARIADB_GTID, MYSQL_GTID, tagged_gtid
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
-from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Bytes, MemoryWindow, Window
 
 

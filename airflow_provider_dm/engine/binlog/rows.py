@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.binlog.maps import Maps, WantedTables
 from airflow_provider_dm.engine.binlog.partial_json import row_pairs
 from airflow_provider_dm.engine.binlog.partial_rows import columns_of, whole_images
 from airflow_provider_dm.engine.binlog.payload import inner_place, open_payload
-from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, Place, image_end
 from airflow_provider_dm.engine.binlog.splitting import (
     END_OF_STATEMENT,

@@ -19,9 +19,7 @@ from pymysqlreplication.constants import STATUS_VAR_KEY
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 
 EXPLICIT_TIMESTAMPS: Final = 1 << 24
-NO_FOREIGN_KEY_CHECKS: Final = 1 << 26
-RELAXED_UNIQUE_CHECKS: Final = 1 << 27
-"""Bits of `Session.flags`; the first is explicit_defaults_for_timestamp, MariaDB's from 10.8.2 on."""
+"""A bit of `Session.flags`: explicit_defaults_for_timestamp, MariaDB's from 10.8.2 on."""
 
 _MOST_SCHEMAS: Final = 16  # a statement that changes more says only that (254)
 _SECOND_PHASE: Final = 4 | 8  # of MariaDB's ALTER in two phases: commit, rollback; they name their first phase

@@ -10,7 +10,7 @@ be prepared at once. An epoch takes the bytes of a prepared group at the place o
     100 prepare a │ 200 rows │ 300 prepare b │ 400 commit a │ 450 rows │ 500 rollback b │ 550
     ranges        200..300, 100..200 (as of 400), 400..550
 
-What is prepared and not ended where an epoch ends travels with it (`planner.Epoch.prepared`), and is durable in the
+What is prepared and not ended where an epoch ends travels with it (`planned.Epoch.prepared`), and is durable in the
 target before any of the epoch is applied (target/prepared_xa.py).
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -150,10 +150,6 @@ class Prepared:
             value["rows"],
             tuple((position, closes) for position, closes in value["seams"]),
         )
-
-
-Held = Callable[[], Sequence[LogFile]]
-"""Lists every file of the log that can be read, maybe of several directories: what is asked for first comes first."""
 
 
 def file_of(group: Prepared, files: Sequence[LogFile]) -> LogFile | None:

@@ -26,8 +26,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     KeyPart,
     TableDefinition,
 )
-from airflow_provider_dm.engine.ddl.write import definition_sql, string_sql
-from airflow_provider_dm.engine.mysql.identifiers import quote
+from airflow_provider_dm.engine.ddl.write import string_sql
 
 PUBLIC: Final = 5
 """The state of a column or an index that is there for everybody."""
@@ -80,11 +79,6 @@ _OF_PART: Final = frozenset({"name", "offset", "length"})
 _ROW_TREES: Final = frozenset({0, 1, 2})
 """Index types that say how, not what: unsaid, BTREE, HASH."""
 _LITERAL_MOMENT: Final = "CURRENT_TIMESTAMP"
-
-
-def create_sql_of(table: str, info: Mapping[str, Any]) -> str:
-    """Return a TableInfo as CREATE TABLE, to be read without sql_mode. Raises NotMapped."""
-    return f"CREATE TABLE {quote(table)} {definition_sql(definition_of(info))}"
 
 
 def definition_of(info: Mapping[str, Any]) -> TableDefinition:

@@ -91,7 +91,6 @@ class SubtaskStatus:
     needed: Location | None
     applied: Location | None
     updated_at: datetime
-    age_seconds: float
     error: Json | None = None
     """What has paused it (`errors.describe`); with `RESUMES_IN_SECONDS` where it goes on by itself."""
     error_at: Location | None = None

@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.meta.cas import (
     read_with_now,
     to_text,
 )
-from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
+from airflow_provider_dm.engine.meta.clock import db_now, moment
 from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.model import Json, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
@@ -131,7 +131,6 @@ def _status(row: Row[Any]) -> SubtaskStatus:
         needed=location_from(row.needed),
         applied=location_from(row.applied),
         updated_at=moment(row.updated_at),
-        age_seconds=(row.now - row.updated_at) / SECOND,
         error=from_text(row.error),
         error_at=location_from(row.error_at),
         desired=Stage(row.desired) if row.desired else None,

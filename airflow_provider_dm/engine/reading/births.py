@@ -115,16 +115,16 @@ def read_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[Tab
     return Births(tables, young, min(YOUNG_SECONDS, max(left.values(), default=0.0)))
 
 
-def settled_births(endpoint: Endpoint, rules: BlockAllowRules, also: Collection[TableName] = ()) -> Births:
+def settled_births(endpoint: Endpoint, rules: BlockAllowRules) -> Births:
     """Ask again when the tables that are young are so no more. One that is altered in each second stays so.
 
     Raises as `read_births`.
     """
-    found = read_births(endpoint, rules, also)
+    found = read_births(endpoint, rules)
     if not found.young:
         return found
     time.sleep(found.seconds)
-    return read_births(endpoint, rules, also)
+    return read_births(endpoint, rules)
 
 
 def _shown(connection: Connection, name: TableName) -> str | None:

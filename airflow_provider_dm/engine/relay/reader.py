@@ -17,7 +17,8 @@ from typing import ClassVar, Final
 from airflow_provider_dm.engine.binlog.boundary import read_format
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, held_before, named_before
 from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError

@@ -17,7 +17,6 @@ _DATETIME_OFFSET: Final = 0x8000000000
 _TIME_OFFSET: Final = 0x800000
 _TWO: Final = tuple(b"%02d" % number for number in range(100))
 _FRACTION_BYTES: Final = (0, 1, 1, 2, 2, 3, 3)
-_DAYS_BEFORE_MONTH: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 _MAX_TIME_HOURS: Final = 838
 
 

@@ -27,7 +27,8 @@ from airflow_provider_dm.engine.sync.compactor import Image
 from airflow_provider_dm.engine.sync.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.merged import Check, MergedWrites, Mode, OwnerWork
 from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites, can_be_written_over, has_one_feeder
-from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Act, Step, Transactions, fenced_transaction
 from airflow_provider_dm.engine.target.session import run_transaction

@@ -13,7 +13,7 @@ from functools import lru_cache
 import xxhash
 
 from airflow_provider_dm.engine.schema.codec import Row, Transform, codec_for
-from airflow_provider_dm.engine.sync.plan import TargetPart
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 
 BucketOf = Callable[[Row], int]
 
@@ -60,12 +60,12 @@ def _name(part: TargetPart) -> bytes:
 def form_of(part: TargetPart, number: int) -> Transform:
     """Return the function from a value of a column to the form that all have which the target may hold for equal.
 
-    For columns of `plan.told_apart`.
+    For columns of `plan_parts.told_apart`.
     """
     column = part.mapping.source.columns[number]
     fold = dict(part.folds).get(number)
     form = fold.form(column.charset) if fold else codec_for(part.mapping.source.name, column).key_form
-    assert form is not None, "plan.told_apart names only columns that have one"
+    assert form is not None, "plan_parts.told_apart names only columns that have one"
     return form
 
 

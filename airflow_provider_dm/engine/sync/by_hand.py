@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import Statement
 from airflow_provider_dm.engine.errors import DmError

@@ -48,7 +48,8 @@ from airflow_provider_dm.engine.sync.change import Change, Key
 from airflow_provider_dm.engine.sync.compactor import Counts, Folded, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.dependence import Kept, Order, marks_of
 from airflow_provider_dm.engine.sync.overwriting import can_be_written_over
-from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart, has_own_columns
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart, has_own_columns
 from airflow_provider_dm.engine.sync.turns import turns_of
 
 

@@ -55,7 +55,3 @@ class Change(NamedTuple):
         Change(before=None, after=(b'2',))
         """
         return Change(self.before, later.after) if self.after == later.before else None
-
-
-VANISHED = Change(None, None)
-"""Born and gone within the piece of log that was folded."""

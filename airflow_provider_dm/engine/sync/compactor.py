@@ -37,7 +37,8 @@ from airflow_provider_dm.engine.rules.row_filter import Loss
 from airflow_provider_dm.engine.schema.codec import Row, Value
 from airflow_provider_dm.engine.sync.change import BrokenChain, Change, Key
 from airflow_provider_dm.engine.sync.dependence import Kept
-from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 
 Keyed: TypeAlias = dict[Key, Change]
 Counts: TypeAlias = dict[Row, int]

@@ -14,28 +14,29 @@ from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START, verify_
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.window import Window
 from airflow_provider_dm.engine.binlog.xa import Prepared, file_of
-from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Location
 
 
-def check_events(file: LogFile, start: int) -> None:
-    """Check the events from `start`, where one begins, to the end of what is published.
+def check_events(file: LogFile, at: Location) -> None:
+    """Check the events of a file that reading from `at` on comes to, up to the end of what is published.
 
     Raises MalformedEvent, ChecksumMismatch, UnsupportedFormat or OSError.
     """
-    position = max(start, BINLOG_HEADER_SIZE)
+    begins = (file.suffix, file.name) == (at.suffix, at.file)
+    position = max(at.position, BINLOG_HEADER_SIZE) if begins else BINLOG_HEADER_SIZE
     with Window(file.path, file.size) as window:
         log_format = read_format(window, file.name)
         if log_format is None:
             raise MalformedEvent(f"{file.name}:{BINLOG_HEADER_SIZE}", "no whole format description")
         while position < file.size:
-            at, head = f"{file.name}:{position}", window.read(position, HEADER_SIZE)
+            place, head = f"{file.name}:{position}", window.read(position, HEADER_SIZE)
             size = START.unpack_from(head)[3] if len(head) == HEADER_SIZE else HEADER_SIZE
             if position + size > file.size:
-                raise MalformedEvent(at, f"{file.name} ends inside of it")
+                raise MalformedEvent(place, f"{file.name} ends inside of it")
             if size < HEADER_SIZE:
-                raise MalformedEvent(at, f"a size of {size} bytes")
+                raise MalformedEvent(place, f"a size of {size} bytes")
             if log_format.checksum:
-                verify_checksum(window.read(position, size), at)
+                verify_checksum(window.read(position, size), place)
             position += size
 
 

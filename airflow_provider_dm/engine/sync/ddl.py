@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
-from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
 from airflow_provider_dm.engine.ddl.parse import NotRead, parse

@@ -34,7 +34,7 @@ import xxhash
 from airflow_provider_dm.engine.schema.codec import Row, Transform
 from airflow_provider_dm.engine.schema.model import Column, Index
 from airflow_provider_dm.engine.sync.bucket import form_of
-from airflow_provider_dm.engine.sync.plan import TargetPart, has_form_of_its_own, told_apart
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart, has_form_of_its_own, told_apart
 
 Mark: TypeAlias = int
 MarkOf: TypeAlias = Callable[[Row], Mark | None]

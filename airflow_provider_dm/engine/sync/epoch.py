@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
 from airflow_provider_dm.engine.sync.fallback import unreadable
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.tasks import (

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never
 
-from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.binlog.session_variables import EXPLICIT_TIMESTAMPS, Session
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias, assert_never
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
-from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import InvariantBroken

@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.bucket import forms_function
 from airflow_provider_dm.engine.sync.change import Change
 from airflow_provider_dm.engine.sync.dependence import Kind
-from airflow_provider_dm.engine.sync.plan import TargetPart
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 from airflow_provider_dm.engine.target.statements import (
     Literals,
     Verb,

@@ -16,7 +16,8 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.causality import TableWork
 from airflow_provider_dm.engine.sync.compactor import Image
-from airflow_provider_dm.engine.sync.plan import SyncPlan, TargetPart
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 from airflow_provider_dm.engine.target.contested_row import contested_keys
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.row_owner import RowOwner

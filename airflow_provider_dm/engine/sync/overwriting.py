@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import NULL
 from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept, check_keys_kept
-from airflow_provider_dm.engine.sync.plan import TargetPart, has_own_columns
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart, has_own_columns
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.statements import (
     Literals,

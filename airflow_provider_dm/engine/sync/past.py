@@ -23,7 +23,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead

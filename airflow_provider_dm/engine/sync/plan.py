@@ -1,8 +1,7 @@
 """What a subtask's rows mean: per source table where its rows go, per target table what tells rows apart.
 
-Made once from schemas and rules, shared with every task, and immutable: a change of schema or rules is another plan.
-Rows of all source tables of one target are brought into one column order, so that images can be compared; their
-columns must be of the same types, as equal values of different types need not have equal bytes.
+Made once from schemas and rules (plan_making.py), shared with every task, and immutable: a change of schema or rules is
+another plan.
 
 Changes are folded apart for each source table of a merged target (`merge`), since a row that moves from one to the
 other is no change of one row. Source tables whose changes are folded together go by the name of the first of them,
@@ -13,33 +12,21 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
-from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
-from airflow_provider_dm.engine.rules.mapping import (
-    TableMapping,
-    check_same_columns,
-    family,
-    map_table,
-    value_signature,
-)
-from airflow_provider_dm.engine.rules.route import Router
-from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged, row_filter
-from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
-from airflow_provider_dm.engine.schema.text_folds import TextFold
-from airflow_provider_dm.engine.sync.change import Key
-from airflow_provider_dm.engine.target.table_schema import TableSchema
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.rules.row_filter import Loss, RowFilter, check_merged
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.sync.plan_parts import SourcePart, TargetPart
 
 GROUPS_VERSION: Final = 1
 """Of the way in which changes that depend on each other are found, and get their bucket (sync/dependence.py)."""
@@ -55,106 +42,6 @@ class UnknownTable(DmError):
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "the log has rows of {table}, which the rules allow but which was not there at the start."
     hint: ClassVar[str] = f"Leave it out by block-allow-list, or {MIGRATE_AGAIN}."
-
-
-@dataclass(eq=False)
-class TargetTableMissing(DmError):
-    """A route ends at a table that is not there."""
-
-    table: str
-
-    code: ClassVar[str] = "DM-6031"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target has no table {table}."
-    hint: ClassVar[str] = f"Create it like the source's table if nothing was written to it yet; else {MIGRATE_AGAIN}."
-
-
-@dataclass(frozen=True)
-class SourcePart:
-    """One source table: the index of its target, and how its columns are brought into the target part's order."""
-
-    table: Table
-    target: int
-    order: tuple[int, ...] | None
-    """Indexes into this table's rows; None where the order is the same."""
-    skip_until: str = ""
-    filter: RowFilter | None = field(default=None, repr=False)
-    """Which changes count; None: all."""
-    added: tuple[bytes, ...] = field(default=(), repr=False)
-    """What routing adds to each row, behind the table's own columns."""
-
-    @property
-    def width(self) -> int:
-        """Return the number of values of a row, with those that are added."""
-        return len(self.table.columns) + len(self.added)
-
-    def whole(self, row: Row | None) -> Row | None:
-        """Return a row of the log with what is added."""
-        return row if row is None else row + self.added
-
-    @property
-    def own_order(self) -> tuple[int, ...] | None:
-        """The way back: where this table's columns stand in rows of the target part's order."""
-        return None if self.order is None else tuple(sorted(range(len(self.order)), key=self.order.__getitem__))
-
-
-@dataclass(frozen=True)
-class TargetPart:
-    """One target table. All indexes are into rows in the column order of `mapping.source`."""
-
-    mapping: TableMapping
-    key: tuple[int, ...] | None
-    """The identity key; None: rows are counted images."""
-    hashed: tuple[int, ...]
-    """The columns that decide the bucket. Empty: the table is one bucket."""
-    unique: tuple[tuple[int, ...], ...]
-    """The values of all further unique keys. For a key over expressions: the whole row."""
-    folds: tuple[tuple[int, TextFold], ...] = field(default=(), repr=False)
-    """Those of `hashed` whose text is told apart by a collation's weights."""
-
-    @property
-    def name(self) -> TableName:
-        return self.mapping.target.name
-
-    @property
-    def needed(self) -> frozenset[int]:
-        """The columns whose values decide what is written: all but those that the target computes outside of keys."""
-        return frozenset(self.mapping.written).union(self.key or (), *self.unique)
-
-    def row_of(self, key: Key, before: Row | None, after: Row | None) -> Row:
-        """Return a row with this key: an image, or where there is none, one of which only the key is known."""
-        image = after if after is not None else before
-        if image is not None:
-            return image
-        row: list[Value] = [None] * len(self.mapping.source.columns)
-        values = key if isinstance(key, tuple) else (key,)
-        for number, value in zip(self.key or (), values, strict=True):
-            row[number] = value
-        return tuple(row)
-
-    def without_folds(self) -> TargetPart:
-        """Return this part as releases had it that knew no folds."""
-        index, identity = _places(self.mapping), self.mapping.target.identity
-        has_form = partial(has_form_of_its_own, self.mapping)
-        hashed = told_apart(self.mapping, identity, index, has_form) if identity else self.hashed
-        return replace(self, hashed=hashed, folds=())
-
-    def as_before(self) -> TargetPart:
-        """Return this part as releases had it that knew no folds either, and took columns which only the target has for
-        changed by any change."""
-        index, everything = _places(self.mapping), tuple(range(len(self.mapping.source.columns)))
-        further = _further_keys(self.mapping)
-        unique = tuple(
-            _unique_values(key, self.mapping.target, index, everything)
-            if all(name.lower() in index for name in key.columns)
-            else everything
-            for key in further
-        )
-        return replace(self.without_folds(), unique=unique)
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        return self.mapping.target.identity.columns if self.mapping.target.identity else ()
 
 
 @dataclass(frozen=True)
@@ -319,216 +206,3 @@ class SyncPlan:
     def _check_excluded(self, name: TableName) -> None:
         if not self.alone and self.rules.allows(name) and not any(table.name == name for table in self.held):
             raise UnknownTable(str(name))
-
-
-def make_plan(
-    schemas: Iterable[TableSchema],
-    targets: Mapping[TableName, Table],
-    *,
-    rules: SubtaskRules,
-    buckets: int,
-    merged: Collection[TableName] | None = frozenset(),
-    shared: Collection[TableName] = (),
-    adopts: bool = False,
-    copied_again: Mapping[TableName, str] | None = None,
-    held: Collection[TableName] = frozenset(),
-    compact: bool = True,
-    whole: bool = False,
-    folds: Mapping[str, TextFold] | None = None,
-) -> SyncPlan:
-    """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
-    have fed: where rows are recorded or wait; None: rows of merged tables overwrite each other, as the user wishes,
-    and `shared` has the names. `copied_again`: as `target.copied_tables` has it. `held`: those of the source tables
-    whose rows are passed over, and whose targets need not be as they are. `folds`: of the target's collations
-    (`text_collations`); text under others takes no part in hashing.
-
-    Raises TargetTableMissing, TargetTableMismatch, AmbiguousRoute, UnsupportedColumnType, ExpressionNotSupported, and
-    NotSupportedYet (shards whose columns differ, filters that a merged table does not allow).
-    """
-    everything = list(schemas)
-    schemas = [one for one in everything if one.table.name not in held]
-    if merged is not None:  # what feeds a target does so while it is held
-        merged = {*merged, *(one.target for one in everything if one.table.name in held)}
-    sources: list[SourcePart] = []
-    parts: list[TargetPart] = []
-    index_of: dict[TableName, int] = {}
-    for schema in schemas:
-        mapping = _mapping(schema.table, targets, rules.router)
-        name = mapping.target.name
-        if name not in index_of:
-            index_of[name] = len(parts)
-            parts.append(target_part(mapping, folds))
-        first = parts[index_of[name]].mapping.source
-        order, counts = _column_order(mapping.source, first), row_filter(rules.events, rules.expressions, schema.table)
-        added = mapping.source.constants
-        sources.append(SourcePart(schema.table, index_of[name], order, schema.skip_until, counts, added))
-        if adopts and schema.owner > 0:
-            _check_key_types(mapping)
-    plan = SyncPlan(
-        tuple(sources),
-        tuple(parts),
-        buckets,
-        rules.block_allow,
-        merged=frozenset() if merged is None else merged_parts(sources, parts, merged),
-        owners=tuple(schema.owner for schema in schemas),
-        adopts=adopts,
-        held=tuple(one.table for one in everything if one.table.name in held),
-        snapshots=frozenset() if adopts else _snapshots(sources, parts),
-        gone=_gone(everything, copied_again or {}),
-        compact=compact,
-        whole=whole,
-    )
-    plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
-    return plan
-
-
-def _gone(schemas: Sequence[TableSchema], copied_again: Mapping[TableName, str]) -> tuple[tuple[TableName, str], ...]:
-    there = {schema.table.name for schema in schemas}
-    return tuple((name, until) for name, until in sorted(copied_again.items()) if name not in there)
-
-
-def _snapshots(sources: Sequence[SourcePart], parts: Sequence[TargetPart]) -> frozenset[int]:
-    """Return the tables, alone in targets with a key, that a copy could not page (copy/keyless.py)."""
-    shards = Counter(source.target for source in sources)
-    return frozenset(
-        index
-        for index, source in enumerate(sources)
-        if parts[source.target].key is not None and shards[source.target] == 1 and KeyOrder.of(source.table) is None
-    )
-
-
-def _check_key_types(mapping: TableMapping) -> None:
-    """Refuse a key of other types than the target's: whose a row is that stands there could not be told.
-
-    Where nothing was copied, records of all owners are held against keys as the target shows them.
-    """
-    identity = mapping.target.identity
-    for name in identity.columns if identity is not None else ():
-        if value_signature(mapping.source.column(name)) != value_signature(mapping.target.column(name)):
-            raise NotSupportedYet(
-                "a start in the past (`meta`) where a merged table's key has another type than the source's",
-                f"column {name} of {mapping.source.name} and {mapping.target.name}",
-                "Make the types equal, or migrate with task-mode all.",
-            )
-
-
-def merged_parts(
-    sources: Sequence[SourcePart], targets: Sequence[TargetPart], elsewhere: Collection[TableName]
-) -> frozenset[int]:
-    """Return the targets with a key that several source tables feed. `elsewhere`: those that other sources feed."""
-    shards = Counter(source.target for source in sources)
-    return frozenset(
-        index
-        for index, part in enumerate(targets)
-        if part.key is not None and (shards[index] > 1 or part.name in elsewhere)
-    )
-
-
-def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = None) -> TargetPart:
-    """Return what tells the rows of a target table apart. `folds`: those of the target's collations."""
-    index, identity, further = _places(mapping), mapping.target.identity, _further_keys(mapping)
-    everything = tuple(range(len(mapping.source.columns)))
-    known = folds or {}
-
-    def has_form(source: Column, target: Column) -> bool:
-        return _fold(source, target, known) is not None or has_form_of_its_own(mapping, source, target)
-
-    hashed = told_apart(mapping, identity, index, has_form) if identity else everything
-    return TargetPart(
-        mapping=mapping,
-        key=tuple(index[name.lower()] for name in identity.columns) if identity else None,
-        hashed=hashed,
-        unique=tuple(_unique_values(key, mapping.target, index, everything) for key in further),
-        folds=_folds(mapping, hashed, known) if identity else (),
-    )
-
-
-def has_own_columns(part: TargetPart) -> bool:
-    """Tell whether the target keeps values that no source row has."""
-    ours = _places(part.mapping)
-    return any(column.name.lower() not in ours and not column.generated for column in part.mapping.target.columns)
-
-
-def _places(mapping: TableMapping) -> dict[str, int]:
-    return {column.name.lower(): number for number, column in enumerate(mapping.source.columns)}
-
-
-def _further_keys(mapping: TableMapping) -> list[Index]:
-    identity = mapping.target.identity
-    return [key for key in mapping.target.unique_keys if identity is None or key.name != identity.name]
-
-
-def _unique_values(key: Index, target: Table, index: Mapping[str, int], everything: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the columns of which the key's values are made. What only the target has, no change of a row changes,
-    unless it is computed."""
-    own = [target.column(name) for name in key.columns if name.lower() not in index]
-    if key.expression or any(column.generated for column in own):
-        return everything
-    return tuple(index[name.lower()] for name in key.columns if name.lower() in index)
-
-
-def text_collations(table: Table) -> Iterator[str]:
-    """Yield the collations of a target table's identity key."""
-    identity = table.identity
-    for name in identity.columns if identity is not None else ():
-        column = table.column(name)
-        if family(column) == "text" and column.collation is not None:
-            yield column.collation
-
-
-FormKnown: TypeAlias = Callable[[Column, Column], bool]
-
-
-def told_apart(mapping: TableMapping, key: Index, index: Mapping[str, int], has_form: FormKnown) -> tuple[int, ...]:
-    """Return the key columns whose values, where the target may hold two for equal, have one common form.
-
-    `index`: the places of the columns in the source's rows, by their names in lower case.
-    """
-    prefixes = key.prefixes or (None,) * len(key.columns)
-    return tuple(
-        index[name.lower()]
-        for name, prefix in zip(key.columns, prefixes, strict=True)
-        if prefix is None and has_form(mapping.source.columns[index[name.lower()]], mapping.target.column(name))
-    )
-
-
-def has_form_of_its_own(mapping: TableMapping, source: Column, target: Column) -> bool:
-    """Tell whether both columns' codecs have a form."""
-    return (
-        codec_for(mapping.source.name, source).key_form is not None
-        and codec_for(mapping.target.name, target).key_form is not None
-    )
-
-
-def _fold(source: Column, target: Column, folds: Mapping[str, TextFold]) -> TextFold | None:
-    fold = folds.get(target.collation or "") if family(source) == family(target) == "text" else None
-    return fold if fold is not None and fold.takes(source.charset) else None
-
-
-def _folds(
-    mapping: TableMapping, hashed: Sequence[int], folds: Mapping[str, TextFold]
-) -> tuple[tuple[int, TextFold], ...]:
-    columns = ((number, mapping.source.columns[number]) for number in hashed)
-    found = ((number, _fold(column, mapping.target.column(column.name), folds)) for number, column in columns)
-    return tuple((number, fold) for number, fold in found if fold is not None)
-
-
-def _mapping(table: Table, targets: Mapping[TableName, Table], router: Router) -> TableMapping:
-    name = router.route(table.name)
-    if name not in targets:
-        raise TargetTableMissing(str(name))
-    return map_table(table, targets[name], router.extracted(table.name))
-
-
-def _column_order(table: Table, first: Table) -> tuple[int, ...] | None:
-    check_same_columns(table, first)
-    position = {column.name.lower(): number for number, column in enumerate(table.columns)}
-    order = tuple(position[column.name.lower()] for column in first.columns)
-    for number, column in zip(order, first.columns, strict=True):
-        if value_signature(table.columns[number]) != value_signature(column):
-            raise NotSupportedYet(
-                "merging shards whose columns have different types",
-                f"column {column.name} of {table.name} and {first.name}",
-                "Make the types equal, or route the tables to different targets.",
-            )
-    return None if order == tuple(range(len(order))) else order

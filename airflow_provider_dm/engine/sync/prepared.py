@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from airflow_provider_dm.engine.binlog.planner import Epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.target.frontier import Transactions

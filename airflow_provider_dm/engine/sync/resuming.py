@@ -31,7 +31,6 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.backoff import lengthened
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
@@ -108,7 +107,6 @@ def run_sync_resuming(
     stop: threading.Event,
     *,
     progress: SyncProgress | None = None,
-    size: EpochSize | None = None,
     never: tuple[type[DmError], ...] = (),
 ) -> SyncResult:
     """Do as `run_sync`, and again after an error that may pass. `never`: see `passes`.
@@ -122,7 +120,7 @@ def run_sync_resuming(
         shown.paused()
         epochs, alive_since = shown.epochs, time.monotonic()
         try:
-            result = _run_again(source, runner, store, stop, shown, size)
+            result = _run_again(source, runner, store, stop, shown)
         except (DmError, pymysql.err.Error) as raised:
             error, now = _as_dm_error(raised, source), time.monotonic()
         else:
@@ -140,17 +138,12 @@ def run_sync_resuming(
 
 
 def _run_again(
-    source: SyncSource,
-    runner: Runner,
-    store: MetaStore,
-    stop: threading.Event,
-    shown: SyncProgress,
-    size: EpochSize | None,
+    source: SyncSource, runner: Runner, store: MetaStore, stop: threading.Event, shown: SyncProgress
 ) -> SyncResult:
     """Run the loop, if the target still has what this run has seen in it. Raises TargetWentBack and all of the loop."""
     if shown.location is not None:
         _check_target(source, shown.location)
-    return run_sync(source, runner, store, stop, progress=shown, size=size)
+    return run_sync(source, runner, store, stop, progress=shown)
 
 
 def _check_target(source: SyncSource, applied: Location) -> None:

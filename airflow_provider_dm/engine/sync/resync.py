@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, assert_never
 
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.meta.store import MetaStore

@@ -26,7 +26,9 @@ from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
-from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan, text_collations
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan_parts import text_collations
 from airflow_provider_dm.engine.sync.safe_mode import Window, check_sole_owners
 from airflow_provider_dm.engine.sync.safe_mode_here import load_window
 from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups

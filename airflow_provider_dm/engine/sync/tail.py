@@ -21,74 +21,35 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, Planned, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import JobSpec, place_of
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.location import BinlogFile, Location, reached
+from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.relay import health
 from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, write_mark
 from airflow_provider_dm.engine.sync.damage import check_events, check_prepared
-from airflow_provider_dm.engine.sync.fallback import (
-    Fault,
-    RelaySilent,
-    fault_of,
-    neither_serves,
-    unreadable,
-)
+from airflow_provider_dm.engine.sync.fallback import Fault, RelaySilent, fault_of, neither_serves, unreadable
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.reach import end_of, left_bytes, reaches
+from airflow_provider_dm.engine.sync.reading_from import FromRelay, FromUpstream, Reading
 from airflow_provider_dm.engine.sync.upstream import UpstreamLog
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 2.0
 """Between two looks at the relay's status."""
-RETURN_SECONDS: Final = 5.0
-"""Between two looks whether the relay log can serve again, at first."""
-LONGEST_RETURN_SECONDS: Final = 60.0
 MARK_SECONDS: Final = 0.5
 AGAIN_SECONDS: Final = 0.2
 LOCAL: Final = "local"
 REMOTE: Final = "remote"
 """DM's words for what is read, as its query-status shows them."""
-
-
-@dataclass(frozen=True)
-class FromRelay:
-    """The state of reading the relay log."""
-
-    left_at: Location | None = None
-    """Where the upstream's files were left for it: they may still be being read."""
-
-
-@dataclass
-class FromUpstream:
-    """The state of reading what is pulled from the upstream, until a look shows that the relay log can serve again."""
-
-    log: UpstreamLog
-    why: DmError
-    """What is wrong with the relay log."""
-    failed_at: Location | None
-    """Where it was left for what it says, not for its silence: what is wrong lies behind it."""
-    return_pause: float = RETURN_SECONDS
-    return_at: float = field(default_factory=lambda: time.monotonic() + RETURN_SECONDS)
-
-    def looks_back(self, lo: Location) -> bool:
-        """Tell whether it is time to look; never where the relay log could not serve, or nobody would get past that."""
-        stuck = self.failed_at is not None and lo.sort_key == self.failed_at.sort_key
-        return not stuck and time.monotonic() >= self.return_at
-
-    def looked_in_vain(self) -> None:
-        self.return_pause = min(self.return_pause * 1.5, LONGEST_RETURN_SECONDS)
-        self.return_at = time.monotonic() + self.return_pause
-
-
-Reading = FromRelay | FromUpstream
 _ATTEMPTS: Final = 2
 """Each log may be left once for the other within one question."""
 
@@ -223,7 +184,7 @@ class Tail:
                 shown.at_end = isinstance(self.reading, FromUpstream) and not self.waiting
             if shown.at_end:
                 shown.at_end_at = time.time() - (health.age_of(status) if status is not None and fresh else 0.0)
-        shown.left_bytes = _left(reader, here, goal, master)
+        shown.left_bytes = left_bytes(reader, here, goal, master)
 
     def close(self) -> None:
         """Stop what pulls for us. The files stay: a later run may need them."""
@@ -245,7 +206,7 @@ class Tail:
     def _plan_once(self, lo: Location, *, goal: Location | None, limit: int | None, range_bytes: int) -> Planned:
         reader = self._kept_going()
         files = reader.files(lo)
-        self.waiting = not _reach(files, lo)
+        self.waiting = not reaches(files, lo)
         if not files:
             return UpToDate(lo)
         try:
@@ -263,7 +224,7 @@ class Tail:
         except OSError as error:
             raise unreadable(str(error.filename or files[0].path), error) from error
         enough = _is_enough(planned, goal if limit is None else None)
-        self._say_how_far(reader, Place.of(lo) if enough else _end_of(files[-1]), enough=enough)
+        self._say_how_far(reader, Place.of(lo) if enough else end_of(files[-1]), enough=enough)
         return planned
 
     def _held(self) -> Sequence[LogFile]:
@@ -277,7 +238,7 @@ class Tail:
         found = reader.own_gtid_set_at(place)
         files = reader.files(place) if found is None else ()
         if files:
-            self._say_how_far(reader, _end_of(files[-1]), enough=False)
+            self._say_how_far(reader, end_of(files[-1]), enough=False)
         return found
 
     def _reader(self) -> RelayReader:
@@ -344,7 +305,7 @@ class Tail:
         """Tell whether an event between `at` and the end of the log is not what the server wrote."""
         try:
             for file in self._reader().files(at):
-                check_events(file, _begin_in(file, at))
+                check_events(file, at)
         except (DmError, OSError):
             return True
         return False
@@ -423,11 +384,11 @@ class Tail:
         """Tell whether the relay log has the location and an unbroken log behind it, and somebody makes it grow."""
         try:
             files = self.local.files(lo)
-            if not _reach(files, lo):
+            if not reaches(files, lo):
                 return False
             if not health.is_pulling(self._status()):
                 return False
-            check_events(files[0], _begin_in(files[0], lo))
+            check_events(files[0], lo)
             check_prepared(self.local.held(), self._prepared)
         except (DmError, OSError):
             return False
@@ -474,7 +435,7 @@ class Tail:
             if not files or files[-1] == self._checked:
                 return
             self._checked = files[-1]
-            check_events(files[-1], _begin_in(files[-1], here))
+            check_events(files[-1], here)
         except DmError as error:
             self._move_on(error, here)
         except OSError as error:
@@ -487,37 +448,6 @@ class Tail:
             return None
 
 
-def _reach(files: Sequence[LogFile], lo: Location) -> bool:
-    """Tell whether the log has the location; where that is the end of an older server's log, the next one's will do."""
-    if not files:
-        return False
-    first = files[0]
-    if lo.gtid_set and files[-1].suffix > lo.suffix:
-        return True  # what was read elsewhere, ahead of it, the next server's log repeats
-    return first.suffix > lo.suffix or (first.name == lo.file and first.size >= lo.position)
-
-
-def _left(reader: RelayReader, here: Location, goal: Location | None, master: Location | None) -> int | None:
-    """Return how many bytes lie between `here` and `goal`, or the source's end; None: nobody knows."""
-    try:
-        files = reader.files(here)
-    except (DmError, OSError):
-        return None
-    if not files:
-        return None
-    if goal is not None:
-        files = [one for one in files if (one.suffix, one.name) <= (goal.suffix, goal.file)]
-    left = sum(one.size for one in files)
-    if files and (files[0].suffix, files[0].name) == (here.suffix, here.file):
-        left -= here.position
-    end = goal or master
-    if end is not None and files:
-        last = files[-1]
-        there = (last.suffix, last.name) == (end.suffix, end.file)
-        left += end.position - last.size if there else end.position
-    return max(0, left)
-
-
 def _is_enough(planned: Planned, needed: Location | None) -> bool:
     """Tell whether the loop can do something with it; `needed`: it has to come so far, as after half an epoch."""
     match planned:
@@ -525,12 +455,3 @@ def _is_enough(planned: Planned, needed: Location | None) -> bool:
             return False
         case Epoch(hi=end) | DdlStatement(end=end):
             return needed is None or reached(end, needed)
-
-
-def _end_of(file: LogFile) -> Place:
-    return Place(file.suffix, BinlogFile.parse(file.name).number, file.size)
-
-
-def _begin_in(file: LogFile, at: Location) -> int:
-    """Return from where on a file is read when reading begins at `at`."""
-    return at.position if (file.suffix, file.name) == (at.suffix, at.file) else 0

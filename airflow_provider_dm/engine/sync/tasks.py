@@ -16,7 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.rules.row_filter import RowFilter
@@ -26,7 +26,8 @@ from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.fallback import unreadable
 from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.sync.plan import SourcePart, SyncPlan
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_parts import SourcePart
 from airflow_provider_dm.engine.sync.runner import Shared
 from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, units_of
 from airflow_provider_dm.engine.sync.writing import Writing

@@ -27,7 +27,7 @@ from functools import partial
 from itertools import islice
 from typing import ClassVar, Final, TypeAlias
 
-from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location

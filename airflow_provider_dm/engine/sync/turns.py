@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from airflow_provider_dm.engine.sync.bucket import forms_function
 from airflow_provider_dm.engine.sync.compactor import Keyed
-from airflow_provider_dm.engine.sync.plan import TargetPart
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 
 
 def turns_of(keyed: Keyed, part: TargetPart) -> list[Keyed]:

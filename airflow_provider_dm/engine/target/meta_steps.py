@@ -9,7 +9,7 @@ AUTO_INCREMENT. A step that was released is never edited; what comes later is an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_provider_dm.engine.mysql.connection import Connection, query
@@ -18,10 +18,10 @@ from airflow_provider_dm.engine.mysql.identifiers import quote
 _OPTIONS: Final = "ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 _POSITION: Final = "varchar(48) CHARACTER SET ascii COLLATE ascii_bin NOT NULL"
 
-Step = Callable[[Connection, str], None]
-"""What is done on a connection to the target, in this meta-schema."""
+Step = Mapping[str, str]
+"""The tables that it adds: their columns, by name."""
 
-FIRST_TABLES: Final[dict[str, str]] = {
+FIRST_TABLES: Final = {
     "dm_subtask": """
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
@@ -71,50 +71,24 @@ FIRST_TABLES: Final[dict[str, str]] = {
 """The tables of releases that kept no version; a target that has all of them and no dm_version is at version 1."""
 
 
-def first_tables(connection: Connection, meta_schema: str) -> None:
-    """Create the tables of version 1."""
-    for name, columns in FIRST_TABLES.items():
-        _create_table(connection, meta_schema, name, columns)
-
-
-def versions_and_owners(connection: Connection, meta_schema: str) -> None:
-    """Create the tables of version 2: of the version, of the owners of rows in merged tables, and of rows that wait."""
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_version",
-        """
+_VERSIONS_AND_OWNERS: Final = {
+    "dm_version": """
         one tinyint NOT NULL PRIMARY KEY COMMENT 'there is one row',
         version int NOT NULL,
         last_owner bigint NOT NULL DEFAULT 0 COMMENT 'the highest dm_owner.number that was ever given',
         updated_at datetime(6) NOT NULL""",
-    )
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_owner",
-        """
+    "dm_owner": """
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
         table_schema varchar(64) NOT NULL,
         table_name varchar(64) NOT NULL,
         number bigint NOT NULL COMMENT 'in dm_row_owner; below zero: only old records are left',
         PRIMARY KEY (task, source, table_schema, table_name)""",
-    )
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_row_owner",
-        """
+    "dm_row_owner": """
         owner bigint NOT NULL COMMENT 'dm_owner.number',
         row_key varbinary(65) NOT NULL COMMENT 'target/row_key.py',
         PRIMARY KEY (owner, row_key)""",
-    )
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_contested_row",
-        """
+    "dm_contested_row": """
         id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
@@ -126,16 +100,11 @@ def versions_and_owners(connection: Connection, meta_schema: str) -> None:
         image longblob NOT NULL COMMENT 'the row in the column order of its source table',
         since datetime(6) NOT NULL,
         UNIQUE KEY row_of_owner (task, source, table_schema, table_name, row_key)""",
-    )
+}
+"""Of version 2: of the version, of the owners of rows in merged tables, and of rows that wait."""
 
-
-def definitions(connection: Connection, meta_schema: str) -> None:
-    """Create the tables of version 3: of the source's tables as SQL, and of DDL that is being executed."""
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_table_definition",
-        """
+_DEFINITIONS: Final = {
+    "dm_table_definition": """
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
         table_schema varchar(64) NOT NULL,
@@ -144,12 +113,7 @@ def definitions(connection: Connection, meta_schema: str) -> None:
         collation varchar(64) NOT NULL DEFAULT '' COMMENT 'the default of the schema or table',
         by_hand tinyint NOT NULL DEFAULT 0 COMMENT 'a person wrote it, and rows are not read by it yet',
         PRIMARY KEY (task, source, table_schema, table_name)""",
-    )
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_ddl",
-        f"""
+    "dm_ddl": f"""
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
         position {_POSITION} COMMENT 'where the statement ends in the log',
@@ -159,16 +123,11 @@ def definitions(connection: Connection, meta_schema: str) -> None:
         done tinyint NOT NULL,
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source, position, number)""",
-    )
+}
+"""Of version 3: of the source's tables as SQL, and of DDL that is being executed."""
 
-
-def online_ddl_memory(connection: Connection, meta_schema: str) -> None:
-    """Create the table of version 4: of online DDL under way."""
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_online_ddl",
-        """
+_ONLINE_DDL_MEMORY: Final = {
+    "dm_online_ddl": """
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
         ghost_schema varchar(64) NOT NULL,
@@ -176,16 +135,11 @@ def online_ddl_memory(connection: Connection, meta_schema: str) -> None:
         statements longtext NOT NULL COMMENT 'JSON: target/online_ddl_memory.py',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source, ghost_schema, ghost_table)""",
-    )
+}
+"""Of version 4: of online DDL under way."""
 
-
-def prepared_xa(connection: Connection, meta_schema: str) -> None:
-    """Create the table of XA transactions that are prepared at the source and not ended."""
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_xa",
-        f"""
+_PREPARED_XA: Final = {
+    "dm_xa": f"""
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
         prepared_at {_POSITION} COMMENT 'it is prepared for whoever stands here or behind',
@@ -193,16 +147,11 @@ def prepared_xa(connection: Connection, meta_schema: str) -> None:
         xid varchar(300) CHARACTER SET ascii NOT NULL COMMENT 'as XA COMMIT takes it, for people',
         log_place mediumtext NOT NULL COMMENT 'JSON of binlog.xa.Prepared: where its rows are',
         PRIMARY KEY (task, source, prepared_at)""",
-    )
+}
+"""Of XA transactions that are prepared at the source and not ended."""
 
-
-def copied_tables(connection: Connection, meta_schema: str) -> None:
-    """Create the table of what a full load knows of each table that it copies."""
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_copied_table",
-        f"""
+_COPIED_TABLES: Final = {
+    "dm_copied_table": f"""
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
         table_schema varchar(64) NOT NULL,
@@ -210,16 +159,11 @@ def copied_tables(connection: Connection, meta_schema: str) -> None:
         birth varchar(255) NOT NULL COMMENT 'reading/births.py; empty: it is to be copied again',
         copied_again {_POSITION} DEFAULT '' COMMENT 'the place of its second copy; empty: there is none',
         PRIMARY KEY (task, source, table_schema, table_name)""",
-    )
+}
+"""Of what a full load knows of each table that it copies."""
 
-
-def shard_groups(connection: Connection, meta_schema: str) -> None:
-    """Create the tables of merged tables whose shards are to agree on DDL, and of the rows that are held back."""
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_shard_group",
-        """
+_SHARD_GROUPS: Final = {
+    "dm_shard_group": """
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
         target_schema varchar(64) NOT NULL,
@@ -228,12 +172,7 @@ def shard_groups(connection: Connection, meta_schema: str) -> None:
         resync longtext NOT NULL COMMENT 'JSON of shard.group.Resync: rows that are being applied; empty: none',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source, target_schema, target_name)""",
-    )
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_shard_member",
-        """
+    "dm_shard_member": """
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
         table_schema varchar(64) NOT NULL,
@@ -244,16 +183,11 @@ def shard_groups(connection: Connection, meta_schema: str) -> None:
         items longtext NOT NULL COMMENT 'JSON: DDL that it has made and that is not resolved (shard/group.py)',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source, table_schema, table_name)""",
-    )
+}
+"""Of merged tables whose shards are to agree on DDL, and of the rows that are held back."""
 
-
-def safe_mode(connection: Connection, meta_schema: str) -> None:
-    """Create the table of safe mode by log time: of subtasks whose past is not ours."""
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_safe_mode",
-        """
+_SAFE_MODE: Final = {
+    "dm_safe_mode": """
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
         seconds bigint NOT NULL COMMENT 'of log time',
@@ -261,45 +195,43 @@ def safe_mode(connection: Connection, meta_schema: str) -> None:
         exit_location text NULL COMMENT 'JSON: behind it the log is exact; NULL: not seen yet',
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source)""",
-    )
+}
+"""Of safe mode by log time: of subtasks whose past is not ours."""
 
-
-def shard_looks(connection: Connection, meta_schema: str) -> None:
-    """Create the table of looks into what is held back. Older releases, which are fenced, would also take a row of
-    dm_contested_row without an image for one without columns."""
-    _create_table(
-        connection,
-        meta_schema,
-        "dm_shard_look",
-        """
+_SHARD_LOOKS: Final = {
+    "dm_shard_look": """
         task varchar(255) NOT NULL,
         source varchar(64) NOT NULL,
         target_schema varchar(64) NOT NULL,
         target_name varchar(64) NOT NULL,
         looks bigint NOT NULL COMMENT 'how often it was looked whether rows that are held back give places free',
         PRIMARY KEY (task, source, target_schema, target_name)""",
-    )
+}
+"""Of looks into what is held back. Older releases, which are fenced by it, would take a row of dm_contested_row without
+an image for one without columns."""
 
 
 STEPS: Final[Sequence[Step]] = (
-    first_tables,
-    versions_and_owners,
-    definitions,
-    online_ddl_memory,
-    prepared_xa,
-    copied_tables,
-    shard_groups,
-    safe_mode,
-    shard_looks,
+    FIRST_TABLES,
+    _VERSIONS_AND_OWNERS,
+    _DEFINITIONS,
+    _ONLINE_DDL_MEMORY,
+    _PREPARED_XA,
+    _COPIED_TABLES,
+    _SHARD_GROUPS,
+    _SAFE_MODE,
+    _SHARD_LOOKS,
 )
 """Step number n, counted from 1, makes version n of version n - 1."""
 
 
-def _create_table(connection: Connection, meta_schema: str, name: str, columns: str) -> None:
-    found = query(
-        connection,
-        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
-        (meta_schema, name),
-    )
-    if not found:  # "IF NOT EXISTS" alone would leave a warning
-        query(connection, f"CREATE TABLE IF NOT EXISTS {quote(meta_schema)}.{quote(name)} ({columns}) {_OPTIONS}")
+def run_step(connection: Connection, meta_schema: str, step: Step) -> None:
+    """Create those of the step's tables that are not there."""
+    for name, columns in step.items():
+        found = query(
+            connection,
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            (meta_schema, name),
+        )
+        if not found:  # "IF NOT EXISTS" alone would leave a warning
+            query(connection, f"CREATE TABLE IF NOT EXISTS {quote(meta_schema)}.{quote(name)} ({columns}) {_OPTIONS}")

@@ -45,7 +45,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import quote
 from airflow_provider_dm.engine.target.errors import translate
-from airflow_provider_dm.engine.target.meta_steps import FIRST_TABLES, STEPS
+from airflow_provider_dm.engine.target.meta_steps import FIRST_TABLES, STEPS, run_step
 from airflow_provider_dm.engine.target.session import fresh_target, run_transaction, target_connection
 
 log = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ def _upgrade(endpoint: Endpoint, connection: Connection, meta_schema: str) -> No
     if found == VERSION:
         return
     for step in STEPS[found:]:
-        step(connection, meta_schema)
+        run_step(connection, meta_schema, step)
     log.info("the tables in %s have version %d now, after %d", meta_schema, VERSION, found)
 
     def body(connection: Connection) -> None:

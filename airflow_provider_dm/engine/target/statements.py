@@ -193,20 +193,18 @@ def _leniently(head: bytes, dialect: Dialect) -> bytes:
 
 
 def delete_rows(
-    mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect(), max_rows: int = MAX_ROWS
+    mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect()
 ) -> Iterator[Statement]:
     """Yield DELETE statements by identity key; each key in the column order of `mapping.target.identity`."""
     head = _where_key_in("DELETE", mapping)
-    for batch in _batches(_key_texts(keys), min(max_rows, dialect.most_rows), dialect.most_bytes - len(head)):
+    for batch in _batches(_key_texts(keys), min(MAX_ROWS, dialect.most_rows), dialect.most_bytes - len(head)):
         yield Statement(head + b",".join(batch) + b")", len(batch), mapping.target.name, Verb.DELETE)
 
 
-def count_rows(
-    mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect(), max_rows: int = MAX_ROWS
-) -> Iterator[Statement]:
+def count_rows(mapping: TableMapping, keys: Iterable[Literals], *, dialect: Dialect = Dialect()) -> Iterator[Statement]:
     """Yield SELECT COUNT(*) of the rows with these identity keys, locked until the transaction ends."""
     head = _where_key_in("SELECT COUNT(*)", mapping)
-    for batch in _batches(_key_texts(keys), max_rows, dialect.most_bytes - len(head)):
+    for batch in _batches(_key_texts(keys), MAX_ROWS, dialect.most_bytes - len(head)):
         yield Statement(head + b",".join(batch) + b") FOR UPDATE", len(batch), mapping.target.name, Verb.COUNT)
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
+from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import Epoch, LogFile, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.mysql.connection import Connection, connect, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour, Secret

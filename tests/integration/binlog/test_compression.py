@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_dm.engine.binlog import events as codes
 from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompressed_query, uncompressed_rows
 from airflow_provider_dm.engine.binlog.errors import StatementDml
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_dm.engine.binlog import events as codes
-from airflow_provider_dm.engine.binlog.planner import Epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from testbed import Server

@@ -8,7 +8,8 @@ from typing import Final
 import pytest
 
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore

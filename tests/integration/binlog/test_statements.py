@@ -13,9 +13,8 @@ from airflow_provider_dm.engine.binlog.client_charsets import (
     UTF8_IDS,
     ClientCharset,
 )
-from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.binlog.query_event import query_of
-from airflow_provider_dm.engine.binlog.session_variables import NO_FOREIGN_KEY_CHECKS, RELAXED_UNIQUE_CHECKS
 from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from testbed import Server
@@ -83,7 +82,7 @@ def test_what_a_session_was_set_to(source: Server, fresh_schema: FreshSchema) ->
     assert said.sql_mode is not None
     assert said.sql_mode & (1 << 2 | 1 << 20) == 1 << 2 | 1 << 20 == first.sql_mode & (1 << 2 | 1 << 20)
     assert said.flags is not None
-    both = NO_FOREIGN_KEY_CHECKS | RELAXED_UNIQUE_CHECKS
+    both = 1 << 26 | 1 << 27  # no foreign_key_checks, relaxed unique_checks
     assert said.flags & both == both
     assert said.auto_increment == (3, 2)
     assert said.time_names == 4

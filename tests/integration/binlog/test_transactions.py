@@ -9,7 +9,7 @@ from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, Write
 
 from airflow_provider_dm.engine.binlog.errors import MixedEngineRollback, StatementDml
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
 from airflow_provider_dm.engine.binlog.rows import PartialRowImage
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.connection import query, text

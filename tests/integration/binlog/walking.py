@@ -12,7 +12,8 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.header import HEADER_SIZE, START
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.payload import open_payload
-from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, Epoch, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.binlog.window import Bytes, Window
 from airflow_provider_dm.engine.mysql.connection import Connection

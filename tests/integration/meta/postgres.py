@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.servers import free_ports
+from testbed.ports import free_ports
 
 ACCOUNT = "postgres"
 

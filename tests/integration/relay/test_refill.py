@@ -96,7 +96,7 @@ def is_whole(kit: RelayKit) -> None:
     files = RelayReader(kit.root).files(BEGIN)
     assert [(file.suffix, file.name) for file in files] == held_files(kit)
     for file in files:
-        check_events(file, 4)
+        check_events(file, Location(file.name, 4))
     assert hidden(kit) == []
 
 
@@ -155,7 +155,7 @@ def test_a_flipped_bit(kit: RelayKit) -> None:
 
 def is_whole_for_readers(kit: RelayKit) -> None:
     for file in RelayReader(kit.root).files(BEGIN):
-        check_events(file, 4)
+        check_events(file, Location(file.name, 4))
 
 
 ACCIDENTS = """

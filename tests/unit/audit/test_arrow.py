@@ -24,7 +24,8 @@ from airflow_provider_dm.engine.audit.arrow import (
 )
 from airflow_provider_dm.engine.binlog.cells import LONGLONG
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Column, Table

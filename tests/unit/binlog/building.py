@@ -12,7 +12,7 @@ import zstandard
 
 from airflow_provider_dm.engine.binlog import cells
 from airflow_provider_dm.engine.binlog.gtid_events import encoded
-from airflow_provider_dm.engine.binlog.planner import LogFile
+from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.mysql.gtid import MariadbGtidSet, MysqlGtidSet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table

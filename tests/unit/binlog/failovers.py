@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
+from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, LogFile, Planned, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.gtid import Interval, MariadbGtid, MariadbGtidSet, MysqlGtidSet, Sid

@@ -7,8 +7,10 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.header import START
+from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, LogFile, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location

@@ -12,7 +12,8 @@ from airflow_provider_dm.engine.binlog.compressed import PLAIN_ROWS, uncompresse
 from airflow_provider_dm.engine.binlog.errors import EventTooLarge, MalformedEvent, StatementDml
 from airflow_provider_dm.engine.binlog.events import EVENTS, Do
 from airflow_provider_dm.engine.binlog.maps import WantedTables
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.binlog.building import ORDERS, Log, order, packed, query_head

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.binlog.kernels.build import SWITCH
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, LogFile, Planned, plan_epoch
+from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order

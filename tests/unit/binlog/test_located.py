@@ -7,7 +7,8 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent
 from airflow_provider_dm.engine.binlog.located import Events
-from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.binlog.building import UUID_OF_SOURCE, Log, order
 

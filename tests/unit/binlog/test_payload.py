@@ -19,7 +19,8 @@ from airflow_provider_dm.engine.binlog.errors import (
 )
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.binlog.payload import PayloadWindow, inner_place, open_payload
-from airflow_provider_dm.engine.binlog.planner import DdlStatement, Epoch, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.transaction import Ended
 from airflow_provider_dm.engine.binlog.window import CHUNK_SIZE, Window
 from airflow_provider_dm.engine.errors import DmError

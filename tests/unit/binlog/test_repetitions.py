@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.applied import HistoryDiverged, HistoryGap, NotNumbered
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog, StatementDml
-from airflow_provider_dm.engine.binlog.planner import Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.binlog.failovers import A, B, C, T, World, applied, keys, keys_of, set_of

@@ -13,7 +13,8 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, Malformed
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
-from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import MalformedRows, PartialRowImage, RowChange, decode_range
 from airflow_provider_dm.engine.binlog.table_map import SchemaMismatch
 from airflow_provider_dm.engine.errors import DmError

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.errors import MixedEngineRollback
+from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
-from airflow_provider_dm.engine.binlog.planner import ByteRange, DdlStatement, Epoch, LogFile, UpToDate, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location

@@ -14,7 +14,9 @@ from airflow_provider_dm.engine.binlog.boundary import last_boundary
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent, MixedEngineRollback
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
-from airflow_provider_dm.engine.binlog.planner import Epoch, UpToDate, look_back, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
+from airflow_provider_dm.engine.binlog.prepared_ranges import look_back
 from airflow_provider_dm.engine.binlog.rows import decode_range
 from airflow_provider_dm.engine.binlog.xa import Prepared, XaNotSeen, XaRowsGone, Xid, read_end, read_prepare
 from airflow_provider_dm.engine.mysql.location import Location

@@ -31,7 +31,7 @@ def relay(**changes: Any) -> RelayStatus:
 
 
 def subtask(unit: Unit = Unit.SYNC, stage: Stage = Stage.RUNNING, applied: Location | None = None) -> SubtaskStatus:
-    return SubtaskStatus("test", "mysql-replica-01", unit, stage, None, applied, NOW, 0.0)
+    return SubtaskStatus("test", "mysql-replica-01", unit, stage, None, applied, NOW)
 
 
 def run(*, age: float = 1.0, error: dict[str, Any] | None = None) -> Run:

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_dm.engine.ddl.server import Server
 from airflow_provider_dm.engine.ddl.statements import TableDefinition
-from airflow_provider_dm.engine.ddl.table_info import NotMapped, create_sql_of, definition_of
+from airflow_provider_dm.engine.ddl.table_info import NotMapped, definition_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write import definition_sql
 from airflow_provider_dm.engine.ddl.write_table_info import table_info
@@ -44,8 +44,8 @@ GO = (  # json.Marshal of a model.TableInfo, as TiDB 8.5 writes it
 
 
 def test_what_tidb_writes_is_read() -> None:
-    assert create_sql_of("T", json.loads(GO)) == (
-        "CREATE TABLE `T` ( `Id` bigint ( 20 ) NOT NULL , `Name` varchar ( 64 ) CHARACTER SET utf8mb4 COLLATE "
+    assert definition_sql(definition_of(json.loads(GO))) == (
+        "( `Id` bigint ( 20 ) NOT NULL , `Name` varchar ( 64 ) CHARACTER SET utf8mb4 COLLATE "
         "utf8mb4_bin NULL , PRIMARY KEY ( `Id` ) , UNIQUE KEY `idx_name` ( `Name` ) ) ENGINE=InnoDB DEFAULT "
         "CHARSET=utf8mb4 COLLATE=utf8mb4_bin COMMENT='hi'"
     )
@@ -176,7 +176,7 @@ def test_what_is_not_known_is_refused(info: dict[str, Any], said: str) -> None:
 
 def test_a_primary_key_that_is_tidbs_handle_has_no_index() -> None:
     info = as_tidb_writes("t", [column("a", LONG, flag=NOT_NULL_KEY), column("b", LONG)])
-    assert create_sql_of("t", info).count("PRIMARY KEY ( `a` )") == 1
+    assert definition_sql(definition_of(info)).count("PRIMARY KEY ( `a` )") == 1
     info = as_tidb_writes("t", [column("a", LONG, flag=NOT_NULL_KEY), column("b", LONG, flag=NOT_NULL_KEY)])
     with pytest.raises(NotMapped, match="no index"):
         definition_of(info)

@@ -31,7 +31,7 @@ GROUP = {
 
 
 def subtask(source: str, **parts: Any) -> SubtaskStatus:
-    return replace(SubtaskStatus("t", source, Unit.SYNC, Stage.STOPPED, None, None, WHEN, 0.0), **parts)
+    return replace(SubtaskStatus("t", source, Unit.SYNC, Stage.STOPPED, None, None, WHEN), **parts)
 
 
 def run(number: int, stage: Stage = Stage.FINISHED, **groups: list[dict[str, Any]] | None) -> Run:

@@ -134,7 +134,7 @@ def test_what_source_yaml_wants(config: dict[str, int], free: int, requests: tup
 
 
 def status(task: str, stage: Stage, needed: Location | None, unit: Unit = Unit.SYNC) -> SubtaskStatus:
-    return SubtaskStatus(task, "mysql-replica-01", unit, stage, needed, None, datetime(2026, 1, 1, tzinfo=UTC), 0.0)
+    return SubtaskStatus(task, "mysql-replica-01", unit, stage, needed, None, datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def test_whoever_holds_a_file_is_named() -> None:

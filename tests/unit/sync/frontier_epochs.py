@@ -18,20 +18,14 @@ from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
-from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_making import make_plan
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, Unit
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
-from airflow_provider_dm.engine.target.subtask import (
-    note_location,
-    read_subtask,
-)
-from airflow_provider_dm.engine.target.table_schema import (
-    TableSchema,
-    load_feeders,
-    load_table_schemas,
-)
+from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
+from airflow_provider_dm.engine.target.table_schema import TableSchema, load_feeders, load_table_schemas
 from tests.unit.sync.frontier_surroundings import Surroundings, key_of, place_of
 from tests.unit.sync.histories import TARGETS, Logged
 from tests.unit.sync.sqlite_target import META, Died

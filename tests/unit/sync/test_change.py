@@ -19,9 +19,10 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.causality import make_waves
-from airflow_provider_dm.engine.sync.change import VANISHED, BrokenChain, Change, Key
+from airflow_provider_dm.engine.sync.change import BrokenChain, Change, Key
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
-from airflow_provider_dm.engine.sync.plan import SyncPlan, UnknownTable, make_plan
+from airflow_provider_dm.engine.sync.plan import SyncPlan, UnknownTable
+from airflow_provider_dm.engine.sync.plan_making import make_plan
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
 RULES = SubtaskRules(
@@ -59,7 +60,7 @@ A, B, C = (b"1", b"a"), (b"1", b"b"), (b"2", b"b")
 def test_a_moved_key_is_a_delete_and_an_insert() -> None:
     folded = fold(plan_of(ITEM), [(0, None, A), (0, A, C)])
 
-    assert keyed(folded) == {b"1": VANISHED, b"2": Change(None, C)}
+    assert keyed(folded) == {b"1": Change(None, None), b"2": Change(None, C)}
     assert folded.changes == 2
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
-from airflow_provider_dm.engine.binlog.planner import DdlStatement
+from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.config.rule_models import BlockAllowConfig
 from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from airflow_provider_dm.engine.errors import NotSupportedYet

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.sync.dependence import Kept, Order, marks_of
-from airflow_provider_dm.engine.sync.plan import TargetPart
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 from tests.unit.sync.test_change import plan_of, table
 
 A = Index("PRIMARY", ("a",), prefixes=(None,))

@@ -27,7 +27,8 @@ from airflow_provider_dm.engine.sync.change import Change
 from airflow_provider_dm.engine.sync.compactor import Compactor
 from airflow_provider_dm.engine.sync.dependence import Kind
 from airflow_provider_dm.engine.sync.in_order import WritesInOrder, runs
-from airflow_provider_dm.engine.sync.plan import SyncPlan, make_plan
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_making import make_plan
 from airflow_provider_dm.engine.target.statements import Dialect, Literals, Statement
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 from tests.unit.sync.test_change import ITEM, PRIMARY, RULES, fold, plan_of, table

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
-from airflow_provider_dm.engine.binlog.planner import ByteRange, UpToDate
+from airflow_provider_dm.engine.binlog.planned import ByteRange, UpToDate
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -164,9 +164,7 @@ def test_ddl_that_is_nothing_to_the_task_is_passed_over() -> None:
 
 
 def test_rows_in_the_transaction_of_such_ddl_are_applied() -> None:
-    inside = ByteRange(
-        "", LO.file, 1, 100, 150, BinlogFormat(4, "", Flavour.MARIADB, checksum=True, post_header_sizes=b"")
-    )
+    inside = ByteRange("", LO.file, 1, 100, 150, BinlogFormat(Flavour.MARIADB, checksum=True))
     world = World(replace(ddl("CREATE TABLE other.x (a INT)", 100, 150), rows=inside), goal=LO.at(150))
 
     assert world.run()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.planner import Epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.binlog.xa import Prepared, Xid
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.target.identity import Fence, Fenced

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.planner import Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import Planned, UpToDate
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group, Piece, Resync
 from airflow_provider_dm.engine.sync import resync

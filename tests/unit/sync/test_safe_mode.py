@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.engine.binlog.planner import Epoch, Planned, plan_epoch
+from airflow_provider_dm.engine.binlog.planned import Epoch, Planned
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.config.units import SyncerConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.location import Location
@@ -18,7 +19,8 @@ from airflow_provider_dm.engine.sync.apply import WaveWriter, _over, _TableWrite
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
 from airflow_provider_dm.engine.sync.overwriting import Collision, can_be_written_over
-from airflow_provider_dm.engine.sync.plan import SyncPlan, target_part
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan_parts import target_part
 from airflow_provider_dm.engine.sync.safe_mode import (
     Always,
     Off,

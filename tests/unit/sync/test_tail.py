@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import MalformedEvent, StatementDml
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
-from airflow_provider_dm.engine.binlog.planner import ByteRange, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planned import ByteRange, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -17,7 +17,8 @@ from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, read_mark
 from airflow_provider_dm.engine.sync import tail as module
 from airflow_provider_dm.engine.sync.fallback import NeitherServes
-from airflow_provider_dm.engine.sync.tail import FromUpstream, Tail
+from airflow_provider_dm.engine.sync.reading_from import FromUpstream
+from airflow_provider_dm.engine.sync.tail import Tail
 
 LO = Location("bin.000001", 4)
 
@@ -146,9 +147,7 @@ class Pulled:
 def read_from(log: Path, lo: int, hi: int) -> Epoch:
     """Return an epoch that was planned over the file of that log."""
     path = str(log / "9f2c.000001" / "bin.000001")
-    piece = ByteRange(
-        path, "bin.000001", 1, lo, hi, BinlogFormat(4, "8.0.36", Flavour.MYSQL, checksum=True, post_header_sizes=b"")
-    )
+    piece = ByteRange(path, "bin.000001", 1, lo, hi, BinlogFormat(Flavour.MYSQL, checksum=True))
     return Epoch(LO.at(lo), LO.at(hi), (piece,), transactions=1, bytes=hi - lo, newest_timestamp=0)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
-from airflow_provider_dm.engine.binlog.planner import ByteRange
+from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.target.subtask import BUCKETS, UNIT_SYNC, begin_
 from tests.unit.sync.loop_world import PLAN
 from tests.unit.sync.sqlite_target import META, Database
 
-FORMAT = BinlogFormat(4, "10.11", Flavour.MARIADB, checksum=True, post_header_sizes=b"")
+FORMAT = BinlogFormat(Flavour.MARIADB, checksum=True)
 LO = Location("bin.000001", 100)
 FENCE = Fence(SubtaskRef(META, "task", "source"), 1)
 

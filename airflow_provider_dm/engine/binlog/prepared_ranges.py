@@ -1,0 +1,149 @@
+"""The ranges of XA transactions: none where they are prepared, theirs where they are committed.
+
+Which those are is known from this plan, from an earlier one that left them `prepared`, or, where nobody knows it, by a
+look back into the log that is held.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from airflow_provider_dm.engine.binlog.boundary import list_xa, read_format
+from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.planned import ByteRange
+from airflow_provider_dm.engine.binlog.transaction import FoundEnd, FoundPrepared, Seam, Stretch
+from airflow_provider_dm.engine.binlog.window import Window
+from airflow_provider_dm.engine.binlog.xa import Prepared, XaNotSeen, XaRowsGone, Xid, file_of
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, BinlogFile, Location
+
+log = logging.getLogger(__name__)
+
+Held = Callable[[], Sequence[LogFile]]
+"""Lists every file of the log that can be read, maybe of several directories: what is asked for first comes first."""
+
+
+class NoRows(Exception):
+    """The rows of a prepared transaction, whose commit is at `position`, cannot be had, and why."""
+
+    def __init__(self, position: int, why: DmError) -> None:
+        super().__init__(position, why)
+        self.position = position
+        self.why = why
+
+
+class PreparedRanges:
+    """XA transactions that are prepared where a growing plan ends. Mutable; `changed`: it is not what it began with."""
+
+    def __init__(
+        self, prepared: dict[Xid, Prepared], files: Sequence[LogFile], held: Held | None, bounds_only: bool
+    ) -> None:
+        self.prepared = prepared
+        self.changed = False
+        self._files = files
+        self._held = held
+        self._bounds_only = bounds_only
+
+    def ranges(self, file: LogFile, stretch: ByteRange, found: Stretch) -> tuple[ByteRange, ...]:
+        """Return what of a stretch is to be applied, in its order. Raises NoRows, and then nothing has changed."""
+        ranges: list[ByteRange] = []
+        prepared, start = dict(self.prepared), stretch.start
+        left_out: FoundPrepared | None = None  # the last one, as long as nothing is known of what follows
+
+        def flush(end: int, behind: int) -> None:
+            nonlocal start
+            if end > start:
+                ranges.extend(replace(stretch, start=start, end=end).cut(found.seams))
+            start = behind
+
+        for one in found.xa:
+            if isinstance(one, FoundEnd) and one.committed and left_out is not None and not left_out.seams:
+                if (one.xid, one.start) == (left_out.xid, left_out.end):  # nothing in between: it counts where it lies
+                    del prepared[one.xid]
+                    left_out = None
+                    continue
+            if left_out is not None:
+                flush(left_out.start, left_out.end)
+                left_out = None
+            # The server takes no name twice: one that is prepared again has ended, without a trace in the log.
+            known = prepared.pop(one.xid, None)
+            if isinstance(one, FoundPrepared):
+                at = Location(file.name, one.start, "", file.suffix, file.server_uuid)
+                prepared[one.xid] = Prepared(one.xid, at, one.end, one.rows, one.seams)
+                left_out = one
+            elif one.committed and not self._bounds_only:
+                rows = self._rows_of(one.xid, known, file, one.start)
+                if rows:
+                    flush(one.start, one.start)
+                    ranges += rows
+        if left_out is not None:
+            flush(left_out.start, left_out.end)
+        flush(stretch.end, stretch.end)
+        self.prepared, self.changed = prepared, True
+        return tuple(ranges)
+
+    def _rows_of(self, xid: Xid, known: Prepared | None, file: LogFile, position: int) -> tuple[ByteRange, ...]:
+        """Return the ranges of a prepared transaction that is committed at `position` of `file`. Raises NoRows."""
+        if known is not None and not known.rows:
+            return ()
+        commit = Location(file.name, position, "", file.suffix, file.server_uuid)
+        its_file = file_of(known, self._files) if known is not None else None
+        if known is not None and its_file is None and self._held is not None:
+            its_file = file_of(known, self._held())
+        if known is None or its_file is None:
+            try:
+                looked_up = look_back(xid, commit, (*self._files, *(self._held() if self._held is not None else ())))
+            except OSError as error:
+                log.warning("the log before %s could not be searched for %s: %s", commit, xid, error)
+                looked_up = None
+            if looked_up is None or (known is not None and looked_up[0].prepared_at < known.prepared_at):
+                why = XaNotSeen(str(commit), str(xid)) if known is None else _gone(commit, known)
+                raise NoRows(position, why)
+            known, its_file = looked_up
+            log.info("the XA transaction %s, committed at %s, was prepared at %s", xid, commit, known.at)
+        with Window(its_file.path, its_file.size) as window:
+            log_format = read_format(window, its_file.name)
+        if log_format is None:
+            raise NoRows(position, _gone(commit, known))
+        whole = ByteRange(its_file.path, its_file.name, its_file.suffix, known.at.position, known.end, log_format)
+        cut = whole.cut([Seam(*seam) for seam in known.seams])
+        return tuple(replace(one, counts_at=commit.sort_key) for one in cut)
+
+
+def _gone(commit: Location, known: Prepared) -> XaRowsGone:
+    return XaRowsGone(str(commit), str(known.xid), str(known.at))
+
+
+def look_back(xid: Xid, commit: Location, files: Sequence[LogFile]) -> tuple[Prepared, LogFile] | None:
+    """Find the transaction of that name that was prepared last before `commit`; None where the files do not say.
+
+    They are read from the newest on, up to the first gap: what is missing may have ended it. Raises OSError.
+    """
+    place = end = (commit.suffix, BinlogFile.parse(commit.file).number)
+    order = {(one.suffix, BinlogFile.parse(one.name).number): one for one in reversed(files)}
+    for suffix, number in sorted((one for one in order if one <= end), reverse=True):
+        if suffix == place[0] and number < place[1] - 1:
+            return None
+        place = suffix, number
+        file = order[place]
+        until = commit.position if place == end else file.size
+        with Window(file.path, min(until, file.size)) as window:
+            try:
+                log_format = read_format(window, file.name)
+                listed = (
+                    list_xa(window, BINLOG_HEADER_SIZE, end=until, log_format=log_format, name=file.name)
+                    if log_format is not None
+                    else []
+                )
+            except DmError as error:
+                log.warning("%s was not searched for %s: %s", file, xid, error)
+                return None
+        for found in reversed(listed):
+            if found.xid == xid:
+                if not isinstance(found, FoundPrepared):
+                    return None  # it had ended: what is committed was prepared by nobody
+                at = Location(file.name, found.start, "", file.suffix, file.server_uuid)
+                return Prepared(xid, at, found.end, found.rows), file
+    return None

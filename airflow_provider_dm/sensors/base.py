@@ -1,0 +1,44 @@
+"""What the sensors have in common that wait for something in the metadata DB, in a worker or in the triggerer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.sdk import BaseSensorOperator
+
+if TYPE_CHECKING:
+    from airflow_provider_dm.triggers.base import MetadataTrigger
+
+
+class MetadataSensor(BaseSensorOperator):
+    """The base of those sensors, each with its trigger."""
+
+    dm_meta_conn_id: str | None
+    end_from_trigger: bool
+
+    def _defer(self, trigger: Callable[..., MetadataTrigger], *, ends: bool, **wanted: Any) -> NoReturn:
+        """Go on in the triggerer, and at its event in `execute_complete`. `ends`: the trigger may end the task."""
+        poll = max(float(self.poke_interval), 1.0)
+        self.defer(
+            trigger=trigger(
+                dm_meta_conn_id=self.dm_meta_conn_id,
+                poll_interval=poll,
+                deadline=time.time() + self.timeout,
+                end_from_trigger=self.end_from_trigger and ends,
+                **wanted,
+            ),
+            method_name="execute_complete",
+            # A deferral that times out bypasses execute_complete, so the trigger's own deadline has to come first.
+            timeout=timedelta(seconds=self.timeout + 2 * poll + 60),
+        )
+        raise AssertionError("defer raises")
+
+
+def event_of(event: Mapping[str, Any] | str, good: str) -> Mapping[str, Any]:
+    """Return what the trigger has seen. `dag.test()` hands over the state in which a trigger has ended its task."""
+    if isinstance(event, str):
+        return {"status": good if event == "success" else event, "message": "see the trigger's log"}
+    return event

@@ -1,0 +1,33 @@
+"""Folders whose processes end with this process: each is told to a keeper (`keeper`, `airflow_keeper`), by a pipe."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+_lock: Final = threading.Lock()
+_keepers: Final[dict[str, tuple[int, "subprocess.Popen[str]"]]] = {}
+"""By the file that each runs: whose it is, as a forked child has its own life, and its own keeper."""
+
+
+def watch(folder: Path, keeper: ModuleType) -> None:
+    """Have a keeper clean up in this folder when this process is gone."""
+    file = str(keeper.__file__)
+    with _lock:
+        owner, process = _keepers.get(file, (0, None))
+        if process is None or owner != os.getpid():
+            process = subprocess.Popen(
+                [sys.executable, file],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
+            _keepers[file] = os.getpid(), process
+        assert process.stdin is not None
+        process.stdin.write(f"{folder}\n")
+        process.stdin.flush()

@@ -1,0 +1,23 @@
+"""An open store, and those who ask it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from airflow_provider_dm.engine.meta.migrate import migrate
+from airflow_provider_dm.engine.meta.model import Holder
+from airflow_provider_dm.engine.meta.store import MetaStore
+
+ANNA: Final = Holder("dag/anna", "1", "host-a")
+BEN: Final = Holder("dag/ben", "1", "host-b")
+
+
+class OpenStore:
+    """A part of the contract; whoever collects it has a fixture `meta_url`."""
+
+    @pytest.fixture
+    def store(self, meta_url: str) -> Iterator[MetaStore]:
+        migrate(meta_url)
+        with MetaStore.open(meta_url) as store:
+            yield store

@@ -1,0 +1,50 @@
+"""Relays: what they say, what people want of them."""
+
+from airflow_provider_dm.engine.meta.model import (
+    RelayStatus,
+    Stage,
+)
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+from tests.meta_contract.opened import OpenStore
+
+
+class RelayContract(OpenStore):
+    """What holds of a relay's row."""
+
+    def test_what_a_relay_says_and_what_people_want_are_apart(self, store: MetaStore) -> None:
+        assert store.relay_status("s") is None
+        assert store.relay_desired("s") is None
+        store.set_relay_desired("s", Stage.RUNNING)
+        assert store.relay_status("s") is None
+        told = RelayStatus(
+            "s",
+            Stage.RUNNING,
+            master=Location("mysql-bin.000002", 900),
+            relay=Location("mysql-bin.000002", 400, "x:1-3"),
+            sub_dir="9f2c.000001",
+            pid=4711,
+            host="host-a",
+            error={"ErrCode": "DM-4001"},
+        )
+        store.put_relay_status(told)
+        store.set_relay_desired("s", Stage.PAUSED)
+        found = store.relay_status("s")
+        assert found is not None
+        assert found.heartbeat_age_seconds is not None
+        assert found.heartbeat_age_seconds < 5
+        assert found.heartbeat_at is not None
+        same = ("source", "stage", "master", "relay", "sub_dir", "caught_up", "error", "pid", "host")
+        assert [getattr(found, name) for name in same] == [getattr(told, name) for name in same]
+        assert store.relay_desired("s") is Stage.PAUSED
+
+    def test_whose_log_it_was_is_not_forgotten(self, store: MetaStore) -> None:
+        """A relay that starts does not know yet which sub-directory it writes."""
+        store.put_relay_status(RelayStatus("s", Stage.RUNNING, sub_dir="9f2c.000001"))
+        store.put_relay_status(RelayStatus("s", Stage.NEW, host="host-b"))
+        found = store.relay_status("s")
+        assert found is not None
+        assert (found.stage, found.host, found.sub_dir) == (Stage.NEW, "host-b", "9f2c.000001")
+        store.put_relay_status(RelayStatus("s", Stage.RUNNING, sub_dir="77aa.000002"))
+        assert (found := store.relay_status("s")) is not None
+        assert found.sub_dir == "77aa.000002"
