@@ -499,7 +499,7 @@ class Loop:
     def _leave_catch_up(self) -> None:
         """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
         from before it are held back."""
-        if self.opened.catch_up_until is not None and not self._catching_up() and not self.shards.groups:
+        if self.opened.catch_up_until is not None and not self._catching_up() and not self.shards.unresolved:
             self.opened, self.safe_mode.overlap = replace(self.opened, catch_up_until=None), None
 
     def _step(self, hi: Location) -> Step:
