@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.rules.mapping import TableMapping, value_signatu
 from airflow_provider_dm.engine.schema.codec import codec_for
 from airflow_provider_dm.engine.schema.model import Index
 from airflow_provider_dm.engine.shard.giving_way import gives_up, held_pieces, keys_stay
-from airflow_provider_dm.engine.shard.group import Group, Member
+from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.apply import MissingRow
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -35,6 +35,7 @@ from airflow_provider_dm.engine.sync.held_log import HeldLog, Identity, Keys
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.target.contested_row import (
     ContestedRow,
+    lock_rows,
     rows_for,
     set_aside,
     set_aside_of,
@@ -126,13 +127,15 @@ class GivingWay:
         self, group: Group, rows: Collection[ContestedRow], here: Location, size: EpochSize, *, now: bool
     ) -> int | None:
         """Return how many rows are set aside for these; None: the log is not read to its end yet."""
-        me = self.source.fence.ref.source
-        members = [
-            one
-            for one in group.members
-            if one.items and keys_stay(one, _keys(self.servers.mapped(me, one.table, group.target)).own)
-        ]
-        wanted = self._wanted(group.target, members, rows)
+        if not rows:
+            return 0
+        try:
+            wanted = self._wanted(group, rows)
+        except (DmError, LookupError, ValueError):
+            ids = [row.id for row in rows]
+            if self.servers.transactions(lambda connection: lock_rows(connection, self.source.fence.ref, ids)):
+                raise
+            return None  # others have settled them, and run the DDL: tables have another form than these rows
         if not wanted:
             return 0
         log_of_group = self._log_of(group, wanted)
@@ -160,11 +163,12 @@ class GivingWay:
         """Tell whether what an owner has in the target is not told by its log alone (merge/records.py)."""
         return any(one.target == target and one.owner > 0 for one in self.servers.feeders())
 
-    def _wanted(self, target: TableName, members: Collection[Member], rows: Iterable[ContestedRow]) -> Wanted:
+    def _wanted(self, group: Group, rows: Iterable[ContestedRow]) -> Wanted:
         """Return the rows that stand in the way of others, as each shard would have them, and those of these shards
         that wait themselves."""
-        me = self.source.fence.ref.source
-        mappings = {one.table: self.servers.mapped(me, one.table, target) for one in members}
+        target, me = group.target, self.source.fence.ref.source
+        members = [(one, self.servers.mapped(me, one.table, target)) for one in group.members if one.items]
+        mappings = {one.table: mapping for one, mapping in members if keys_stay(one, _keys(mapping).own)}
         found: defaultdict[TableName, defaultdict[Identity, list[Index]]] = defaultdict(lambda: defaultdict(list))
         for row in rows:
             mapping = self.servers.mapped(row.source, row.table, target)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from airflow_provider_dm.engine.sync.shards import ShardDdlRefused
 from airflow_provider_dm.engine.target.ddl_execution import end_earlier_ddl
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.shard_groups import ddl_lane
+from airflow_provider_dm.engine.verify import verification
 from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack
 from airflow_provider_dm.engine.verify.verification import failure, verify
 from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
@@ -55,7 +57,7 @@ def waiting_for(result: SyncResult) -> list[str]:
     return [str(one["waits"]) for one in result.unresolved_groups]
 
 
-def test_the_seeds_example_of_one_source_with_two_tables(shards: Shops) -> None:
+def test_the_seeds_example_of_one_source_with_two_tables(shards: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     """t1 … t5 of seed 002: rows of table_1 behind its DDL come when table_2 has made it, once and with their form."""
     shards.task = PESSIMISTIC
     shards.create(PLAIN, "a:o_1", "a:o_2", "a:other")
@@ -76,7 +78,15 @@ def test_the_seeds_example_of_one_source_with_two_tables(shards: Shops) -> None:
     assert columns(shards) == ["id", "v"]
     assert shards.rows() == [(1, "V1"), (2, "b"), (3, "c"), (11, "V1"), (13, "V1")]
     assert shards.target.sql("SELECT * FROM other", database=shards.schema) == [(1, "goes on")]
-    compared = verify(shards.migration().spec, LocalRunner(2), {})
+    real = verification._sum_up
+    with monkeypatch.context() as patch:
+
+        def resolved(*what: Any) -> Any:  # while it is compared
+            patch.setattr(verification, "read_held_back", lambda *_: {})
+            return real(*what)
+
+        patch.setattr(verification, "_sum_up", resolved)
+        compared = verify(shards.migration().spec, LocalRunner(2), {})
     (held,) = (table for table in compared["tables"] if not table["equal"])
     assert (held["held_back"]["lock"], held["differing"]) == (f"test-`{shards.schema}`.`o`", [])
     assert isinstance(failure(compared), RowsHeldBack)
