@@ -49,6 +49,7 @@ from testbed import (
 )
 from tests import far_away as far_away_module
 from tests import short_jvms
+from tests.forked_relays import forked_relays, relay_nursery  # noqa: F401 (fixtures)
 
 pytest.register_assert_rewrite("tests.meta_contract")  # its asserts are a test's too: they say what they saw
 settings.register_profile("patient", deadline=None)  # how long an example takes on a loaded machine says nothing

@@ -32,6 +32,7 @@ from tests.integration.copy.migrations import differences
 from tests.integration.merge.conftest import Shops
 from tests.integration.sync.app_process import AppProcess
 from tests.integration.sync.year import definitions
+from tests.nursery import Nursery
 
 AMID_DDL: Final = "driver amid DDL"
 DEEDS: Final = (AMID_DDL, "worker", "relay", "target", "driver")
@@ -207,10 +208,12 @@ def play_round(
     seed: int,
     deeds: Sequence[str] = (),
     plain: bool = False,
+    nursery: Nursery | None = None,
 ) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
 
     `deeds`: instead of some by chance. `plain`: without Spark, which some machines are too slow to start often.
+    `nursery`: where apps without Spark are forked, instead of started anew.
     """
     chance = random.Random(seed)
     usual = [deed for deed in DEEDS if not (plain and deed == "worker")]
@@ -218,7 +221,7 @@ def play_round(
     script = PLAIN if plain else None
     with (
         a_task(target, sources, schema=schema, seed=seed) as shops,
-        closing(DdlRuns(shops, chance, sync_script=script)) as runs,
+        closing(DdlRuns(shops, chance, nursery=nursery, sync_script=script)) as runs,
     ):
         shops.task = _task(shops)
         round_ = make_round(runs, seed)

@@ -6,6 +6,7 @@ from testbed import Server
 from tests.chaos.agreeing import TOUR
 from tests.chaos.ddl import AMID_DDL, LIVES, SHARDS, play_round
 from tests.conftest import FreshSchema
+from tests.nursery import Nursery
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -18,6 +19,7 @@ def test_tables_and_rows_follow_whatever_dies(
     kind: str,
     deeds: tuple[str, ...],
     plain: bool,
+    nursery: Nursery,
     request: pytest.FixtureRequest,
     mariadb_source: Server,
     mysql_source: Server,
@@ -31,6 +33,7 @@ def test_tables_and_rows_follow_whatever_dies(
         seed=2,
         deeds=deeds,
         plain=plain,
+        nursery=nursery,
     )
     assert done["histories"] == 2 * LIVES
     assert done["tables compared"] > LIVES

@@ -123,12 +123,6 @@ def target_part(mapping: TableMapping, folds: Mapping[str, TextFold] | None = No
     )
 
 
-def has_own_columns(part: TargetPart) -> bool:
-    """Tell whether the target keeps values that no source row has."""
-    ours = _places(part.mapping)
-    return any(column.name.lower() not in ours and not column.generated for column in part.mapping.target.columns)
-
-
 def _places(mapping: TableMapping) -> dict[str, int]:
     return {column.name.lower(): number for number, column in enumerate(mapping.source.columns)}
 

@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, l
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_making import make_plan
 from airflow_provider_dm.engine.sync.plan_parts import text_collations
-from airflow_provider_dm.engine.sync.safe_mode import Window, check_sole_owners
+from airflow_provider_dm.engine.sync.safe_mode import Window
 from airflow_provider_dm.engine.sync.safe_mode_here import load_window
 from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.contested_row import waiting
@@ -335,23 +335,21 @@ def plan_for(
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref) | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
-    plan = make_plan(
+    return make_plan(
         schemas,
         targets,
         folds=read_folds(connection, collations),
         rules=source.rules,
         buckets=buckets,
-        merged=None if source.config.overwrites else shared,
+        merged=shared if source.config.syncs_by_owner else None,
         shared=shared,
         held=held,
         adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
         copied_again=copied_again,
         compact=syncer.compact,
         whole=syncer.apply is Apply.TRANSACTIONAL,
+        safe=syncer.safe_mode,
     )
-    if source.config.syncer.safe_mode:
-        check_sole_owners(plan, shared)
-    return plan
 
 
 def chosen(

@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +20,9 @@ from airflow_provider_dm.engine.sync.apply import MissingRow
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.loop import run_sync
 from airflow_provider_dm.engine.sync.plan import UnknownTable
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.start import PlanChanged, SourceWentBack
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
@@ -431,6 +432,15 @@ def test_a_worker_does_not_walk_its_modules_after_every_task(one_kit: SyncKit, s
 
 def objects_to_walk(_: int) -> tuple[int, int]:
     return os.getpid(), len(gc.get_objects())
+
+
+@pytest.mark.spark
+def test_workers_are_forked_from_a_process_that_has_imported_the_engine(spark: Runner) -> None:
+    assert all(b"spark_apps.workers" in parent for parent in spark.run(parent_of_a_worker, [0, 1]))
+
+
+def parent_of_a_worker(_: int) -> bytes:
+    return Path(f"/proc/{os.getppid()}/cmdline").read_bytes()
 
 
 def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: Runner) -> None:

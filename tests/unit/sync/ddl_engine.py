@@ -6,8 +6,7 @@ The task has two sources. Their tables a, b, … go into schemas of their own, m
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
@@ -19,23 +18,44 @@ from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobS
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.statements import TableDefinition
+from airflow_provider_dm.engine.ddl.table_of import table_of
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.mysql.connection import ServerInfo, query, query_whole, server_info
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
 from airflow_provider_dm.engine.sync import by_hand, definitions, start
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.target import ddl_execution, session
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.target import ddl_execution, session, table_schema
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from tests.unit.sync.ddl_history import MERGED, SCHEMA, TASK
+from tests.unit.sync.ddl_changes import MERGED
+from tests.unit.sync.ddl_history import SCHEMA, TASK
+from tests.unit.sync.ddl_ways import MODES
 from tests.unit.sync.sqlite_target import META
 
 SOURCES: Final = ("one", "two")
 NOWHERE: Final = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
-here: Final = threading.local()
-"""`here.world` is the world of the thread."""
+TARGET: Final = ServerInfo(Flavour.MYSQL, "9.7.0", 1, "target")
+MOST_REMEMBERED: Final = 20_000
+TEXT: Final = "utf8mb4_general_ci"
+FOLD: Final = TextFold(TEXT, "the model's", {ord(one): one.upper() for one in ALPHANUMERIC})
+here: Final = SimpleNamespace(world=None)
+"""`here.world` is the world that is played."""
+
+
+class _Sessions:
+    """The engine's connections, which are a run's here, and elsewhere a thread's."""
+
+    @property
+    def sessions(self) -> Any:
+        return here.world.running.sessions
 
 
 @contextmanager
 def engine_in_the_world() -> Iterator[None]:
-    """Let the engine find the world of its thread where it looks for machines."""
+    """Let the engine find the world where it looks for machines."""
     still: Any = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _seconds: None)
 
     def opened(endpoint: object) -> session._Session:
@@ -46,22 +66,67 @@ def engine_in_the_world() -> Iterator[None]:
         tables = here.world.server.tables
         return {name: tables.tracker.table(name) for name in names if tables.has(name)}
 
-    parsed = cache(parse)
-    readers = [vars(module) for module in sys.modules.copy().values() if vars(module).get("parse") is parse]
+    cheaper: dict[str, tuple[Any, Any]] = {
+        "parse": (parse, cache(parse)),  # texts are the same again and again
+        "server_info": (server_info, lambda _connection: TARGET),
+        "query_whole": (query_whole, _query_whole),
+        "table_of": (table_of, remembered(table_of)),
+    }
+    modules = [vars(module) for module in sys.modules.copy().values()]
     with (
         ExitStack() as stack,
         patch.object(session, "_open", opened),
+        patch.object(session, "_cache", _Sessions()),
         patch.object(session, "time", still),
         patch.object(by_hand, "time", still),
         patch.object(ddl_execution, "time", still),
         patch.object(ddl_execution, "set_all", lambda *_, **__: None),
         patch.object(ddl_execution, "check_keyless", lambda *_: None),
         patch.object(start, "read_tables", read_tables),
+        patch.object(start, "read_folds", lambda _connection, names: {one: FOLD for one in names if one == TEXT}),
         patch.object(definitions, "connected", lambda _endpoint: nullcontext(_Upstream())),
     ):
-        for names in readers:  # texts are the same again and again
-            stack.enter_context(patch.dict(names, {"parse": parsed}))
+        for name, (real, instead) in cheaper.items():
+            for names in modules:
+                if names.get(name) is real:
+                    stack.enter_context(patch.dict(names, {name: instead}))
+        for owner, name in ((SyncPlan, "fingerprint"), (table_schema, "_json")):
+            stack.enter_context(patch.object(owner, name, remembered(getattr(owner, name))))
+        stack.enter_context(patch.object(Tracker, "with_table", _with_table()))
         yield
+
+
+def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that remembers what it has found for these very arguments: of values, which nobody changes."""
+    known: dict[tuple[object, ...], tuple[object, ...]] = {}
+
+    def found(*values: Any) -> Any:
+        key = tuple([value if isinstance(value, str | tuple) else id(value) for value in values])
+        if key not in known:
+            if len(known) > MOST_REMEMBERED:
+                known.clear()
+            known[key] = (function(*values), values)  # which are kept, so that no other one has their place
+        return known[key][0]
+
+    return found
+
+
+def _with_table() -> Callable[[Tracker, TableName, str], Tracker]:
+    """Return `Tracker.with_table`, which remembers what texts say."""
+    real, known = Tracker.with_table, dict[tuple[object, ...], TableDefinition]()
+
+    def with_table(tracker: Tracker, name: TableName, create_sql: str) -> Tracker:
+        key = (name, create_sql, *sorted(tracker.collations().items()))
+        if key not in known:
+            known[key] = real(tracker, name, create_sql).definition(name)
+        return tracker._with(name, known[key])
+
+    return with_table
+
+
+def _query_whole(connection: Any, columns: str, rest: str, arguments: Any = (), *, tail: str = "") -> Any:
+    """Ask once: nobody cuts answers off here."""
+    return query(connection, f"SELECT {columns} {rest} {tail}", arguments)
 
 
 class _Upstream:
@@ -84,7 +149,7 @@ class _Upstream:
 
 
 @cache
-def _job() -> JobSpec:
+def _job(mode: str, always: bool) -> JobSpec:
     routes = {name: {"schema-pattern": SCHEMA, "target-schema": name} for name in SOURCES}
     merged = {
         "schema-pattern": SCHEMA,
@@ -98,8 +163,15 @@ def _job() -> JobSpec:
         "meta-schema": META,
         "routes": {**routes, "merged": merged},
         "block-allow-list": {"ours": {"do-dbs": [SCHEMA]}},
+        "syncers": {"as-chosen": {**MODES[mode], "safe-mode": always}},
         "mysql-instances": [
-            {"source-id": name, "route-rules": [name, "merged"], "block-allow-list": "ours"} for name in SOURCES
+            {
+                "source-id": name,
+                "route-rules": [name, "merged"],
+                "block-allow-list": "ours",
+                "syncer-config-name": "as-chosen",
+            }
+            for name in SOURCES
         ],
     }
     configs = [SourceConfig.model_validate({"source-id": name}) for name in SOURCES]
@@ -119,17 +191,17 @@ def ref_of(source: str) -> SubtaskRef:
 
 
 @cache
-def _source(name: str) -> SyncSource:
-    return SyncSource.of(_job(), Fence(ref_of(name), 0))
+def _source(name: str, mode: str, always: bool) -> SyncSource:
+    return SyncSource.of(_job(mode, always), Fence(ref_of(name), 0))
 
 
-def source_of(fence: Fence) -> SyncSource:
-    """Return the engine's view of a source, of a run with this generation."""
-    known = _source(fence.ref.source)
+def source_of(fence: Fence, mode: str, *, always: bool) -> SyncSource:
+    """Return the engine's view of a source, of a run with this generation. `always`: in safe mode."""
+    known = _source(fence.ref.source, mode, always)
     source = replace(known, fence=fence)
     source.__dict__["rules"] = known.rules  # a cached property, which takes long to make
     return source
 
 
 def routed(source: str, name: TableName) -> TableName:
-    return _source(source).rules.router.route(name)
+    return _source(source, "folded", False).rules.router.route(name)

@@ -6,16 +6,16 @@
     online    a ghost is made, changed, filled and put in the place of the real table, with other items in between
     by hand   a person has DDL skipped, replaced, or executed in front of DDL or rows
 
-Tables a and b begin alike, so that a swap of them shows in their rows only. They have a primary key or none.
+Tables a and b begin alike, so that a swap of them shows in their rows only. Rows are those of ddl_rows_made.py.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.parse import parse
@@ -24,17 +24,16 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
-from tests.unit.sync.ddl_target import SERVER, Tables
+from tests.unit.sync.ddl_changes import MERGED, Change, Changes, is_shard
+from tests.unit.sync.ddl_tables import SERVER, Row, Tables
+from tests.unit.sync.ddl_ways import Form, Safe, Way
 
 SCHEMA: Final = "src"
 COLUMNS: Final = "xyz"
 NAMES: Final = "abcde"
-MERGED: Final = "m"
 TASK: Final = "task"
 
-LoggedRow = tuple[TableName, bool, tuple[str | None, ...]]
-"""The table, whether the row goes away, and its values as the log has them: without names."""
-Counted = Counter[tuple[tuple[str, str | None], ...]]
+State = dict[TableName, list[Row]]
 
 
 def named(table: str) -> TableName:
@@ -46,16 +45,13 @@ def place_of(position: int) -> Location:
     return Location("bin.000001", position + 4)
 
 
-def is_shard(name: TableName) -> bool:
-    return name.table.startswith(f"{MERGED}_")
-
-
 @dataclass(frozen=True)
 class Item:
-    """A transaction of the log. `sql`: its DDL, which comes before its rows; "" for none."""
+    """A transaction of the log. `sql`: its DDL, which comes before its rows; "" for none. `time`: of its commit."""
 
     sql: str = ""
-    rows: tuple[LoggedRow, ...] = ()
+    rows: tuple[Change, ...] = ()
+    time: int = 0
 
 
 def _nothing() -> Tables:
@@ -64,54 +60,77 @@ def _nothing() -> Tables:
 
 @dataclass
 class History:
-    """The log, and the source's tables behind it. `number`: which of the sources.
+    """The log, and the source's tables behind it. Nobody changes it once it is made.
 
     `wanted`: the tables of the target by the source's names, without what is merged; they differ from the source's
-    where a person wants other DDL for them. `merged`: what all of m_1, m_2, … have put into their common table and not
-    taken away.
+    where a person wants other DDL for them, or somebody has made them so before.
     """
 
     rng: random.Random
     source: str
-    number: int = 0
+    number: int
+    way: Way
     often: str = ""
     log: list[Item] = field(default_factory=list)
     tables: Tables = field(default_factory=_nothing)
     wanted: Tables = field(default_factory=_nothing)
-    merged: Counted = field(default_factory=Counter)
     operators: list[Operator] = field(default_factory=list)
     ahead: str = ""
     """What a person has executed in the target before the log begins."""
     begun: Tracker = field(init=False)
     """The tables where the log begins; they are empty."""
-    _last_row: int = 0
+    begun_in_target: Tracker = field(init=False)
+    """The same, as the target has them."""
+    states: list[State] = field(default_factory=list)
+    """The rows at the beginning, and behind each of the first transactions, before any DDL."""
+
+    def __post_init__(self) -> None:
+        self.changes = Changes(self.rng, self.number, self.tables, self.wanted)
 
     @classmethod
-    def make(cls, seed: int, source: str, number: int, *, often: str = "", about: str = "") -> History:
+    @lru_cache(maxsize=200)
+    def make(cls, seed: int, source: str, number: int, way: Way, *, often: str = "", about: str = "") -> History:
         """`often`: what there is more of than of all else; `about`: what there is alone, between rows."""
-        history = cls(random.Random(f"history {seed} {number}"), source, number, often)
-        of_all = random.Random(f"keys {seed}")
-        for names in (("a", "b"), (f"{MERGED}_1", f"{MERGED}_2")):
-            key = of_all.choice(["", ", PRIMARY KEY (id)"])
-            for name in names:
-                history._run(f"CREATE TABLE {SCHEMA}.{name} (id int NOT NULL, x int{key})")
-        history.begun = history.tables.tracker
+        history = cls(random.Random(f"history {seed} {number}"), source, number, way, often)
+        history._begin(random.Random(f"keys {seed}").choice(list(Form)))
         if history.rng.random() < 0.1 or "ahead" in (often, about):
             history._ahead()
         if about and about != "ahead":
             for maker in (history._rows, getattr(history, f"_{about}"), history._rows):
                 maker()
-            return history
-        for _ in range(history.rng.randint(3, 6) * (2 if often else 1)):
-            history._something()
+        elif not about:
+            for _ in range(history.rng.randint(3, 6) * (2 if often else 1)):
+                history._something()
+        time = 0
+        for at, item in enumerate(history.log):
+            time += history.rng.choice([0, 1, 10, 40, -5])
+            history.log[at] = replace(item, time=1_000 + time)
         return history
+
+    def _begin(self, of_merged: Form) -> None:
+        shards = (f"{MERGED}_1", f"{MERGED}_2") if self.way.has_shards else ()
+        for form, names in ((self.way.form, ("a", "b")), (of_merged, shards)):
+            for name in names:
+                self._run(_create(name, form))
+        self.begun = self.tables.tracker
+        for name in ("a", "b"):
+            for spec in self.way.altered:
+                self.wanted.run(parse(f"ALTER TABLE {SCHEMA}.{name} {spec}", 0, SCHEMA))
+        self.begun_in_target = self.wanted.tracker
+        self._note_state()
+        for _ in range(self.rng.randint(1, 3) if self.way.safe is not Safe.OFF else 0):
+            self._rows()
+            self._note_state()
+
+    def _note_state(self) -> None:
+        self.states.append({name: [dict(row) for row in rows] for name, rows in self.tables.rows.items()})
 
     def _something(self) -> None:
         makers = [self._rows] * 4
         if self._plain():
             makers += [self._columns] * 3
             makers += [self._swap, self._rename, self._empty, self._online, self._by_hand]
-        makers += [self._create, self._shards, self._elsewhere]
+        makers += [self._create, self._elsewhere, *([self._shards] if self.way.has_shards else [])]
         chosen = [maker for maker in makers if maker.__name__ == f"_{self.often}"][:1]
         makers += 10 * chosen + 5 * [self._rows] * len(chosen)
         self.rng.choice(makers)()
@@ -119,30 +138,14 @@ class History:
     # Rows
 
     def _rows(self) -> None:
-        self.log.append(Item(rows=tuple(self._row(name) for name in self._some() for _ in range(2))))
+        self._rows_of(self._some())
+
+    def _rows_of(self, names: Sequence[TableName]) -> None:
+        self.log.append(Item(rows=tuple(one for name in names for _ in range(2) for one in self.changes.some(name))))
 
     def _some(self) -> list[TableName]:
         there = sorted(self.tables.rows)
         return self.rng.sample(there, min(len(there), self.rng.choice([1, 2, 3])))
-
-    def _row(self, name: TableName) -> LoggedRow:
-        rows = self.tables.rows[name]
-        if rows and self.rng.random() < 0.35:
-            row = rows.pop(self.rng.randrange(len(rows)))
-            return self._logged(name, row, away=True)
-        self._last_row += 1
-        values = [str(self._last_row + 1_000_000 * self.number)]
-        values += [str(self.rng.randrange(3)) for _ in self.tables.columns(name)[1:]]
-        return self._logged(name, dict(zip(self.tables.columns(name), values, strict=True)), away=False)
-
-    def _logged(self, name: TableName, row: dict[str, str | None], *, away: bool) -> LoggedRow:
-        if not away:
-            self.tables.rows[name].append(row)
-        if is_shard(name):
-            self.merged[tuple(sorted(row.items()))] += -1 if away else 1
-        elif name in self.wanted.rows:
-            self.wanted.put(name, dict(row), away=away)
-        return name, away, tuple(row[column] for column in self.tables.columns(name))
 
     # DDL
 
@@ -167,8 +170,8 @@ class History:
         return [one for one in COLUMNS if one not in there]
 
     def _specs(self, name: str) -> str:
-        there, lacking = self.tables.columns(named(name))[1:], self._lacking(name)
-        found = [self._key(name)]
+        there = [one for one in self.tables.columns(named(name)) if one in COLUMNS]
+        lacking, found = self._lacking(name), [self._key(name)]
         added = f"ADD COLUMN {self.rng.choice(lacking)} int DEFAULT {self.rng.randrange(9)}" if lacking else ""
         dropped = f"DROP COLUMN {self.rng.choice(there)}" if there else ""
         found += [added, added, dropped, dropped, ", ".join(filter(None, (added, dropped)))]
@@ -184,7 +187,9 @@ class History:
             return "DROP KEY k"
         if self.rng.random() < 0.5:
             return "ADD KEY k (id)"
-        return "DROP PRIMARY KEY" if any(one.kind is KeyKind.PRIMARY for one in keys) else "ADD PRIMARY KEY (id)"
+        if any(one.kind is KeyKind.PRIMARY for one in keys):
+            return "DROP PRIMARY KEY"
+        return "ADD PRIMARY KEY (id)" if self.changes.keys_differ(named(name)) else "ADD KEY k (id)"
 
     def _columns(self) -> None:
         name, new = self.rng.choice(self._plain()), self._free()
@@ -217,13 +222,20 @@ class History:
         if name is None:
             return
         if plain and self.rng.random() < 0.4:
-            self._ddl(f"CREATE TABLE {SCHEMA}.{name} LIKE {SCHEMA}.{self.rng.choice(plain)}")
+            sql = f"CREATE TABLE {SCHEMA}.{name} LIKE {SCHEMA}.{self.rng.choice(plain)}"
+            self._run_as_the_source_has_it(sql, named(name))
+            self.log.append(Item(sql))
             return
-        key = self.rng.choice(["", ", PRIMARY KEY (id)"])
-        sql = f"CREATE TABLE {SCHEMA}.{name} (id int NOT NULL, x int{key})"
+        sql = _create(name, self.rng.choice([self.way.form, Form.KEYLESS, Form.SINGLE]))
         self._run(sql)
-        rows = tuple(self._row(named(name)) for _ in range(3)) if self.rng.random() < 0.7 else ()
+        rows = tuple(self.changes.insert(named(name)) for _ in range(3)) if self.rng.random() < 0.7 else ()
         self.log.append(Item(sql, rows))
+
+    def _run_as_the_source_has_it(self, sql: str, name: TableName) -> None:
+        """The target's new table is like the source's, also where the target's own is another one."""
+        self._run(sql, ())
+        self.wanted.tracker = self.wanted.tracker._with(name, self.tables.tracker.definition(name))
+        self.wanted.rows[name] = []
 
     def _shards(self) -> None:
         shards = sorted(name.table for name in self.tables.rows if is_shard(name))
@@ -249,15 +261,14 @@ class History:
         source, into = named(name), named(f"_{name}_gho")
         made = self.tables.tracker.definition(into).columns
         copied = [{one.name: row.get(one.name, one.default) for one in made} for row in self.tables.rows[source]]
-        self.log.append(Item(rows=tuple(self._logged(into, row, away=False) for row in copied)))
+        self.log.append(Item(rows=tuple(self.changes.log(into, None, row) for row in copied)))
         self._ddl(f"RENAME TABLE {real} TO {trash}, {ghost} TO {real}", (f"ALTER TABLE {real} {specs}",))
         if self.rng.random() < 0.6:
             self._rows_without(f"_{name}_del")
         self._ddl(f"DROP TABLE {trash}", ())
 
     def _rows_without(self, name: str) -> None:
-        there = [one for one in self._some() if one.table != name]
-        self.log.append(Item(rows=tuple(self._row(one) for one in there)))
+        self._rows_of([one for one in self._some() if one.table != name])
 
     # By hand
 
@@ -299,3 +310,8 @@ class History:
         if sql and self.rng.random() < 0.4 and all(one.sql != sql for one in self.log):
             place = SqlPattern(f"^{re.escape(sql)}$")
         self.operators.append(Operator(TASK, self.source, kind, place, statements))
+
+
+def _create(name: str, form: Form) -> str:
+    said = form.value
+    return f"CREATE TABLE {SCHEMA}.{name} ({said.id}{said.beside}, x int{said.key})"

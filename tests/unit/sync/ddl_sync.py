@@ -1,32 +1,42 @@
 """A sync in the world of ddl_world.py: what sync/loop.py does, as far as it is about DDL and what is applied.
 
-All that it calls is the engine's. What is left out is how rows are folded (frontier_world.py has that): here they go to
-the target as the log has them, by the names of the plan's columns, one bucket after the other. `Quirks` switches off a
-rule of the loop.
+All that it calls is the engine's: rows are folded, sorted into waves and written as the mode has it, and safe mode says
+what may be otherwise. What is left out is the runner: the tasks of an epoch come one after the other, in any order, and
+any of them may be the last one that its run has done. `Quirks` switches off a rule of the loop.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
-from airflow_provider_dm.engine.binlog.planned import DdlStatement
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
+from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.meta.model import Operator
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.codec import Row as Values
 from airflow_provider_dm.engine.sync import start
+from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.causality import make_waves
+from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.target.frontier import Act, Step, extent, fenced_transaction, read_all_stands
+from airflow_provider_dm.engine.sync.safe_mode import UntilLocation, Window
+from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere, load_window
+from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, Unit
+from airflow_provider_dm.engine.sync.writing import Writing
+from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
-from airflow_provider_dm.engine.target.subtask import read_subtask
+from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
 from tests.unit.sync.ddl_history import Item, place_of
-from tests.unit.sync.ddl_target import Row
 
 BUCKETS: Final = 2
 
@@ -45,6 +55,18 @@ class Quirks:
     """A run does not tell the target of its generation."""
     used_up: bool = False
     """What a person wants at a place is forgotten when somebody begins with it."""
+    ignore_edge: bool = False
+    """The first piece of a run ends where it likes, whatever the one before has begun."""
+    exact_too_soon: bool = False
+    """The log counts as exact from the beginning on."""
+    left_by_time: bool = False
+    """It is exact when the log time has gone by, wherever it stands then."""
+    strict: bool = False
+    """Nothing that collides is let through."""
+    copied_twice: bool = False
+    """What the copy of a table has from the log is applied again."""
+    own_plan: bool = False
+    """Half a piece is completed by the mode of today."""
 
 
 class Surroundings(Protocol):
@@ -53,28 +75,55 @@ class Surroundings(Protocol):
     rng: random.Random
     quirks: Quirks
 
+    @property
+    def access(self) -> Access: ...
+
 
 class Sync:
     """The sync of one source, from its start on."""
 
     def __init__(self, world: Surroundings, source: SyncSource, log: Sequence[Item], store: Any) -> None:
         self.world, self.source, self.log = world, source, log
-        ref = source.fence.ref
-        connection = target_connection(source.target)
+        ref, connection = source.fence.ref, target_connection(source.target)
+        self.target = Target(partial(run_transaction, source.target), lambda: world.access)
         low, edge = extent(read_all_stands(connection, ref))
         self.at, self.edge = position_of(low), position_of(edge)
         self.plan, _ = start._plan(connection, source, BUCKETS, low)
         subtask = read_subtask(connection, ref)
         assert subtask is not None
+        self.safe_mode = self._safe_mode(subtask.catch_up_until, load_window(connection, ref))
+        self.half: SyncPlan | None = None
+        if self.catching_up(self.at):
+            self.plan.check_keys_kept()
         if self.edge > self.at:
-            self.plan = start.plan_to_begin_with(self.plan, subtask, place_of(self.at), place_of(self.edge))
+            if not world.quirks.own_plan:
+                half = start.plan_to_begin_with(self.plan, subtask, place_of(self.at), place_of(self.edge))
+                self.half = None if half is self.plan else half
+            if world.quirks.ignore_edge:
+                self.edge = self.at
         elif self.plan.fingerprint() != subtask.plan:
             start._note_plan(self.plan, [], source)
         self.following = Following(source)
         self.by_hand = ByHand(store, *ref.key)
         self.plan_ahead = self.plan
 
+    def _safe_mode(self, overlap: Location | None, window: Window | None) -> SafeModeHere:
+        return SafeModeHere(
+            self.target.transactions,
+            self.source.fence,
+            always=self.source.config.syncer.safe_mode,
+            overlap=None if self.world.quirks.left_by_time and window is not None else overlap,
+            loaded=not self.plan.adopts,
+            window=window,
+        )
+
+    def catching_up(self, position: int) -> bool:
+        """Tell whether the log overlaps there what the target has."""
+        state = self.safe_mode.at(place_of(position))
+        return isinstance(state, UntilLocation) and not self.world.quirks.exact_too_soon
+
     def run(self) -> None:
+        self._note()
         while self.at < len(self.log):
             self.by_hand.refresh()
             item = self.log[self.at]
@@ -86,18 +135,31 @@ class Sync:
                 end = self._end()
                 if self.world.quirks.no_drain and end < len(self.log) and self.log[end].sql:
                     self._ddl_too_soon(end)
+                items = self.log[self.at : end]
+                newest = max(item.time for item in items)
+                self.safe_mode.note(Epoch(place_of(self.at), place_of(end), (), len(items), 0, newest))
                 self._rows(end)
                 self.plan_ahead = self.plan
             self.by_hand.passed(place_of(self.at))
+            self._note()
+
+    def _note(self) -> None:
+        """Say that the log is exact from here on, when it is: others wait for that."""
+        if self.safe_mode.overlap is not None and self.at >= position_of(self.safe_mode.overlap.sort_key):
+            fence, here = self.source.fence, place_of(self.at)
+            self.target.transactions(lambda connection: note_location(connection, fence, here, exact=True))
+            self.safe_mode.overlap = None
 
     def _end(self) -> int:
+        """Return where the next piece of rows ends: at an edge, or in front of what it must not cross."""
         if self.edge > self.at:
             return self.edge
-        ends = [number for number in range(self.at + 1, len(self.log)) if self.log[number].sql]
-        by_hand = self.by_hand.next_place(place_of(self.at))
-        if by_hand is not None:
-            ends.append(position_of(by_hand.sort_key))
-        return self.world.rng.randint(self.at + 1, min([*ends, len(self.log)]))
+        at, ends = self.at, [number for number in range(self.at + 1, len(self.log)) if self.log[number].sql]
+        by_hand, safe = self.by_hand.next_place(place_of(at)), self.safe_mode
+        ends += [position_of(one.sort_key) for one in (by_hand, safe.overlap, safe.exit) if one is not None]
+        if (awaited := safe.until_time) is not None:
+            ends += [number + 1 for number in range(at, len(self.log)) if self.log[number].time >= awaited][:1]
+        return self.world.rng.randint(at + 1, min([*(end for end in ends if end > at), len(self.log)]))
 
     def _step(self, end: int) -> Step:
         return Step(self.source.fence, key_of(self.at), key_of(end))
@@ -106,6 +168,7 @@ class Sync:
 
     def _ddl(self, at: int, item: Item) -> None:
         ddl = _logged(at, item)
+        self.safe_mode.note(ddl)
         operator, moved = self.by_hand.at(ddl), False
         match self.following.meaning(ddl, self.plan):
             case PassOver() if operator is None:
@@ -143,27 +206,61 @@ class Sync:
     # Rows
 
     def _rows(self, end: int) -> None:
-        """Apply up to there, each bucket in a transaction of its own."""
-        plan = self.plan_ahead if self.world.quirks.old_plan else self.plan
-        everywhere: Any = partial(run_transaction, self.source.target)
-        for bucket in self.world.rng.sample(range(BUCKETS), BUCKETS):
-            fenced_transaction(everywhere, self._step(end), Act.ADVANCE, [bucket], partial(self._write, plan, end))
+        """Apply up to there."""
+        plan = self.half or (self.plan_ahead if self.world.quirks.old_plan else self.plan)
+        catch_up = self.catching_up(self.at)
+        lenient = self.safe_mode.is_lenient(place_of(self.at)) and not self.world.quirks.strict
+        way = Writing.of(self.source.config.syncer, plan, tasks=BUCKETS)
+        writer = WaveWriter(
+            plan,
+            self.target,
+            self._step(end),
+            catch_up,
+            batch=way.batch,
+            multiple_rows=way.multiple_rows,
+            lenient=lenient,
+        )
+        if plan.whole:
+            units = [Unit(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1)) for at in range(self.at, end)]
+            TransactionalWriter(writer).write(units)
+        else:
+            self._waves(writer, self._folded(plan, end), way.tasks)
+        if self.half is not None:
+            start._note_plan(self.plan, [], self.source)
+            self.half = None
         self.at = self.edge = end
 
-    def _write(self, plan: SyncPlan, end: int, connection: Any, buckets: Sequence[int]) -> None:
-        parts = {part.table.name: part for part in plan.sources}
-        for name, away, values in (row for item in self.log[self.at : end] for row in item.rows):
-            if int(values[0] or 0) % BUCKETS not in buckets or not plan.rules.allows(name):
-                continue
-            part = parts[name]
-            columns = [column.name for column in part.table.columns]
-            row: Row = dict(zip(columns, values, strict=True))
-            connection.write(plan.targets[part.target].name, row, away=away)
+    def _folded(self, plan: SyncPlan, end: int) -> Folded:
+        """Fold in two pieces, as two ranges would be; the pieces are put together as blobs are."""
+        cut = self.world.rng.randint(self.at, end) if plan.compact else end
+        if cut in (self.at, end):
+            return Compactor(plan).add_all(self._changes(plan, self.at, end))
+        pieces = ((self.at, cut), (cut, end))
+        return unpack(plan, [pack(plan, Compactor(plan).add_all(self._changes(plan, *one)), 1)[0] for one in pieces])
+
+    def _waves(self, writer: WaveWriter, folded: Folded, tasks: int) -> None:
+        waves = make_waves(writer.plan, folded, catch_up=writer.catch_up, lenient=writer.lenient)
+        groups = [range(first, BUCKETS, tasks) for first in range(tasks)]
+        for buckets in self.world.rng.sample(groups, tasks):
+            writer.release({bucket: work for bucket, work in waves.first.items() if bucket in buckets})
+        for buckets in self.world.rng.sample(groups, tasks):
+            writer.advance(waves.second, buckets, waves.later)
+
+    def _changes(self, plan: SyncPlan, low: int, high: int) -> Iterator[tuple[int, Values | None, Values | None]]:
+        """Yield what the decoder would. Raises KeyError for a table that it should know."""
+        parts = {part.table.name: (number, part.skip_until) for number, part in enumerate(plan.sources)}
+        for at in range(low, high):
+            end = key_of(at + 1)
+            for name, before, after in self.log[at].rows:
+                if plan.rules.allows(name):
+                    number, skip_until = parts[name]
+                    if end > skip_until or self.world.quirks.copied_twice:
+                        yield number, before, after
 
 
 def _logged(at: int, item: Item) -> DdlStatement:
     rows: Any = object() if item.rows else None
-    return DdlStatement(place_of(at), place_of(at + 1), "", item.sql, 0, rows=rows)
+    return DdlStatement(place_of(at), place_of(at + 1), "", item.sql, item.time, rows=rows)
 
 
 def key_of(position: int) -> str:

@@ -2,165 +2,32 @@
 
 What a server does that the protocol rests on, and no more:
 
-    transactions    one at a time, all or nothing; rows of tables as well as the engine's own tables (SQLite)
+    transactions    one at a time, all or nothing; rows of tables as well as the engine's own tables (ddl_rows.py)
     DDL             takes effect at a moment of its own, while its client may be gone; then it cannot be called back
     GET_LOCK        belongs to a connection, and ends with it
     KILL            ends a connection that does nothing at once, and one that is at a DDL when that gives up, or is over
-
-Shapes are the engine's own model of tables (`ddl.tracker`), which is held against real servers elsewhere. `Tables` is
-the source as well: there DDL and rows simply come one after the other.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import pymysql
 
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
-from airflow_provider_dm.engine.ddl.statements import (
-    AddColumn,
-    AddConstraint,
-    AlterTable,
-    CreateDatabase,
-    CreateTable,
-    CreateTableLike,
-    DropColumn,
-    DropKey,
-    DropTables,
-    Key,
-    KeyKind,
-    RenameColumn,
-    RenameTables,
-    RenameTo,
-    Spec,
-    Statement,
-    TableDefinition,
-    TruncateTable,
-)
+from airflow_provider_dm.engine.ddl.statements import CreateDatabase, Statement
 from airflow_provider_dm.engine.ddl.tracker import Tracker
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from tests.unit.sync.sqlite_target import META, META_TABLES
-
-SERVER: Final = Server(Flavour.MYSQL, (9, 7, 0))
-SESSION: Final = SessionDefaults(explicit_timestamp_defaults=True)
-MORE_META_TABLES: Final = {
-    "dm_ddl": "task, source, position, number, statement, looks, done, updated_at, "
-    "PRIMARY KEY (task, source, position, number)",
-    "dm_table_definition": "task, source, table_schema, table_name, create_sql, collation, by_hand, "
-    "PRIMARY KEY (task, source, table_schema, table_name)",
-    "dm_online_ddl": "task, source, ghost_schema, ghost_table, statements, updated_at, "
-    "PRIMARY KEY (task, source, ghost_schema, ghost_table)",
-}
-Row = dict[str, str | None]
+from tests.unit.sync.ddl_rows import SCHEMAS, TargetTables, empty_database, translated
+from tests.unit.sync.ddl_tables import SERVER
+from tests.unit.sync.sqlite_target import META
 
 
 class Died(BaseException):
     """A process was killed."""
-
-
-@dataclass
-class Tables:
-    """Tables with their rows, to which DDL and rows are applied."""
-
-    tracker: Tracker
-    rows: dict[TableName, list[Row]] = field(default_factory=dict)
-
-    def columns(self, name: TableName) -> list[str]:
-        return [column.name for column in self.tracker.definition(name).columns]
-
-    def has(self, name: TableName) -> bool:
-        return name in self.tracker.names()
-
-    def run(self, statement: Statement) -> None:
-        """Execute DDL. Raises the driver's error for what is there already, or is not there."""
-        self._check(statement)
-        if isinstance(statement, CreateTable | CreateTableLike):
-            if self.has(statement.table):
-                return
-            self.rows[statement.table] = []
-        before = self.tracker
-        self.tracker = before.after(statement, SESSION)
-        match statement:
-            case AlterTable(name, specs):
-                for spec in specs:
-                    self._alter(self.rows[name], spec)
-                for new in (spec.table for spec in specs if isinstance(spec, RenameTo)):
-                    self.rows[new] = self.rows.pop(name)
-            case RenameTables(pairs):
-                for old, new in pairs:
-                    self.rows[new] = self.rows.pop(old)
-            case TruncateTable(name):
-                self.rows[name].clear()
-            case DropTables(names):
-                for name in names:
-                    self.rows.pop(name, None)
-
-    def put(self, name: TableName, row: Row, *, away: bool) -> None:
-        """Insert a row, or delete one that is equal, if there is one."""
-        rows = self.rows[name]
-        if not away:
-            rows.append(row)
-        elif row in rows:
-            rows.remove(row)
-
-    @staticmethod
-    def _alter(rows: list[Row], spec: object) -> None:
-        for row in rows:
-            match spec:
-                case AddColumn(column):
-                    row[column.name] = column.default
-                case DropColumn(name):
-                    del row[name]
-                case RenameColumn(name, to):
-                    row[to] = row.pop(name)
-
-    def _check(self, statement: Statement) -> None:
-        match statement:
-            case CreateTable() | CreateTableLike() if self.has(statement.table) and not statement.if_not_exists:
-                raise pymysql.err.OperationalError(1050, "there already")
-            case AlterTable(name) | TruncateTable(name) if not self.has(name):
-                raise pymysql.err.ProgrammingError(1146, f"no table {name}")
-            case AlterTable(name, specs):
-                for spec in specs:
-                    _check_spec(self.tracker.definition(name), spec)
-                    if isinstance(spec, RenameTo) and self.has(spec.table):
-                        raise pymysql.err.OperationalError(1050, "there already")
-            case RenameTables(pairs):
-                names = set(self.tracker.names())
-                for old, new in pairs:
-                    if old not in names:
-                        raise pymysql.err.ProgrammingError(1146, f"no table {old}")
-                    if new in names:
-                        raise pymysql.err.OperationalError(1050, "there already")
-                    names = names - {old} | {new}
-
-
-def _check_spec(definition: TableDefinition, spec: Spec) -> None:
-    columns = [one.name for one in definition.columns]
-    keys = [one for one in definition.constraints if isinstance(one, Key)]
-    primary = any(one.kind is KeyKind.PRIMARY for one in keys)
-    match spec:
-        case AddColumn(column) if column.name in columns:
-            raise pymysql.err.OperationalError(1060, "a column twice")
-        case RenameColumn(_, to) if to in columns:
-            raise pymysql.err.OperationalError(1060, "a column twice")
-        case RenameColumn(name) if name not in columns:
-            raise pymysql.err.OperationalError(1054, "no such column")
-        case DropColumn(name) if name not in columns:
-            raise pymysql.err.OperationalError(1091, "no such column")
-        case AddConstraint(Key(kind=KeyKind.PRIMARY)) if primary:
-            raise pymysql.err.OperationalError(1068, "a primary key twice")
-        case AddConstraint(Key(name=name)) if name is not None and any(one.name == name for one in keys):
-            raise pymysql.err.OperationalError(1061, "a key twice")
-        case DropKey(name) if not (primary if name == "PRIMARY" else any(one.name == name for one in keys)):
-            raise pymysql.err.OperationalError(1091, "no such key")
 
 
 @dataclass(eq=False)
@@ -198,13 +65,8 @@ class TargetServer:
 
     def __init__(self, fate: Fate) -> None:
         self.fate = fate
-        self.sqlite = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self.sqlite.create_function("UTC_TIMESTAMP", 1, lambda _digits: 0)
-        self.sqlite.execute(f"ATTACH ':memory:' AS {META}")
-        for table, columns in (META_TABLES | MORE_META_TABLES).items():
-            self.sqlite.execute(f"CREATE TABLE {META}.{table} ({columns})")
-        self.sqlite.execute(f"INSERT INTO {META}.dm_version VALUES (1, 0, 0)")
-        self.tables = Tables(Tracker.of(SERVER, {}, dict.fromkeys(("one", "two"), "utf8mb4_bin")))
+        self.sqlite = empty_database()
+        self.tables = TargetTables(self.sqlite, Tracker.of(SERVER, {}, dict.fromkeys(SCHEMAS, "utf8mb4_bin")))
         self.locks: dict[str, Connection] = {}
         self.connections: list[Connection] = []
         self.under_way: list[UnderWay] = []
@@ -234,7 +96,7 @@ class TargetServer:
     def gone(self, connection: Connection) -> None:
         """The client of a connection is gone. What it is at goes on; nobody hears of the end."""
         connection.open = False
-        if connection.undo is not None:
+        if connection.inside:
             connection.rollback()
         if any(one.connection is connection for one in self.under_way):
             self.fate.done["DDL without a client"] += 1
@@ -260,12 +122,12 @@ class TargetServer:
 
 @dataclass(eq=False)
 class Connection:
-    """A client's connection, and its cursor in one. `undo`: the rows as a transaction found them."""
+    """A client's connection, and its cursor in one. `inside`: of a transaction."""
 
     server: TargetServer
     number: int
     open: bool = True
-    undo: dict[TableName, list[Row]] | None = None
+    inside: bool = False
     _found: list[tuple[Any, ...]] = field(default_factory=list)
 
     def _check(self) -> None:
@@ -278,21 +140,20 @@ class Connection:
         self.server.fate.step()
         self._check()
         self.server.sqlite.execute("BEGIN")
-        self.undo = {name: list(rows) for name, rows in self.server.tables.rows.items()}
+        self.inside = True
 
     def commit(self) -> None:
         self._check()
         self.server.fate.strike()
         self.server.sqlite.execute("COMMIT")
-        self.undo = None
+        self.inside = False
         if self.server.fate.loses_answer():
             self.close()
             raise pymysql.err.OperationalError(2013, "lost")
         self.server.fate.step()
 
     def rollback(self) -> None:
-        assert self.undo is not None
-        self.server.tables.rows, self.undo = self.undo, None
+        self.inside = False
         if self.server.sqlite.in_transaction:
             self.server.sqlite.execute("ROLLBACK")
 
@@ -322,10 +183,10 @@ class Connection:
             self.execute(sql, row)
 
     def execute(self, sql: str, arguments: Sequence[Any] | None = None) -> int:
-        if self.undo is None:
-            self.server.fate.step()
-        else:
+        if self.inside:
             self.server.fate.strike()
+        else:
+            self.server.fate.step()
         self._check()
         if META in sql:
             return self._meta(sql, arguments)
@@ -333,7 +194,7 @@ class Connection:
         return 0
 
     def _meta(self, sql: str, arguments: Sequence[Any] | None) -> int:
-        done = self.server.sqlite.execute(sql.replace("%s", "?").replace(" FOR UPDATE", ""), tuple(arguments or ()))
+        done = self.server.sqlite.execute(translated(sql), tuple(arguments or ()))
         self._found = done.fetchall()
         return done.rowcount
 
@@ -383,10 +244,7 @@ class Connection:
 
     # Rows, in a transaction
 
-    def write(self, name: TableName, row: Row, *, away: bool) -> None:
-        """Insert a row, or delete one that is equal."""
-        if not self.server.tables.has(name):
-            raise pymysql.err.ProgrammingError(1146, f"no table {name}")
-        if set(row) != set(self.server.tables.columns(name)):
-            raise pymysql.err.OperationalError(1054, f"{name} has {self.server.tables.columns(name)}, not {list(row)}")
-        self.server.tables.put(name, row, away=away)
+    def strike(self) -> None:
+        """Be where a statement about rows is sent."""
+        self.server.fate.strike()
+        self._check()

@@ -1,45 +1,56 @@
 """A small world in which DDL is followed: the engine's own code over the target of ddl_target.py, with accidents.
 
-Each run of a source is a thread, and one of them acts at a time. Wherever a run speaks to the target or to the metadata
-DB, and inside its transactions, fate may have it die, lose its connection or the answer to a COMMIT, or freeze: then
-another run begins with a newer generation, and the frozen one goes on later, as if nothing had been, at any moment. A
-DDL statement whose client is gone takes effect when it likes, unless its connection was killed.
+Each run of a source is a greenlet, so one of them acts at a time. Wherever a run speaks to the target or to the
+metadata DB, and inside its transactions, fate may have it die, lose its connection or the answer to a COMMIT, or
+freeze: then another run begins with a newer generation, and the frozen one goes on later, as if nothing had been, at
+any moment. A DDL statement whose client is gone takes effect when it likes, unless its connection was killed. A run may
+find that the user has chosen another mode meanwhile. Modes, keys and safe mode of a history are its *way* (ddl_ways).
 
-All of it is the engine's: the claim, the plan at the beginning, what a statement means, the lock, the journal, the
-transactions, the frontier, and what a person wants done at a place. In the end the target must be what the logs make
-of it one after the other.
+All of it is the engine's: the claim, the plan at the beginning, what a statement means, the lock, the journal, how rows
+are folded and written, safe mode, the transactions, the frontier, and what a person wants done at a place. In the end
+the target must be what the logs make of it one after the other.
 
 `strikes_at` makes fate sure: the first run dies, or freezes, at just this moment of its life, and nothing else happens.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from greenlet import getcurrent, greenlet
+
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import TableDefinition
 from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
 from airflow_provider_dm.engine.meta.model import Operator, OperatorState
 from airflow_provider_dm.engine.meta.operators import is_behind
+from airflow_provider_dm.engine.mysql.connection import query
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.target import session
+from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, insert_chunks
 from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.statements import Dialect
+from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask
 from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
 from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
+from tests.unit.sync.ddl_changes import MERGED, Counted, counted, is_shard
 from tests.unit.sync.ddl_engine import SOURCES, here, ref_of, routed, source_of
-from tests.unit.sync.ddl_history import MERGED, NAMES, SCHEMA, Counted, History, is_shard, place_of
+from tests.unit.sync.ddl_filling import Filling
+from tests.unit.sync.ddl_history import NAMES, SCHEMA, History, place_of
+from tests.unit.sync.ddl_rows import access
 from tests.unit.sync.ddl_sync import BUCKETS, Quirks, Sync, key_of
-from tests.unit.sync.ddl_target import Connection, Died, Row, TargetServer
+from tests.unit.sync.ddl_target import Connection, Died, TargetServer
+from tests.unit.sync.ddl_ways import Safe, Way
 from tests.unit.sync.sqlite_target import META
 
 MOST_RUNS: Final = 4
@@ -61,18 +72,19 @@ class Subtask:
 
 @dataclass(eq=False)
 class Run:
-    """A process. `go`: it is its turn."""
+    """A process. `sessions`: its connections to the target as the engine keeps them."""
 
     world: World
     subtask: Subtask
     generation: int
-    go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     asleep: bool = False
     connections: list[Connection] = field(default_factory=list)
+    sessions: dict[Endpoint, session._Session] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.go = greenlet(self.main, self.world.hub)
 
     def main(self) -> None:
-        self.go.acquire()
-        here.world = self.world
         try:
             self._live()
         except Died:
@@ -87,7 +99,7 @@ class Run:
             self.world.leave(self)
 
     def _live(self) -> None:
-        source = source_of(Fence(self.subtask.ref, self.generation))
+        source = self.world.source_of(self)
         if not self.world.quirks.no_claim:
             claim_generation(source.target, source.fence)
         while True:
@@ -135,43 +147,49 @@ class World:
         often: str = "",
         *,
         about: str = "",
+        way: Way | None = None,
         strikes_at: int | None = None,
         freezes: bool = False,
     ) -> None:
         self.rng = random.Random(seed)
         self.quirks = quirks or Quirks()
         self.strikes_at, self.freezes = strikes_at, freezes
-        sources = SOURCES[: 2 if self.rng.random() < 0.3 and not about else 1]
+        self.way = way or Way.any(seed)
+        two = self.rng.random() < 0.3 and not about and self.way.safe is not Safe.LOAD
+        sources = SOURCES[: 2 if two else 1]
         self.subtasks = [
-            Subtask(ref_of(name), History.make(seed, name, number, often=often, about=about))
+            Subtask(ref_of(name), History.make(seed, name, number, self.way, often=often, about=about))
             for number, name in enumerate(sources)
         ]
         self.wishes = Wishes(self, [one for subtask in self.subtasks for one in subtask.history.operators])
         self.most_runs = MOST_RUNS * (3 if often else 1)
         self.server = TargetServer(self)
+        self.access = access(self.server.sqlite)
         self.done: Counter[str] = Counter()
         self.error: BaseException | None = None
         self.over = False
         self.steps = self.moments = 0
         self.runs: list[Run] = []
         self.running: Run | None = None
-        self._main = threading.Semaphore(0)
         for subtask in self.subtasks:
             self._begin(subtask)
 
     def play(self) -> None:
         """Play it. Raises what the newest of a source's runs has ended with, where that is an error."""
+        here.world, self.hub = self, getcurrent()
         for subtask in self.subtasks:
             self._spawn(subtask)
-        self._give_way()
-        self._main.acquire()
+        while (run := self._chosen()) is not None:
+            self.running = run
+            run.go.switch()
         if self.error is not None:
             raise self.error
 
     def differences(self) -> list[str]:
         """Return what the target has too much (+) or too little (-)."""
         tables = self.server.tables
-        held = {name: (tables.tracker.definition(name), _counted(rows)) for name, rows in tables.rows.items()}
+        names = tables.tracker.names()
+        held = {name: (tables.tracker.definition(name), counted(tables.read(name))) for name in names}
         expected = self._expected()
         found = [f"{name}: only {'there' if name in held else 'expected'}" for name in held.keys() ^ expected.keys()]
         for name in held.keys() & expected.keys():
@@ -188,10 +206,11 @@ class World:
             history, wanted = subtask.history, subtask.history.wanted
             for name, rows in wanted.rows.items():
                 if name.table in NAMES:
-                    found[routed(history.source, name)] = wanted.tracker.definition(name), _counted(rows)
-            shard = next(name for name in history.tables.rows if is_shard(name))
-            merged.update(history.merged)
-            found[TableName(SOURCES[0], MERGED)] = history.tables.tracker.definition(shard), merged
+                    found[routed(history.source, name)] = wanted.tracker.definition(name), counted(rows)
+            shard = next((name for name in history.tables.rows if is_shard(name)), None)
+            if shard is not None:
+                merged.update(history.changes.merged)
+                found[TableName(SOURCES[0], MERGED)] = history.tables.tracker.definition(shard), +merged
         return found
 
     def _left(self, subtask: Subtask) -> Iterator[str]:
@@ -216,35 +235,69 @@ class World:
         where = "WHERE task = ? AND source = ?"
         return self.server.sqlite.execute(f"SELECT {columns} FROM {META}.{table} {where}", ref.key).fetchall()
 
+    # The beginning
+
     def _begin(self, subtask: Subtask) -> None:
-        """The subtask has begun: its tables are there, empty, on both sides."""
-        sqlite, tracker, ref = self.server.sqlite, subtask.history.begun, subtask.ref
-        sqlite.execute(
-            f"INSERT INTO {META}.dm_subtask (task, source, generation, claim, unit, buckets, hash_version, plan, "
-            "location) VALUES (?, ?, 0, '', 'sync', ?, 1, '', ?)",
-            (*ref.key, BUCKETS, json.dumps(place_of(0).to_json())),
-        )
-        for bucket in range(BUCKETS):
-            row = (*ref.key, bucket, key_of(0))
-            sqlite.execute(
-                f"INSERT INTO {META}.dm_frontier (task, source, bucket, position, generation) VALUES (?, ?, ?, ?, 0)",
-                row,
-            )
-        schemas = [TableSchema(tracker.table(name), routed(ref.source, name)) for name in sorted(tracker.names())]
+        """The subtask has begun, and its tables are there on both sides: empty, or filled as the way has it."""
+        history, tracker, ref, safe = subtask.history, subtask.history.begun, subtask.ref, self.way.safe
         connection: Any = _Quiet(self.server, 0)
-        save_table_schemas(connection, ref, schemas)
-        texts = {name: tracker.create_sql(name) for name in tracker.names()}
+        filling = Filling.of(history, self.rng)
+        query(connection, f"INSERT INTO {META}.dm_subtask (task, source, generation) VALUES (?, ?, 0)", ref.key)
+        begin_subtask(
+            connection,
+            Fence(ref, 0),
+            unit=UNIT_SYNC,
+            start=place_of(0),
+            catch_up_until=filling.until,
+            safe_mode_seconds=self.rng.choice([1, 30, 60]) if safe is Safe.PAST else 0,
+        )
+        query(connection, f"DELETE FROM {META}.dm_frontier WHERE source = ? AND bucket >= ?", (ref.source, BUCKETS))
+        query(
+            connection, f"UPDATE {META}.dm_subtask SET buckets = ?, plan = '' WHERE source = ?", (BUCKETS, ref.source)
+        )
+        names = sorted(tracker.names())
+        schemas = [
+            TableSchema(tracker.table(name), routed(ref.source, name), filling.skip_until.get(name, ""))
+            for name in names
+        ]
+        if safe is Safe.LOAD:
+            self._enter(connection, ref, schemas)
+        else:
+            save_table_schemas(connection, ref, schemas)
+        texts = {name: tracker.create_sql(name) for name in names}
         begin_definitions(connection, ref, Definitions(texts, tracker.collations()), {})
         for schema in schemas:
-            if schema.target not in self.server.tables.rows:
-                self._create(schema.target, texts[schema.table.name], schema.table.name)
-        if subtask.history.ahead:
-            self.server.tables.run(parse(subtask.history.ahead, 0, ref.source))
+            if not self.server.tables.has(schema.target):
+                name = schema.table.name
+                self._create(
+                    schema.target, texts[name] if is_shard(name) else history.begun_in_target.create_sql(name), name
+                )
+                for rows in filling.pages.get(name, []):
+                    self.server.tables.write(schema.target, rows, over=True)
+        if history.ahead:
+            self.server.tables.run(parse(history.ahead, 0, ref.source))
+
+    def _enter(self, connection: Any, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> None:
+        """Enter the tables of a task that has been copied by us: rows of merged ones are recorded."""
+        newcomers = [Newcomer(one.table.name, one.target) for one in schemas if one.table.identity is not None]
+        fellows = [
+            Newcomer(name, routed(other.ref.source, name))
+            for other in self.subtasks
+            for name in other.history.begun.names()
+            if other.ref != ref and other.history.begun.table(name).identity is not None
+        ]
+        enter_tables(connection, ref, schemas, newcomers, fellows, loading=True)
+        chunks = [ChunkProgress(number, one.table.name, done=True) for number, one in enumerate(schemas)]
+        insert_chunks(connection, Fence(ref, 0), chunks)
 
     def _create(self, target: TableName, create_sql: str, name: TableName) -> None:
         text = create_sql.replace(f"`{SCHEMA}`.", "").replace(f"`{name.table}`", target.quoted(), 1)
-        self.server.tables.tracker = self.server.tables.tracker.with_table(target, text)
-        self.server.tables.rows[target] = []
+        self.server.tables.make(target, text)
+
+    def source_of(self, run: Run) -> SyncSource:
+        """Return the source as a run sees it, for which the user may have chosen another mode than before."""
+        mode = self.way.mode if run.subtask.runs == 1 else self.rng.choice([self.way.mode, self.way.later])
+        return source_of(Fence(run.subtask.ref, run.generation), mode, always=self.way.safe is Safe.ALWAYS)
 
     # Who acts
 
@@ -255,17 +308,15 @@ class World:
         subtask.newest = Run(self, subtask, subtask.generation)
         self.runs.append(subtask.newest)
         self.done["runs"] += 1
-        threading.Thread(target=subtask.newest.main, daemon=True).start()
 
-    def _give_way(self) -> None:
-        """Let somebody act; the world's end where nobody is left."""
+    def _chosen(self) -> Run | None:
+        """Return who acts next; None: nobody is left."""
         awake = [run for run in self.runs if not run.asleep or run.subtask.arrived or self.over]
         if not awake:
-            self._main.release()
-            return
-        self.running = self.rng.choice(awake)
-        self.running.asleep = False
-        self.running.go.release()
+            return None
+        chosen = self.rng.choice(awake)
+        chosen.asleep = False
+        return chosen
 
     def ended(self, run: Run, error: Exception | None) -> None:
         if run is not run.subtask.newest or self.over:
@@ -279,7 +330,6 @@ class World:
         self.runs.remove(run)
         if run is run.subtask.newest and not (run.subtask.arrived or self.over):
             self._spawn(run.subtask)
-        self._give_way()
 
     def _calm(self, run: Run) -> bool:
         return self.strikes_at is not None or run.subtask.runs >= self.most_runs or run.subtask.arrived
@@ -299,8 +349,7 @@ class World:
         if self.rng.random() < 0.3 and self.strikes_at is None:
             for one in self.runs:
                 one.asleep = one.asleep and self.rng.random() < 0.5
-        self._give_way()
-        run.go.acquire()
+        self.hub.switch()
         self._strike(0)
 
     def _sleeps(self, run: Run) -> bool:
@@ -334,7 +383,8 @@ class World:
         return not self._calm(run) and self.rng.random() < 0.01
 
     def number(self) -> int:
-        return self.rng.choice([1, 1, 2, 3, 5, 8, 20, 81, 100])
+        # Longer ones only give others time, of whom there are none where fate is sure.
+        return self.rng.choice([1, 1, 2, 3, 5, 8] if self.strikes_at is not None else [1, 1, 2, 3, 5, 8, 20, 81, 100])
 
     def opened(self, endpoint: object) -> session._Session:
         connection: Any = self.server.connect()
@@ -349,12 +399,11 @@ class _Quiet(Connection):
     def execute(self, sql: str, arguments: Sequence[Any] | None = None) -> int:
         return self._meta(sql, arguments)
 
+    def strike(self) -> None:
+        return None
+
 
 def _form(definition: TableDefinition) -> tuple[object, ...]:
     """Return what must be as at the source: columns but for defaults, which a person may want otherwise, keys."""
     columns = [(one.name, one.type, one.nullable) for one in definition.columns]
     return columns, sorted(map(repr, definition.constraints))
-
-
-def _counted(rows: Sequence[Row]) -> Counted:
-    return Counter(tuple(sorted(row.items())) for row in rows)

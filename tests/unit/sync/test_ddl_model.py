@@ -1,4 +1,5 @@
-"""DDL is followed exactly once whatever dies and whoever returns, and each rule of that is needed.
+"""DDL is followed exactly once whatever dies and whoever returns, and each rule of that is needed: in every mode, with
+every form of keys, by every rule of safe mode.
 
 The engine's own code in the world of ddl_world.py."""
 
@@ -14,15 +15,18 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.ddl import target_statements
-from airflow_provider_dm.engine.sync import following, start
+from airflow_provider_dm.engine.schema.text_folds import TextFold
+from airflow_provider_dm.engine.sync import causality, dependence, following, start
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.target import ddl_execution, frontier
 from airflow_provider_dm.engine.target.ddl_journal import note_intent, read_entries
 from airflow_provider_dm.engine.target.frontier import Act, Step
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction
+from tests.unit.sync.broken_rules import last_first
 from tests.unit.sync.ddl_engine import engine_in_the_world
 from tests.unit.sync.ddl_sync import Quirks
+from tests.unit.sync.ddl_ways import MODES, Form, Safe, Target, Way
 from tests.unit.sync.ddl_world import World
 
 pytestmark = pytest.mark.computes
@@ -56,16 +60,38 @@ def test_target_is_what_the_logs_make_of_it_whatever_dies_and_whoever_returns(pa
     assert done["DDL without a client"] > played / 50
 
 
+def test_histories_are_of_every_kind() -> None:
+    ways = [Way.any(seed) for seed in range(HISTORIES)]
+
+    for chosen in (MODES, Form, Target, Safe):
+        there = Counter(value for way in ways for value in (way.mode, way.form, way.target, way.safe))
+        assert all(there[one] > HISTORIES / 30 for one in chosen)
+    assert len({(way.mode, way.safe, way.form) for way in ways}) == len(MODES) * len(Safe) * len(Form)
+
+
+ABOUT = {
+    "columns": Way("every change", "every change", Form.UNIQUE, Target.EXTRA, Safe.LOAD),
+    "swap": Way("whole transactions", "whole transactions", Form.COMPOSITE, Target.KEYS),
+    "rename": Way("folded, row by row", "every change", Form.TEXT, Target.ALIKE, Safe.EXIT),
+    "empty": Way("every change of whole transactions", "folded", Form.NULLABLE, Target.EXTRA, Safe.PAST),
+    "online": Way("folded, by many", "folded, by many", Form.UNIQUE, Target.ALIKE, Safe.ALWAYS),
+    "by_hand": Way(form=Form.KEYLESS),
+    "create": Way("whole transactions", "every change", Form.TEXT, Target.EXTRA, Safe.PAST),
+    "shards": Way("every change", "whole transactions", safe=Safe.LOAD),
+    "elsewhere": Way("every change, row by row", "folded", Form.COMPOSITE, Target.ALIKE, Safe.PAST),
+    "ahead": Way(),
+}
+"""What a history is about, and a way to play it in which that matters: each mode, form and rule is among them."""
+
+
 @pytest.mark.parametrize("freezes", [False, True], ids=["dies", "comes back"])
-@pytest.mark.parametrize(
-    "about", ["columns", "swap", "rename", "empty", "online", "by_hand", "create", "shards", "elsewhere", "ahead"]
-)
+@pytest.mark.parametrize("about", ABOUT)
 def test_at_every_moment(about: str, freezes: bool) -> None:
     """The first run dies there, or freezes and comes back when another has arrived."""
     moment, there_are_more = 0, True
     while there_are_more:
         moment += 1
-        world = World(3, about=about, strikes_at=moment, freezes=freezes)
+        world = World(3, about=about, way=ABOUT[about], strikes_at=moment, freezes=freezes)
         world.play()
 
         assert world.differences() == [], f"moment {moment}"
@@ -119,18 +145,29 @@ def _unfenced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(frontier, "move", moved)
 
 
+def _one_wave(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        causality, "_exact_in_two_waves", lambda changes, _part, sort: causality._exact_in_one_wave(changes, sort)
+    )
+
+
 def _off(module: Any, name: str, instead: Any = lambda *_: None) -> Callable[[pytest.MonkeyPatch], None]:
     return lambda patch: patch.setattr(module, name, instead)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule. `broken` switches it off in the engine, `quirks` in what drives it; `often`: what shows it soon."""
+    """A rule. `broken` switches it off in the engine, `quirks` in what drives it; `often`, `way`: what shows it soon.
+
+    `way` None: the usual one. `first`: the history to begin with, as those in front of it do not show it.
+    """
 
     said: str
     broken: Callable[[pytest.MonkeyPatch], None] = lambda _: None
     quirks: Quirks = field(default_factory=Quirks)
     often: str = ""
+    way: Way | None = None
+    first: int = 0
 
 
 RULES = [
@@ -147,19 +184,21 @@ RULES = [
     Rule("how tables look tells whether it was executed", _off(ddl_execution._Work, "_looks", lambda *_: {}),
          often="swap"),
     # Behind both halves of a swap tables look as before the first.
-    Rule("its end is noted, as a later one may undo how it looks", _off(ddl_execution, "note_done"), often="swap"),
+    Rule("its end is noted, as a later one may undo how it looks", _off(ddl_execution, "note_done"), often="swap",
+         first=15),
     # A table that has changed stands for the whole statement, and the rest of it is never executed.
     Rule("what is executed in parts is noted so", _off(ddl_execution._Work, "_do_parts", _unnoted), often="ahead"),
     Rule("a swap is done in steps that show", _off(target_statements, "_in_steps_that_show", lambda pairs: [pairs]),
          often="swap"),
     Rule("tables are saved with the frontier, not before", partial(_apart, tables_first=True), often="swap"),
     Rule("tables are saved with the frontier, not behind", partial(_apart, tables_first=False), often="swap"),
-    Rule("the fingerprint of the plan is saved with them", _off(following, "note_plan")),
+    Rule("the fingerprint of the plan is saved with them", _off(following, "note_plan"), first=50),
     Rule("what a table had under its old name goes with it", _off(following, "rename_tables"), often="rename"),
     Rule("what a tracker knows of tables is saved with them", _off(following, "save_definitions"), often="columns"),
     Rule("tables that end are forgotten", _off(following, "forget_table_schemas"), often="empty"),
     # Else no plan can be made of tables that are altered already, and the task stands still.
-    Rule("a run begins behind what the journal tells", _off(start, "tables_under_way", lambda *_: frozenset())),
+    Rule("a run begins behind what the journal tells", _off(start, "tables_under_way", lambda *_: frozenset()),
+         first=14),
     # What is noted of places behind us does no harm to rows; it would only grow.
     Rule("the journal is emptied", _off(following, "forget_entries")),
     # Else a run that finds the rows of CREATE TABLE … SELECT half written makes the table a second time.
@@ -167,7 +206,31 @@ RULES = [
     Rule("what is remembered of online DDL is saved with the frontier", _off(following, "save_online_ddls"),
          often="online"),
     Rule("every transaction checks the generation and the place", _unfenced),
-    Rule("what is wanted by hand stays bound to its place", quirks=Quirks(used_up=True), often="by_hand"),
+    Rule("what is wanted by hand stays bound to its place", quirks=Quirks(used_up=True), often="by_hand",
+         first=16),
+    # Of modes and keys.
+    Rule("the first piece of a run ends where buckets stand", quirks=Quirks(ignore_edge=True), first=25),
+    Rule("half a piece is completed by the mode that began it", quirks=Quirks(own_plan=True),
+         way=Way("folded, row by row", "every change", Form.UNIQUE)),
+    Rule("what gives up a unique value goes first", _one_wave, often="rows", way=Way(form=Form.UNIQUE)),
+    Rule("changes that depend on each other are in one bucket",
+         _off(dependence.Order, "_join", lambda self, marks: self._root(marks[0])), often="rows",
+         way=Way("every change, row by row", "every change, row by row", Form.UNIQUE)),
+    Rule("changes that depend on each other keep their order", last_first, often="rows",
+         way=Way("every change", "every change", Form.UNIQUE)),
+    Rule("keys that are one to the target are in one bucket",
+         _off(TextFold, "form", lambda *_: lambda text: text), often="rows", way=Way(form=Form.TEXT)),
+    # Of safe mode.
+    Rule("a load's pages overlap the log up to a place", quirks=Quirks(exact_too_soon=True),
+         way=Way(safe=Safe.LOAD)),
+    Rule("a past that is not ours goes up to its exit point", quirks=Quirks(exact_too_soon=True),
+         way=Way(safe=Safe.EXIT)),
+    Rule("time does not end safe mode before the exit point", quirks=Quirks(left_by_time=True),
+         way=Way(safe=Safe.PAST), first=60),
+    Rule("what collides is let through where the user wants it", quirks=Quirks(strict=True),
+         way=Way(safe=Safe.ALWAYS)),
+    Rule("what a copy has of the log is not applied again", quirks=Quirks(copied_twice=True),
+         way=Way(form=Form.KEYLESS, safe=Safe.LOAD)),
 ]  # fmt: skip
 
 
@@ -180,12 +243,13 @@ def test_without_this_rule_harm_is_done(monkeypatch: pytest.MonkeyPatch, rule: R
 
 def test_the_harness_sees_no_harm_where_nothing_is_broken() -> None:
     assert not any(_harm(Rule("none", often=often), 5) for often in ("", "swap", "by_hand"))
+    assert not any(_harm(Rule("none", way=way), 1) for way in {rule.way for rule in RULES} if way is not None)
 
 
 def _harm(rule: Rule, histories: int = BROKEN) -> bool:
     """Tell whether the broken protocol does harm, or notices itself, in one of so many histories."""
-    for seed in range(histories):
-        world = World(seed, rule.quirks, rule.often)
+    for seed in range(rule.first, rule.first + histories):
+        world = World(seed, rule.quirks, rule.often, way=rule.way or Way.usual(seed))
         try:
             world.play()
         except Exception:  # noqa: BLE001 (any: what a broken protocol runs into is not foreseen)

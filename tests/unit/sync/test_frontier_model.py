@@ -19,6 +19,7 @@ from airflow_provider_dm.engine.sync import apply, causality, dependence, merged
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.target import contested_row, frontier
 from airflow_provider_dm.engine.target.row_owner import RowOwner
+from tests.unit.sync.broken_rules import last_first
 from tests.unit.sync.frontier_world import COLLIDING, MERGED_CHANGES, MODES, SHARED, SINGLE, Quirks, World
 from tests.unit.sync.sqlite_target import Died
 
@@ -89,14 +90,7 @@ def test_every_change_needs_what_depends_on_it_in_one_bucket(monkeypatch: pytest
 
 
 def test_every_change_needs_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = dependence.Order.of
-
-    def last_first(marks: dependence.Marks, changes: Sequence[dependence.Kept], *, alone: bool) -> dependence.Order:
-        order = real(marks, changes, alone=alone)
-        order.levels = [max(order.levels) - level for level in order.levels]
-        return order
-
-    monkeypatch.setattr(dependence.Order, "of", last_first)
+    last_first(monkeypatch)
 
     assert harms(compact=False)
 

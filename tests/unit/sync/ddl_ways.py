@@ -1,0 +1,109 @@
+"""How a history of the model of DDL is played: mode, form of keys, tables of the target, rule of safe mode."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+MODES: Final[dict[str, dict[str, object]]] = {
+    "folded": {},
+    "folded, row by row": {"worker-count": 1, "batch": 1, "multiple-rows": False},
+    "folded, by many": {"worker-count": 8, "batch": 2},
+    "every change": {"compact": False},
+    "every change, row by row": {"compact": False, "batch": 1, "multiple-rows": False},
+    "whole transactions": {"apply": "transactional"},
+    "every change of whole transactions": {"apply": "transactional", "compact": False, "batch": 3},
+}
+"""DM's keys of a syncer, and ours."""
+
+
+class Said(NamedTuple):
+    """What CREATE TABLE says of a key: columns beside `id` and those that come and go, and the end of the list."""
+
+    id: str = "id int NOT NULL"
+    beside: str = ""
+    key: str = ""
+
+
+class Form(Enum):
+    """The form of a table's key."""
+
+    KEYLESS = Said()
+    SINGLE = Said(key=", PRIMARY KEY (id)")
+    COMPOSITE = Said(beside=", j int NOT NULL", key=", PRIMARY KEY (id, j)")
+    UNIQUE = Said(beside=", u int", key=", PRIMARY KEY (id), UNIQUE KEY u (u)")
+    """Values of `u` change their rows."""
+    NULLABLE = Said(beside=", u int", key=", UNIQUE KEY u (u)")
+    TEXT = Said("id varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL", key=", PRIMARY KEY (id)")
+    """Keys of which two may be one to the target."""
+
+
+class Target(Enum):
+    """What the target's tables have otherwise than the source's."""
+
+    ALIKE = "nothing"
+    EXTRA = "a column more"
+    KEYS = "other keys"
+
+
+OTHER_KEYS: Final = {
+    Form.KEYLESS: ("ADD UNIQUE KEY tk (id)",),
+    Form.COMPOSITE: ("DROP PRIMARY KEY", "ADD PRIMARY KEY (j, id)"),
+    Form.UNIQUE: ("DROP KEY u",),
+}
+EXTRA_COLUMN: Final = "ADD COLUMN extra int DEFAULT 7"
+
+
+class Safe(Enum):
+    """The reason for which rows of the target may be otherwise than the log says."""
+
+    OFF = "none"
+    LOAD = "pages of a load overlap the log, up to a place"
+    EXIT = "a past that is not ours, up to its exit point"
+    PAST = "a past that is not ours, for some log time, and not before the place where the log ended"
+    ALWAYS = "safe-mode: true"
+
+    @property
+    def of_others(self) -> bool:
+        """Somebody else has filled the target."""
+        return self in (Safe.EXIT, Safe.PAST, Safe.ALWAYS)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to play. `later`: the mode of runs that come after the first, when the user has changed it meanwhile."""
+
+    mode: str = "folded"
+    later: str = "folded"
+    form: Form = Form.SINGLE
+    target: Target = Target.ALIKE
+    safe: Safe = Safe.OFF
+
+    @classmethod
+    def any(cls, seed: int) -> Way:
+        """Choose one."""
+        rng = random.Random(f"way {seed}")
+        mode = rng.choice(list(MODES))
+        later = rng.choice(list(MODES)) if rng.random() < 0.2 else mode
+        safe = rng.choice([Safe.OFF, Safe.OFF, *Safe])
+        return cls(mode, later, rng.choice(list(Form)), rng.choice([Target.ALIKE, *Target]), safe)
+
+    @classmethod
+    def usual(cls, seed: int) -> Way:
+        """Choose one in which nothing is special."""
+        return cls(form=random.Random(f"form {seed}").choice([Form.KEYLESS, Form.SINGLE]))
+
+    @property
+    def has_shards(self) -> bool:
+        """There is a merged table. Not where its rows would have to be told from those of others before us."""
+        return not self.safe.of_others
+
+    @property
+    def altered(self) -> tuple[str, ...]:
+        """What the target's tables are altered by before all begins."""
+        if self.target is Target.EXTRA:
+            return (EXTRA_COLUMN,)
+        keyless_past = self.form is Form.KEYLESS and self.safe.of_others  # whose rows they are could not be told
+        return () if self.target is Target.ALIKE or keyless_past else OTHER_KEYS.get(self.form, ())
