@@ -202,6 +202,8 @@ def test_a_run_dies_at_every_step_and_the_next_goes_on(one_pair: Shops, monkeypa
         told = [dies(source, before=before) for source, before in zip("abaabb", (True, False) * 3, strict=True)]
         assert any(told[::2]), name
         assert any(told[1::2]), name
+        report = shops.prechecked()
+        assert [one for one in report.failures if one.name.startswith("table_")] == [], name
         shops.sync("a", "b", "a", "b")
     assert shops.compared().equal, shops.compared()
     assert columns(shops) == ["id", "v", "u", *(f"c{number}" for number in range(len(STEPS)))]
