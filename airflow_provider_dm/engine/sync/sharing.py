@@ -85,7 +85,7 @@ class Sharing:
         Records decide how an epoch is written, so they do not end while one is half written. Raises as `Contests.look`.
         """
         self.notice()
-        if self.plan.merged:
+        if self.plan.merged or self.plan.held:  # rows of shards that are all held may wait still
             self.contests.look(now=now)
             if between:
                 self.records.look()
