@@ -42,6 +42,16 @@ LEASE_SECONDS: Final = 15.0
 BEAT_SECONDS: Final = 2.0
 WATCH_SECONDS: Final = 1.0
 
+WORKER_IMPORTS: Final[Mapping[str, Sequence[str]]] = {
+    "full_migration": ("airflow_provider_dm.engine.copy.migration",),
+    "incremental_sync": (
+        "airflow_provider_dm.engine.sync.tasks",
+        "airflow_provider_dm.engine.binlog.kernels.build:ready",
+    ),
+    "verify": ("airflow_provider_dm.engine.verify.piece",),
+}
+"""By app: what its tasks need."""
+
 Json = dict[str, Any]
 
 
@@ -83,7 +93,7 @@ class App:
 
     def runner(self) -> SparkRunner:
         """Start Spark at the first call, and return its runner. Call it from the main thread first."""
-        session = spark_session(f"dm-{self.spec.app}-{self.spec.task.name}")
+        session = spark_session(f"dm-{self.spec.app}-{self.spec.task.name}", WORKER_IMPORTS[self.spec.app])
         self.listen()  # Spark has taken SIGINT
         return SparkRunner(session.sparkContext)
 

@@ -20,10 +20,10 @@ if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its p
 
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
-from airflow_provider_dm.engine.sync.loop import SyncResult
 from airflow_provider_dm.engine.sync.pausing import run_sync_pausing
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resuming import run_sync_resuming
+from airflow_provider_dm.engine.sync.run import SyncResult
 from spark_apps.app import App, Outcome, main
 from spark_apps.runner import SparkRunner, TasksCrashed
 

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.sync.runner import Exchange, Failed, Ok, Shared, attempt, check_blobs, values
+from spark_apps import workers
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +61,11 @@ class TasksCrashed(DmError):
     hint: ClassVar[str] = "Look for executors without memory; what was committed stays, the rest is done again."
 
 
-def spark_session(app_name: str) -> SparkSession:
-    """Return the session of this process, with DEFAULTS for what spark-submit did not set."""
+def spark_session(app_name: str, worker_imports: Sequence[str] = ()) -> SparkSession:
+    """Return the session of this process, with DEFAULTS for what spark-submit did not set.
+
+    `worker_imports`: what its tasks need, as `workers` has it.
+    """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()  # started by spark-submit: SparkConf then knows what that was given
     conf = SparkConf().setIfMissing("spark.app.name", app_name)
@@ -71,6 +75,8 @@ def spark_session(app_name: str) -> SparkSession:
         # Workers of this machine are this interpreter, and import the packages from where we did.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf.setIfMissing("spark.executorEnv.PYTHONPATH", str(Path(__file__).resolve().parent.parent))
+        conf.setIfMissing("spark.python.daemon.module", workers.__name__)
+        conf.setIfMissing(f"spark.executorEnv.{workers.VARIABLE}", ",".join(worker_imports))
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     for name in ("spark.speculation", "spark.python.unix.domain.socket.enabled"):
         found = session.sparkContext.getConf().get(name)

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-import pymysql
-
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSettings, binlog_settings
 from airflow_provider_dm.engine.mysql.connection import ServerInfo, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -37,7 +35,7 @@ def describe_server(endpoint: Endpoint, wanted: str | None) -> tuple[bool, str]:
         if wanted is not None and info.flavour.value != wanted:
             raise FlavourDiffers(str(endpoint), wanted, info.flavour.value)
         granted = global_privileges(text(row[0]) for row in query(session, "SHOW GRANTS"))
-        binlog = _binlog(session) if info.capabilities.writes_binlog else None
+        binlog = binlog_settings(session) if info.capabilities.writes_binlog else None
     return True, sentence(endpoint, info, granted, binlog)
 
 
@@ -82,7 +80,3 @@ def _as_source(granted: frozenset[str], binlog: BinlogSettings | None) -> str:
 
 def _listed(names: tuple[str, ...]) -> str:
     return f"not granted globally: {', '.join(names)}" if names else "ready"
-
-
-def _binlog(session: pymysql.connections.Connection[pymysql.cursors.Cursor]) -> BinlogSettings:
-    return binlog_settings(session)

@@ -22,7 +22,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Final, Literal, Self, assert_never
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
@@ -211,9 +210,7 @@ class Relays:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._stop.set()
         self._thread.join()
         for _, kept, _ in self._kept:

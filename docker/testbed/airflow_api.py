@@ -93,10 +93,14 @@ class AirflowApi:
         found = self.call("GET", "/importErrors")["import_errors"]
         return {error["filename"]: error["stack_trace"] for error in found}
 
-    def trigger(self, dag_id: str, conf: Mapping[str, Json] | None = None) -> str:
-        """Start a run, unpausing the DAG; gives its run id."""
+    def pause(self, dag_id: str, *, paused: bool = True) -> None:
+        """Pause the DAG, or let it go on."""
+        self.call("PATCH", f"/dags/{_quoted(dag_id)}", {"is_paused": paused})
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Json] | None = None, *, paused: bool = False) -> str:
+        """Start a run, unpausing the DAG; gives its run id. `paused`: it begins when the DAG goes on (`pause`)."""
         self.wait_for_dag(dag_id)
-        self.call("PATCH", f"/dags/{_quoted(dag_id)}", {"is_paused": False})
+        self.pause(dag_id, paused=paused)
         answer = self.call("POST", f"/dags/{_quoted(dag_id)}/dagRuns", {"logical_date": None, "conf": dict(conf or {})})
         run_id: str = answer["dag_run_id"]
         return run_id

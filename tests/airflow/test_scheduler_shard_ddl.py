@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.yaml_file import load_task
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
+from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED
 from airflow_provider_dm.hooks.metadata import migrate_if_own
 from airflow_provider_dm.launch.inputs import Inputs
 from airflow_provider_dm.launch.relays import Relays
@@ -73,8 +74,8 @@ def task_file(airflow: Airflow, servers: Servers) -> str:
     return str(path)
 
 
-def begin(airflow: Airflow, servers: Servers, task_file: str) -> None:
-    """Let the task begin, by the sync that does without Spark: a DDL of shards has to come behind that."""
+def differ(airflow: Airflow, servers: Servers, task_file: str) -> None:
+    """Let the task begin, make different DDL, and let the task come to it, all by the sync that does without Spark."""
     task, root = load_task(Path(task_file)), airflow.home / "dm"
     configs = tuple(SourceConfig(source_id=one, enable_relay=True) for one in SHARDS)
     logins = {name: Endpoint(name, server.host, server.port, "root") for name, server in servers.items()}
@@ -85,11 +86,23 @@ def begin(airflow: Airflow, servers: Servers, task_file: str) -> None:
     upstreams = inputs.upstreams(directory, "caught-up")
     with MetaStore.open(url) as store, Relays(upstreams, meta_url=url, log_dir=directory.path):
         holder = HolderSpec(identity="test", attempt="1", host="here")
-        job = Supervisor(inputs, upstreams, store, url, holder, SparkSettings()).job("incremental_sync", "caught-up")
-        spec = directory.run(job.spec.run_id) / "job.json"
-        job.spec.write(spec)
-        argv = [sys.executable, str(PLAIN), str(spec)]
-        subprocess.run(argv, env={**os.environ, **job.secrets.variables}, check=True, timeout=120)
+        supervisor = Supervisor(inputs, upstreams, store, url, holder, SparkSettings())
+
+        def sync() -> int:
+            job = supervisor.job("incremental_sync", "caught-up")
+            spec = directory.run(job.spec.run_id) / "job.json"
+            job.spec.write(spec)
+            argv = [sys.executable, str(PLAIN), str(spec)]
+            return subprocess.run(
+                argv, env={**os.environ, **job.secrets.variables}, check=False, timeout=120
+            ).returncode
+
+        assert sync() == EXIT_FINISHED  # a DDL of shards has to come behind where it began
+        for number, (source, kind) in enumerate((("mariadb-01", "int"), ("mysql-02", "bigint"))):
+            table = SHARDS[source]
+            servers[source].sql(f"INSERT INTO {table} VALUES ({number}, 1)")
+            servers[source].sql(f"ALTER TABLE {table} ADD c {kind}; INSERT INTO {table} VALUES ({10 + number}, 2, 3)")
+        assert sync() == EXIT_ERROR
 
 
 def states(airflow: Airflow, run: str) -> dict[str, str | None]:
@@ -98,12 +111,10 @@ def states(airflow: Airflow, run: str) -> dict[str, str | None]:
 
 def test_a_person_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers: Servers) -> None:
     api, task = airflow.api, task_file(airflow, servers)
-    begin(airflow, servers, task)
-    for number, (source, kind) in enumerate((("mariadb-01", "int"), ("mysql-02", "bigint"))):
-        table = SHARDS[source]
-        servers[source].sql(f"INSERT INTO {table} VALUES ({number}, 1)")
-        servers[source].sql(f"ALTER TABLE {table} ADD c {kind}; INSERT INTO {table} VALUES ({10 + number}, 2, 3)")
-    run = api.trigger(DAG_ID, {"task": task})
+    differ(airflow, servers, task)
+    run = api.trigger(DAG_ID, {"task": task}, paused=True)
+    api.set_task_state(DAG_ID, run, "sync", "failed")  # as it has, a moment ago
+    api.pause(DAG_ID, paused=False)
     api.wait_for_task(DAG_ID, run, "ask", states=("awaiting_input",), seconds=300)
 
     said = states(airflow, run)

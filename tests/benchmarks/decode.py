@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_provider_dm.engine.binlog.changes import Batch
-from airflow_provider_dm.engine.binlog.images import tuples_of
+from airflow_provider_dm.engine.binlog.images import cells_of
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
@@ -86,14 +86,14 @@ def engine_rows(file: BinlogFile) -> Run:
 
 
 def sql_text(batch: Batch) -> None:
-    """Make what statements need: every new row as a tuple of literals, of every old one the tuple of its key."""
+    """Make what statements need: every new row as literals, of every old one those of its key."""
     for number, (layout, *_) in enumerate(batch.layouts):
         identity = layout.table.identity
         key = [index for index, one in enumerate(layout.table.columns) if identity and one.name in identity.columns]
         for place, picked in ((BEFORE, key), (AFTER, layout.everything)):
             _, images = batch.images(number, place)
             if len(images):
-                tuples_of(layout, batch.data, images, picked, Flavour.MYSQL, compiled=True)
+                cells_of(layout, batch.data, images, picked, Flavour.MYSQL, compiled=True)
 
 
 def load_kernels() -> Run:
@@ -188,7 +188,7 @@ def cases(server: Server) -> list[Case]:
         Case(
             name,
             "rows",
-            Side("split_range + tuples_of", partial(in_child, engine_rows, file)),
+            Side("split_range + cells_of", partial(in_child, engine_rows, file)),
             Side("mysql-replication", peers[name]),
         )
         for name, file in files.items()

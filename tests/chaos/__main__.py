@@ -11,9 +11,10 @@ from functools import partial
 
 from testbed import Flavour, Server, ServerSpec, running_servers
 from tests.chaos import ddl, model, moves, shard_ddl
-from tests.chaos.forked import Nursery
+from tests.chaos.forked import nursery_of_drivers
 from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
+from tests.nursery import Nursery
 from tests.unit.shard.test_agreement_model import Rules, explore
 
 FLAVOURS: tuple[Flavour, ...] = ("mariadb", "mysql")
@@ -63,7 +64,7 @@ def _ddl(options: argparse.Namespace) -> int:
 
 
 def _shard_ddl(options: argparse.Namespace) -> int:
-    with closing(Nursery()) as nursery:
+    with closing(nursery_of_drivers()) as nursery:
         return _rounds("shard_ddl", partial(_of_two_or_three, nursery), options)
 
 

@@ -35,6 +35,7 @@ from tests.integration.copy.migrations import differences
 from tests.integration.merge.conftest import Shops
 from tests.integration.sync.app_process import AppProcess
 from tests.integration.sync.year import definitions
+from tests.nursery import Nursery
 
 AMID_DDL: Final = "driver amid DDL"
 DEEDS: Final = (AMID_DDL, "worker", "relay", "target", "driver")
@@ -267,10 +268,12 @@ def play_round(
     deeds: Sequence[str] = (),
     plain: bool = False,
     way: Way | None = None,
+    nursery: Nursery | None = None,
 ) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
 
     `deeds`, `way`: instead of some by chance. `plain`: without Spark, which some machines are too slow to start often.
+    `nursery`: where apps without Spark are forked, instead of started anew.
     """
     chance = random.Random(seed)
     usual = [deed for deed in DEEDS if not (plain and deed == "worker")]
@@ -279,7 +282,7 @@ def play_round(
     print(f"seed {seed}: {way}", flush=True)
     with (
         a_task(target, sources, schema=schema, seed=seed) as shops,
-        closing(DdlRuns(shops, chance, sync_script=script)) as runs,
+        closing(DdlRuns(shops, chance, nursery=nursery, sync_script=script)) as runs,
     ):
         shops.task = _task(shops, way)
         round_ = make_round(runs, seed, way)

@@ -11,17 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_dm.engine.sync import following, resync, shards
+from airflow_provider_dm.engine.sync import following, resync, shard_locks, shards
 from airflow_provider_dm.engine.target import ddl_execution
 
 STEPS: Final[dict[str, tuple[Any, str]]] = {
     "meet": (following, "fenced_transaction"),
-    "report": (shards.Shards, "_report"),
-    "wait": (shards.Shards, "_why_not"),
+    "report": (shard_locks.ShardLocks, "report"),
+    "wait": (shard_locks.ShardLocks, "why_not"),
     "execute": (shards, "execute_ddl"),
     "send": (ddl_execution, "_send"),
     "note": (shards, "note_executed"),
-    "tell": (shards.Shards, "_tell"),
+    "tell": (shard_locks.ShardLocks, "_tell"),
     "resolve": (shards.Shards, "_resolve"),
     "re-sync": (resync, "apply_epoch"),
     "finish": (shards.Shards, "finish"),

@@ -6,6 +6,7 @@ python tests/chaos/plain_load.py JOBSPEC.json
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,5 +25,10 @@ def work_plainly(app: App) -> Any:
     return work(app)
 
 
+def run(arguments: Sequence[str]) -> int:
+    """Run the app; return its exit code."""
+    return main(work_plainly, arguments)
+
+
 if __name__ == "__main__":
-    sys.exit(main(work_plainly))
+    sys.exit(run(sys.argv[1:]))

@@ -27,6 +27,7 @@ from airflow_provider_dm.engine.reported import reported_in
 from testbed import Server
 from tests.integration.merge.conftest import META_VARIABLE, Shops
 from tests.integration.sync.app_process import AppProcess
+from tests.nursery import Nursery
 
 ATTEMPTS: Final = 8
 """Of one unit, as a scheduler would retry it."""
@@ -48,6 +49,8 @@ class Runs:
     chance: random.Random
     script: Path | None = None
     """What is run in place of the task's app."""
+    nursery: Nursery | None = None
+    """What that is forked from; without one it starts anew."""
     done: Counter[str] = field(default_factory=Counter)
     _runs: list[AppProcess] = field(default_factory=list)
 
@@ -88,7 +91,11 @@ class Runs:
         }
         self._runs.append(
             AppProcess(
-                self.shops.folder, self.shops.store, JobSpec.model_validate({**dict(spec), **changed}), self.script
+                self.shops.folder,
+                self.shops.store,
+                JobSpec.model_validate({**dict(spec), **changed}),
+                self.script,
+                self.nursery,
             )
         )
         self.done["runs"] += 1

@@ -24,12 +24,13 @@ from airflow_provider_dm.engine.reported import reported_in
 from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server
 from tests.chaos.dying import STEPS
-from tests.chaos.forked import Driver, Nursery
+from tests.chaos.forked import Driver, start_driver
 from tests.chaos.runs import a_task
 from tests.chaos.sharding import Family, History, Shard, Writer, make_family
 from tests.integration.copy.migrations import Migration, differences, endpoint
 from tests.integration.merge.conftest import META_VARIABLE, Shops
 from tests.integration.sync.year import definitions
+from tests.nursery import Nursery
 
 FAMILIES: Final = 6
 LENGTH: Final = 90
@@ -103,7 +104,7 @@ class Drivers:
         JobSpec.model_validate({**dict(spec), **changed}).write(path)
         log = path.with_suffix(".log")
         self.done["runs"] += 1
-        return self.nursery.start(path, log, {META_VARIABLE: os.environ[META_VARIABLE]}, death)
+        return start_driver(self.nursery, path, log, {META_VARIABLE: os.environ[META_VARIABLE]}, death)
 
     def torment(self, deaths: Sequence[str], writers: Sequence[Writer], deeds: Sequence[str]) -> None:
         """Let drivers die these deaths, and do these deeds, while the writers write."""

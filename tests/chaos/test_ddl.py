@@ -8,6 +8,7 @@ from tests.chaos.agreeing import TOUR
 from tests.chaos.ddl import AMID_DDL, LIVES, SHARDS, play_round
 from tests.chaos.ways import LOAD, PAST, Way
 from tests.conftest import FreshSchema
+from tests.nursery import Nursery
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -24,6 +25,7 @@ def test_tables_and_rows_follow_whatever_dies(
     deeds: tuple[str, ...],
     plain: bool,
     way: Way,
+    nursery: Nursery,
     request: pytest.FixtureRequest,
     mariadb_source: Server,
     mysql_source: Server,
@@ -38,6 +40,7 @@ def test_tables_and_rows_follow_whatever_dies(
         deeds=deeds,
         plain=plain,
         way=way,
+        nursery=nursery,
     )
     assert done["histories"] == 2 * LIVES
     assert done["tables compared"] > LIVES

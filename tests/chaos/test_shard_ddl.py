@@ -1,24 +1,15 @@
 """Two rounds in the normal run, with 30 deaths, of all four pairs of flavours; `docker/local chaos shard-ddl`
 plays more."""
 
-from collections.abc import Iterator
-from contextlib import closing
-
 import pytest
 
 from testbed import Server
 from tests.chaos.dying import STEPS
-from tests.chaos.forked import Nursery
 from tests.chaos.shard_ddl import play_round
 from tests.conftest import FreshSchema
+from tests.nursery import Nursery
 
 pytestmark = [pytest.mark.server, pytest.mark.computes, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with closing(Nursery()) as one:
-        yield one
 
 
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])

@@ -3,7 +3,7 @@
 load      the task copies all, and the log overlaps the copy up to a place
 past      the target was filled by another task, and the log begins before that: rows overlap it up to where the log
           ended when the task began, and some log time behind
-always    `safe-mode: true`, without merged tables, of which nobody could tell whose a row is that stands in the way
+always    `safe-mode: true`, of plain tables only
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.boundary import last_boundary
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
-from airflow_provider_dm.engine.binlog.images import MalformedImage, tuples_of
+from airflow_provider_dm.engine.binlog.images import MalformedImage, cells_of
 from airflow_provider_dm.engine.binlog.kernels import build as kernels
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
@@ -45,7 +45,7 @@ def own_way(byte_range: ByteRange, wanted: WantedTables, compiled: bool = False)
 
 
 def _as_text(byte_range: ByteRange, wanted: WantedTables, compiled: bool, target: Flavour) -> Iterator[RowChange]:
-    """Each row as one cell: the tuple of its literals."""
+    """Each row as literals."""
     for batch in split_range(byte_range, wanted, compiled=compiled):
         rows: dict[tuple[int, int], Row] = {}
         for number in sorted(set(batch.changes[:, LAYOUT].tolist())):
@@ -54,12 +54,12 @@ def _as_text(byte_range: ByteRange, wanted: WantedTables, compiled: bool, target
                 chosen, images = batch.images(number, side)
                 picked = range(len(layout.cells))
                 try:
-                    texts = tuples_of(layout, batch.data, images, picked, target, compiled=compiled)
+                    texts = cells_of(layout, batch.data, images, picked, target, compiled=compiled).rows()
                 except MalformedImage as error:
                     raise malformed(
                         batch, byte_range.file, MalformedImage(int(chosen[error.index]), str(error))
                     ) from error
-                rows |= {(which, side): (texts[index],) for index, which in enumerate(chosen.tolist())}
+                rows |= {(which, side): texts[index] for index, which in enumerate(chosen.tolist())}
         for which, number in enumerate(batch.changes[:, LAYOUT].tolist()):
             yield RowChange(batch.layouts[number].table, rows.get((which, BEFORE)), rows.get((which, AFTER)))
 

@@ -1,4 +1,4 @@
-"""Row images to values: canonical rows, cells side by side, tuples of literals. By kernels where they are ready.
+"""Row images to values: canonical rows, or cells side by side. By kernels where they are ready.
 
 Two ways, one result: where a layout has columns that kernels do not write, or where the kernels are not compiled yet,
 the plain decoder and the codecs do it. `images` is int64[rows, 2]: where each image begins and ends in `data`.
@@ -6,7 +6,7 @@ the plain decoder and the codecs do it. `images` is int64[rows, 2]: where each i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -14,9 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from airflow_provider_dm.engine.binlog.layout import Layout
-from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, decoder_of
+from airflow_provider_dm.engine.binlog.row_decoder import Decoder, MalformedCells, decoder_of
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from airflow_provider_dm.engine.mysql.literals import NULL
 from airflow_provider_dm.engine.schema.codec import Row, Value
 
 Buffer = bytes | memoryview
@@ -56,18 +55,6 @@ class Cells:
         return [tuple(values[at : at + width]) for at in range(0, len(values), width)]
 
 
-@dataclass(frozen=True)
-class Tuples:
-    """Texts `(1,'a',NULL),` one behind the other: tuple i ends, with its comma, at ends[i] in `text`."""
-
-    text: Buffer
-    ends: Any
-
-    def __getitem__(self, index: int) -> bytes:
-        start = int(self.ends[index - 1]) if index else 0
-        return bytes(self.text[start : int(self.ends[index]) - 1])
-
-
 def rows_of(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list[Row]:
     """Return canonical values. `compiled`: by the kernels, for the columns that they know. Raises MalformedImage."""
     everything = layout.everything
@@ -105,23 +92,6 @@ def cells_of(
     return Cells(b"".join(parts), np.array(ends, np.int64), len(picked))
 
 
-def tuples_of(
-    layout: Layout, data: bytes, images: Any, picked: Sequence[int], target: Flavour, *, compiled: bool
-) -> Tuples:
-    """Return the literals of the columns `picked`, in that order, for a target of this flavour.
-
-    Raises MalformedImage.
-    """
-    if _by_kernel(layout, picked, compiled):
-        return _kernel_tuples(layout, data, images, picked)
-    writers = [layout.codecs[index].literal(target) for index in picked]
-    parts = []
-    for row in _plain_rows(layout, data, images, picked):
-        written = [NULL if value is None else write(value) for write, value in zip(writers, row, strict=True)]
-        parts.append(b"(" + b",".join(written) + b"),")
-    return Tuples(b"".join(parts), np.cumsum([len(part) for part in parts], dtype=np.int64))
-
-
 def _with_columns(rows: list[Row], columns: Sequence[int], values: Iterator[Row]) -> list[Row]:
     """Return the rows with these columns' values put in."""
     merged = []
@@ -138,12 +108,17 @@ def _by_kernel(layout: Layout, picked: Sequence[int], compiled: bool) -> bool:
 
 
 def _plain_rows(layout: Layout, data: bytes, images: Any, picked: Sequence[int]) -> Iterator[Row]:
-    decode = decoder_of(layout.cells, tuple(picked))
+    decode = _decoder(layout, tuple(picked))
     for index, (start, end) in enumerate(images.tolist()):
         try:
             yield decode(data, start, end)
         except MalformedCells as error:
             raise MalformedImage(index, str(error)) from error
+
+
+@lru_cache(maxsize=1024)  # a layout is compared by its identity, its cells one by one
+def _decoder(layout: Layout, picked: tuple[int, ...]) -> Decoder:
+    return decoder_of(layout.cells, picked)
 
 
 @lru_cache(maxsize=1024)
@@ -152,47 +127,21 @@ def _numbers(picked: tuple[int, ...]) -> Any:
 
 
 def _kernel_cells(layout: Layout, data: bytes, images: Any, picked: Sequence[int], *, literal: bool) -> Cells:
-    from airflow_provider_dm.engine.binlog.kernels.rows import write_cells
+    """Let a kernel write all images into one buffer, which grows when it is full."""
+    from airflow_provider_dm.engine.binlog.kernels.rows import MALFORMED, write_cells
 
     of, columns = layout.for_kernels, _numbers(tuple(picked))
     source, ends = np.frombuffer(data, np.uint8), np.empty(len(images) * len(picked), np.int64)
-
-    def write(first: int, out: Any, at: int, status: Any) -> int:
-        described = (of.columns, of.constants, of.members, columns)
-        return int(write_cells(source, images, first, *described, literal, of.literal_room, out, at, ends, status))
-
-    return Cells(_written(layout, data, images, picked, write), ends, len(picked))
-
-
-def _kernel_tuples(layout: Layout, data: bytes, images: Any, picked: Sequence[int]) -> Tuples:
-    from airflow_provider_dm.engine.binlog.kernels.rows import write_tuples
-
-    of, columns = layout.for_kernels, _numbers(tuple(picked))
-    source, ends = np.frombuffer(data, np.uint8), np.empty(len(images), np.int64)
-
-    def write(first: int, out: Any, at: int, status: Any) -> int:
-        described = (of.columns, of.constants, of.members, columns)
-        return int(write_tuples(source, images, first, *described, of.literal_room, out, at, ends, status))
-
-    return Tuples(_written(layout, data, images, picked, write), ends)
-
-
-def _written(
-    layout: Layout, data: bytes, images: Any, picked: Sequence[int], write: Callable[[int, Any, int, Any], int]
-) -> memoryview:
-    """Let a kernel write all images into one buffer, which grows when it is full."""
-    from airflow_provider_dm.engine.binlog.kernels.rows import MALFORMED
-
-    room = layout.for_kernels.literal_room
+    room = of.literal_room
     encoded = len(data) if len(data) <= _LARGE else int((images[:, 1] - images[:, 0]).sum())
     out = np.empty(2 * encoded + min(len(images), _SPARE_ROWS) * room, np.uint8)
-    done, status = 0, np.zeros(2, np.int64)
+    done, status, described = 0, np.zeros(2, np.int64), (of.columns, of.constants, of.members, columns)
     while True:
-        done = write(done, out, int(status[1]), status)
+        done = int(write_cells(source, images, done, *described, literal, room, out, int(status[1]), ends, status))
         if status[0] == MALFORMED:
             _raise_malformed(layout, data, images, done, picked)
         if done == len(images):
-            return out[: int(status[1])].data
+            return Cells(out[: int(status[1])].data, ends, len(picked))
         larger = np.empty(2 * len(out) + 2 * int(images[done, 1] - images[done, 0]) + room, np.uint8)
         larger[: status[1]] = out[: status[1]]
         out = larger
@@ -201,7 +150,7 @@ def _written(
 def _raise_malformed(layout: Layout, data: bytes, images: Any, index: int, picked: Sequence[int]) -> None:
     """Raise MalformedImage with the reason that the plain decoder gives."""
     try:
-        decoder_of(layout.cells, tuple(picked))(data, int(images[index, 0]), int(images[index, 1]))
+        _decoder(layout, tuple(picked))(data, int(images[index, 0]), int(images[index, 1]))
     except MalformedCells as error:
         raise MalformedImage(index, str(error)) from error
     raise MalformedImage(index, "the compiled decoder refuses what the plain one reads; please report this")

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import Final, Protocol
 
 CHUNK_SIZE: Final = 1 << 20
@@ -72,7 +71,5 @@ class Window:
     def __enter__(self) -> Window:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

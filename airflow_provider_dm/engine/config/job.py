@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field
 
@@ -97,7 +97,21 @@ class HolderSpec(Strict):
     host: str
 
 
-class JobSpec(Strict):
+class SpecFile(Strict):
+    """What a process is started with: all that its launcher says, but for secrets."""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        return cls.model_validate_json(path.read_text(encoding="utf-8"))
+
+    def write(self, path: Path) -> None:
+        """Write the spec to a file that only its owner can read."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(self.model_dump_json(indent=2))
+
+
+class JobSpec(SpecFile):
     """Everything an app needs. `until` is "caught-up", "forever" or a location (`FILE:POSITION`)."""
 
     run_id: str
@@ -121,13 +135,3 @@ class JobSpec(Strict):
             if source.config.source_id == source_id:
                 return source
         raise KeyError(source_id)
-
-    @classmethod
-    def read(cls, path: Path) -> JobSpec:
-        return cls.model_validate_json(path.read_text(encoding="utf-8"))
-
-    def write(self, path: Path) -> None:
-        """Write the job to a file that only its owner can read."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(self.model_dump_json(indent=2))

@@ -160,6 +160,12 @@ class SubtaskConfig:
         """Tell whether rows of the same key overwrite each other, whosever they are, as the user has said."""
         return self.loader.on_duplicate_logical is OnDuplicate.REPLACE
 
+    @property
+    def syncs_by_owner(self) -> bool:
+        """Tell whether the sync tells whose a row of a merged table is: also with `safe-mode: true`, by which rows
+        overwrite each other in another way (sync/last_wins.py)."""
+        return self.syncer.safe_mode or not self.overwrites
+
 
 class TaskConfig(DmModel):
     """A migration job. Without `target-database` the target is an Airflow connection."""

@@ -18,9 +18,10 @@ All sources of a run are looked at together, as a merged table takes rows of sev
 doubt (merge/joining.py), and one that has joined is seen in the transaction that doubts. What may still be sent to the
 target by a run that died is waited for at each of the sources, as any of them may have been the one that removed.
 
-A merged table that others feed than this run, and what a copy is meant to overwrite (on-duplicate-logical replace) is
-not this run's to remove. Such a table may be altered as long as its columns and unique keys are what they were at the
-next look; else SchemaChangedDuringCopy.
+A merged table that others feed than this run is not this run's to remove: behind `doubt` its tables *leave* it, and in
+`begin` they come back (visiting.py). Nor is what a copy is meant to overwrite (on-duplicate-logical replace), or what
+takes the rows of others without a key. Such a table may be altered as long as its columns and unique keys are what they
+were at the next look; else SchemaChangedDuringCopy.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
@@ -44,6 +45,14 @@ from airflow_provider_dm.engine.copy.renewal import (
     dropped,
     renewed_together,
 )
+from airflow_provider_dm.engine.copy.visiting import (
+    check_may_enter,
+    is_fed_by_others,
+    leave,
+    leaves,
+    visitors,
+    why_not_back,
+)
 from airflow_provider_dm.engine.copy.watch import Seen, Settled, Watch
 from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
@@ -57,7 +66,13 @@ from airflow_provider_dm.engine.reading.chunks import plan_chunks
 from airflow_provider_dm.engine.reading.survey import SourceTable, TargetSurvey, measure, survey_target
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
-from airflow_provider_dm.engine.target.copied_tables import CopiedTable, doubt_copied_tables, put_copied_tables
+from airflow_provider_dm.engine.target.copied_tables import (
+    CopiedTable,
+    Leave,
+    doubt_copied_tables,
+    note_leaves,
+    put_copied_tables,
+)
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, add_chunks, forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, end_earlier_ddl, execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import forget_entries
@@ -101,8 +116,8 @@ class ShardsUnlike(DmError):
         "Nothing else is left to copy, and they have been waited for {seconds:.0f} s."
     )
     hint: ClassVar[str] = (
-        "They are copied again when all of them have made the same DDL: make it in the others too, or undo it. The "
-        "next run waits for that as well."
+        "They are copied again when all of them have made the same DDL: make it in the others too, or undo it. Sources "
+        "that sync already make it in the target when their shards have. The next run waits for that as well."
     )
 
 
@@ -115,7 +130,7 @@ class Watches:
     waits: dict[TableName, str] = field(default_factory=dict)
     """The merged tables whose source tables are not alike, and why."""
     merged: bool = False
-    """There are merged tables that this run may copy again."""
+    """There are merged tables that this run may copy again, or its part of them."""
     took: bool = False
     """The last look has taken pages away that were being copied, so what went wrong with them is past. Not so where
     tables only go on waiting: that excuses nothing of the others.
@@ -167,16 +182,19 @@ class Watches:
         """Return what has to be copied again, by source. Raises SchemaChangedDuringCopy."""
         sides = [one.side for one in seen]
         groups = Groups.of(sides, seen[0].stand.feeders if seen else ())
-        self.merged = bool(groups.ours)
+        self.merged = bool(groups.together)
         for one in seen:
             one.watch.check_strangers(strangers(one.side, groups), one)
         closing = closing and any(watch.reads_log for watch in self.each)
         return to_copy_again(sides, groups, closing=closing), groups
 
     def _copy_again(self, *, closing: bool) -> None:
-        settled, groups = self._settle(closing=closing)
+        settled, groups, noted = self._settle(closing=closing)
         self.took = any(_was_copied(one) for one in settled)
-        waits = why_unlike(settled, groups, self.target) if settled and groups.ours else {}
+        for one in settled:
+            leave(self.target, one, noted[one.watch.source.id])
+        waits = why_not_back(settled, groups, self.target, noted)
+        waits |= why_unlike(settled, groups, self.target) if settled and groups.together else {}
         for target, why in waits.items():
             if self.waits.get(target) != why:
                 log.warning("%s is copied again when its source tables are alike: %s", target, why)
@@ -191,17 +209,17 @@ class Watches:
                 *(one.watch.source.id, one.place),
                 *(_listed([table.table.name for table in one.survey.tables]), _listed(one.gone)),
             )
-        self._renew(work)
-        made = self._design(work, frozenset())
+        self._renew([one for one in (each.without(groups.visited) for each in work) if one.names])
+        made = self._design(work, frozenset(), groups.visited)
         for one in work:
             self._forget_records(one)
         numbers = self._begin(work, made, groups)
         for one in work:
             one.watch.go_on_with(one, made, numbers.get(one.watch.source.id, {}))
 
-    def _settle(self, *, closing: bool) -> tuple[list[Settled], Groups]:
+    def _settle(self, *, closing: bool) -> tuple[list[Settled], Groups, dict[str, dict[TableName, Leave]]]:
         """Return the tables as they are at places of their logs, in doubt from here on; none where all are what they
-        were after all.
+        were after all. And how those leave of which others go on to fill the merged table.
         """
         began = time.monotonic()
         for _ in range(SETTLE_ATTEMPTS):
@@ -210,11 +228,13 @@ class Watches:
             ]
             again, groups = self._found(seen, closing=closing)
             if not again:
-                return [], groups
+                return [], groups, {}
             settled = [self._settled(one, again[one.side.source]) for one in seen if one.side.source in again]
             whole = [one for one in settled if one is not None]
-            if len(whole) == len(settled) and self._doubt(whole, groups):
-                return whole, groups
+            if len(whole) == len(settled):
+                noted = leaves(whole, groups, self.target)
+                if self._doubt(whole, groups, noted):
+                    return whole, groups, noted
             log.info("tables are being altered, looking again")
         names = ", ".join(watch.source.id for watch in self.each)
         raise WatermarkBlocked(names, "tables that are altered all the time", time.monotonic() - began)
@@ -225,24 +245,26 @@ class Watches:
         except TableNotFound:
             return None  # it is gone since
 
-    def _doubt(self, settled: Sequence[Settled], groups: Groups) -> bool:
+    def _doubt(
+        self, settled: Sequence[Settled], groups: Groups, noted: Mapping[str, Mapping[TableName, Leave]]
+    ) -> bool:
         """Count them as tables to be copied again, and forget what a run that died has noted of its DDL here.
 
-        Tell whether the merged ones are still this run's alone.
+        Tell whether the merged ones that are to be removed are still this run's alone.
         """
 
         def body(connection: Connection) -> bool:
             for one in settled:
                 one.watch.source.fence.check(connection)
-            if groups.ours:
+            if self.merged or any(one.left for one in settled):
                 ref = settled[0].watch.source.fence.ref
                 lock_owner_numbers(connection, ref)
-                run = {watch.source.id for watch in self.each}
-                if any(one.target in groups.ours and one.source not in run for one in load_feeders(connection, ref)):
+                if is_fed_by_others(load_feeders(connection, ref), settled, groups, self._run):
                     return False
             for one in settled:
                 ref = one.watch.source.fence.ref
                 doubt_copied_tables(connection, ref, one.names)
+                note_leaves(connection, ref, noted[one.watch.source.id])
                 withdraw_all(connection, ref, one.names)
                 for name in one.names:
                     forget_chunks(connection, ref, name)
@@ -250,6 +272,10 @@ class Watches:
             return True
 
         return run_transaction(self.target, body)
+
+    @property
+    def _run(self) -> frozenset[str]:
+        return frozenset(watch.source.id for watch in self.each)
 
     def _renew(self, work: Sequence[Settled]) -> None:
         """Bring the target's tables into their new form, without rows."""
@@ -314,27 +340,27 @@ class Watches:
 
     def _expect(self, one: Settled) -> None:
         """Write what the tables are now, as tables that are still to be copied again."""
-        fence, place, tables = one.watch.source.fence, one.place.sort_key, one.survey.tables
+        fence, tables = one.watch.source.fence, one.survey.tables
 
         def body(connection: Connection) -> None:
             fence.check(connection)
-            put_table_schemas(
-                connection, fence.ref, [TableSchema(table.table, table.target, place) for table in tables]
-            )
-            save_definitions(connection, fence.ref, {table.table.name: Definition(table.create) for table in tables})
+            _put(connection, one, tables)
             put_copied_tables(connection, fence.ref, {table.table.name: CopiedTable("") for table in tables})
 
         run_transaction(self.target, body)
 
-    def _design(self, work: Sequence[Settled], but: Collection[TableName]) -> Design:
-        """Look whether the target's tables, as they are now, take the rows. `but`: tables not to look at.
+    def _design(
+        self, work: Sequence[Settled], but: Collection[TableName], filled: Collection[TableName] = ()
+    ) -> Design:
+        """Look whether the target's tables, as they are now, take the rows. `but`: tables not to look at; `filled`:
+        those that others fill.
 
         Raises what `design` does.
         """
         surveys = [one.without(but).survey for one in work]
         subtasks = {one.watch.source.id: one.watch.source.subtask for one in work}
         there: TargetSurvey = survey_target(self.target, {table.target for one in surveys for table in one.tables})
-        return design(surveys, subtasks, there, fresh=set(subtasks), copied_into=frozenset())
+        return design(surveys, subtasks, there, fresh=set(subtasks), copied_into=filled)
 
     def _forget_records(self, one: Settled) -> None:
         """Remove the records of rows that were removed."""
@@ -359,6 +385,8 @@ class Watches:
             for one, chunks, without, needless in planned:
                 source, place, births = one.watch.source, one.place.sort_key, one.births.tables
                 ref, names = source.fence.ref, [table.table.name for table in one.survey.tables]
+                check_may_enter(connection, one, groups.visited, self._run)
+                _put(connection, one, [table for table in one.survey.tables if table.target in groups.visited])
                 forget_table_schemas(connection, ref, one.gone)
                 known = {name: CopiedTable(str(births[name]), place) for name in names}
                 put_copied_tables(connection, ref, known | {name: CopiedTable("", place) for name in one.gone})
@@ -383,6 +411,13 @@ class Watches:
         return [replace(chunk, number=watch.last_chunk + 1 + chunk.number) for chunk in planned]
 
 
+def _put(connection: Connection, one: Settled, tables: Sequence[SourceTable]) -> None:
+    """Write what tables are at the place from which on they are copied."""
+    ref, place = one.watch.source.fence.ref, one.place.sort_key
+    put_table_schemas(connection, ref, [TableSchema(table.table, table.target, place) for table in tables])
+    save_definitions(connection, ref, {table.table.name: Definition(table.create) for table in tables})
+
+
 def _was_copied(one: Settled) -> bool:
     """Tell whether any of the tables had chunks: those that a look has put in doubt before have none."""
     return not {chunk.table for chunk in one.seen.stand.chunks}.isdisjoint(one.names)
@@ -393,8 +428,9 @@ def _numbering(one: Settled, made: Design, groups: Groups) -> tuple[list[TableNa
     and no key any more that tells their rows apart.
     """
     ours, schemas = one.watch.source.id, one.seen.stand.schemas
-    numbered = {name for name, schema in schemas.items() if schema.owner > 0}
-    merged = [mapping for mapping in made.mappings[ours] if mapping.target.name in groups.ours]
+    left = {*one.away, *visitors(one, groups)}
+    numbered = {name for name, schema in schemas.items() if schema.owner > 0} - left
+    merged = [m for m in made.mappings[ours] if m.target.name in groups.together or m.source.name in left]
     without = [m.source.name for m in merged if m.target.identity is not None and m.source.name not in numbered]
     needless = [m.source.name for m in merged if m.target.identity is None and m.source.name in numbered]
     return without, needless

@@ -28,7 +28,7 @@ def why_unlike(settled: Sequence[Settled], groups: Groups, target: Endpoint) -> 
     tables: dict[Member, Table] = {}
     for one in settled:
         sides = Sides(one.survey.flavour, server)
-        for new in (table for table in one.survey.tables if table.target in groups.ours):
+        for new in (table for table in one.survey.tables if table.target in groups.together):
             member, old = (one.watch.source.id, new.table.name), one.seen.stand.old(new.table.name)
             tables[member] = new.table
             if old is not None and old[1]:
@@ -38,7 +38,7 @@ def why_unlike(settled: Sequence[Settled], groups: Groups, target: Endpoint) -> 
                     before[member], now[member] = form, newer
     waits: dict[TableName, str] = {}
     reads_log = any(one.watch.reads_log for one in settled)
-    for merged, group in groups.ours.items():
+    for merged, group in groups.together.items():
         pair = next((pair for before, now in forms if (pair := unlike(before, now, group)) is not None), None)
         there = [tables[one] for one in sorted(group) if one in tables]
         if pair is not None:

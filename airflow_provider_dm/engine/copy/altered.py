@@ -13,10 +13,11 @@ they were, sealed or not, and all fresh ones: only the log would tell which of t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import Birth, Births
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable
 
 
@@ -63,5 +64,26 @@ def altered(planned: Collection[TableName], known: Mapping[TableName, CopiedTabl
     )
 
 
+def has_more_columns(now: Table, before: Table) -> bool:
+    """Tell whether nothing was altered of what rows are made of, but that columns were added.
+
+    A page that is read by the columns of before leaves the others to the log: the target adds them at the place where
+    the source did, and a row that has another value than the column's default is in the log behind that. Not so of
+    numbers, which each server gives the rows that it has then.
+    """
+    theirs = {column.name: column for column in now.columns}
+    kept = [theirs.pop(column.name, None) for column in before.columns]
+    same = [
+        None if one is None else replace(one, position=old.position)
+        for one, old in zip(kept, before.columns, strict=True)
+    ]
+    return (
+        same == list(before.columns)
+        and now.unique_keys == before.unique_keys
+        and now.has_foreign_keys == before.has_foreign_keys
+        and not any(column.counted or column.generated for column in theirs.values())
+    )
+
+
 def _is_same(before: CopiedTable | None, now: Birth) -> bool:
-    return before is not None and before.birth != "" and Birth.of(before.birth).is_same(now)
+    return before is not None and before.birth != "" and before.leave is None and Birth.of(before.birth).is_same(now)

@@ -6,9 +6,9 @@ In this order, so that a refusal leaves the target as it was:
 3. for each source that has not begun: wait for its relay log, take P0, write the plan in one transaction: P0, the
    tables as they were at the survey, their births, chunks.
 A source that has begun goes on with the plan that it finds. A table that was born since the survey and would share its
-target with others, in front of P0, would be in no copy and no log: then nothing is begun. A table that was altered
-since the survey, be it in front of P0, which is in no log that we replay, is copied again before its first page is read
-(again.py).
+target with others, in front of P0, would be in no copy and no log: then the source is not begun, and all is looked at
+anew. A table that was altered since the survey, be it in front of P0, which is in no log that we replay, is copied
+again before its first page is read (again.py).
 
 What is needed of the relay log is announced before it is taken, or a purge in between could take it: first the relay's
 newest file, behind whose beginning P0 will lie, then P0 itself. A run that was replaced announces nothing any more."""
@@ -143,6 +143,21 @@ class SourceMoved(DmError):
     hint: ClassVar[str] = "Give the source an address that leads to one server, and begin again."
 
 
+@dataclass(eq=False)
+class SurveyOutdated(DmError):
+    """A table was created between the survey and the low watermark, and would be in no copy and no log."""
+
+    source: str
+    table: str
+    target: str
+
+    code: ClassVar[str] = "DM-7025"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "{source}: nothing was begun, as {table} was created just then, whose rows go to {target}."
+    hint: ClassVar[str] = "Begin again; if it comes again, let DDL rest for a moment."
+
+
 Begun = Callable[[str, Location], None]
 """(source-id, place): the relay log is needed from there on. Called before the plan is committed, and more than once:
 too much is kept rather than too little."""
@@ -150,6 +165,15 @@ too much is kept rather than too little."""
 
 def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slots: int, begun: Begun) -> list[Loading]:
     """Return the sources with their plans in the target. Raises every reason not to begin; see the module docstring."""
+    for _ in range(SURVEY_ATTEMPTS - 1):
+        try:
+            return _begin(task, sources, target, slots, begun)
+        except SurveyOutdated as outdated:
+            log.info("%s", outdated)
+    return _begin(task, sources, target, slots, begun)
+
+
+def _begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, slots: int, begun: Begun) -> list[Loading]:
     stored = {source.id: _stored_plan(target, source) for source in sources}
     surveyed = [_survey(source, stored[source.id]) for source in sources]
     surveys = [one.survey for one in surveyed]
@@ -172,6 +196,8 @@ def begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, *, slot
         log.warning("created %s", note)
     made = Design(again.mappings, planned.creations, again.feeders)
     newcomers = {source.id: _newcomers(source, made) for source in sources if source.id in fresh}
+    if len(fresh) > 1:  # before the first one begins, as what it begins with depends on the others
+        _check_surveys({source.id: (source, one) for source, one in zip(sources, surveyed, strict=True)}, fresh, made)
     run = {source.id for source in sources}
     return [
         _go_on(source, found, made, target, notes, begun)
@@ -349,7 +375,8 @@ def _begin_source(
     if start.server_uuid != survey.server_uuid:
         raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
     _announce(target, source, start, begun)
-    check_born_since(source, surveyed, made, read_births(source.endpoint, source.rules.block_allow))
+    behind = read_births(source.endpoint, source.rules.block_allow)
+    check_survey(source, surveyed, made, behind)
     if not full:
         wait_for_prepared(source.endpoint)
     definitions = Definitions({one.table.name: one.create for one in survey.tables}, collations)
@@ -364,7 +391,7 @@ def _begin_source(
         ours = newcomers[source.id]
         numbers = enter_tables(connection, fence.ref, schemas, ours, fellows, loading=True, full=full, run=run)
         begin_definitions(connection, fence.ref, definitions, {})
-        begin_copied_tables(connection, fence.ref, _births(surveyed))
+        begin_copied_tables(connection, fence.ref, _births(surveyed, behind))
         save_online_ddls(connection, fence.ref, OnlineDdls())
         insert_chunks(connection, fence, chunks)
         return numbers
@@ -374,10 +401,20 @@ def _begin_source(
     return Loading(source, made, start, resumed=False, numbers=numbers, notes=notes)
 
 
-def check_born_since(source: Source, surveyed: _Surveyed, made: Design, now: Births) -> None:
+def _check_surveys(surveyed: Mapping[str, tuple[Source, _Surveyed]], fresh: Collection[str], made: Design) -> None:
+    """Look once more at all sources that are about to begin, when there is nothing to wait for. Raises as the other."""
+    begin = [surveyed[source] for source in sorted(fresh)]
+    for source, one in begin:
+        if source.subtask.mode is not TaskMode.FULL:
+            wait_for_relay(source, one.survey.server_uuid)
+    for source, one in begin:
+        check_survey(source, one, made, read_births(source.endpoint, source.rules.block_allow))
+
+
+def check_survey(source: Source, surveyed: _Surveyed, made: Design, now: Births) -> None:
     """Refuse tables that were born since the survey if they cannot be copied by themselves (again.py).
 
-    `now`: the births behind the low watermark. Raises SchemaChangedDuringCopy.
+    `now`: the births behind the low watermark. Raises SurveyOutdated.
     """
     known = {one.table.name for one in surveyed.survey.tables}
     born = now.tables.keys() - surveyed.births.tables.keys() - known
@@ -386,7 +423,7 @@ def check_born_since(source: Source, surveyed: _Surveyed, made: Design, now: Bir
     for name in sorted(born):
         target = route(name)
         if source.subtask.overwrites or target in made.feeders or ours[target] > 1:
-            raise SchemaChangedDuringCopy(source.id, str(name), f"it was created as the copy to {target} began")
+            raise SurveyOutdated(source.id, str(name), str(target))
 
 
 def _start(source: Source) -> tuple[Location, Mapping[str, str]]:
@@ -403,11 +440,15 @@ def _collations(source: Source) -> Mapping[str, str]:
         return schema_collations(connection)
 
 
-def _births(surveyed: _Surveyed) -> dict[TableName, str]:
-    """Return the births of the tables; "" of one that may have been altered since without looking so."""
+def _births(surveyed: _Surveyed, behind: Births) -> dict[TableName, str]:
+    """Return the births of the tables; "" of one that was altered since, or may have been without looking so.
+
+    `behind`: the births behind P0.
+    """
     births = surveyed.births
-    names = [one.table.name for one in surveyed.survey.tables]
-    return {name: str(births.tables[name]) if name in births.tables.keys() - births.young else "" for name in names}
+    told = births.tables.keys() - births.young
+    names = (one.table.name for one in surveyed.survey.tables)
+    return {name: str(births.tables[name]) if name in told and births.same(behind, [name]) else "" for name in names}
 
 
 def wait_for_relay(

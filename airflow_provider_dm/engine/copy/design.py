@@ -162,7 +162,7 @@ def _check_sync(
         check_same_columns(mapping.source, firsts[one.target])
         filtered = row_filter(rules.events, rules.expressions, one.table)
         keyless = mapping.target.identity is None
-        if len(feeders[one.target]) > 1 and (keyless or not subtask.overwrites):
+        if len(feeders[one.target]) > 1 and (keyless or subtask.syncs_by_owner):
             check_merged(filtered, one.target)
         if not keyless and len(mapping.target.unique_keys) > 1:
             check_overlap(filtered, one.target)

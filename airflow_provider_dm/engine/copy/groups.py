@@ -9,15 +9,19 @@ no DDL of a merged table before its loads are over.
 DDL comes shard by shard. A group is copied again when its tables are alike again: those that were the same when they
 were planned are the same now. Until then nothing of it is copied (`unlike` says for what it waits).
 
-A group is not this run's to remove where somebody else feeds it (another run's source, or one that syncs already), or
-where the copy may overwrite rows that are not the task's. Nothing is copied again there.
+Where somebody else feeds it as well (another run's source, or one that syncs already), this run only visits: its own
+rows are removed, which are recorded, and copied again when the target's table is like its source tables (visiting.py).
+
+A group is nobody's to remove where rows are not recorded (no key), or where the copy may overwrite rows that are not
+the task's. Nothing is copied again there.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from airflow_provider_dm.engine.copy.altered import Altered
@@ -39,6 +43,8 @@ class Side:
     also_fresh: bool
     overwrites: bool
     route: Callable[[TableName], TableName]
+    recorded: frozenset[TableName] = frozenset()
+    """Those of the planned tables whose rows can be told from others' in a merged table, or are not there."""
 
     @property
     def names(self) -> frozenset[TableName]:
@@ -47,12 +53,13 @@ class Side:
 
 @dataclass(frozen=True)
 class Groups:
-    """The merged tables, by target. `ours`: those that this run may remove; `foreign`: all of a source that overwrites
-    as well.
+    """The merged tables, by target. `ours`: those that this run may remove; `visited`: those of which it may remove the
+    rows of its own tables; `foreign`: source tables of others, and all of a source that overwrites.
     """
 
     ours: Mapping[TableName, frozenset[Member]]
     foreign: frozenset[Member]
+    visited: Mapping[TableName, frozenset[Member]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, sides: Sequence[Side], feeders: Iterable[Feeder]) -> Groups:
@@ -66,19 +73,29 @@ class Groups:
         for one in feeders:
             fed[one.target].add((one.source, one.table))
         overwriting = {side.source for side in sides if side.overwrites}
+        recorded = {(side.source, name) for side in sides for name in side.recorded}
+        planned = {(side.source, name) for side in sides for name in side.planned}
         ours: dict[TableName, frozenset[Member]] = {}
+        visited: dict[TableName, frozenset[Member]] = {}
         foreign: set[Member] = set()
         for target, mine in members.items():
             everybody = {source for source, _ in mine | fed[target]}
-            if everybody & overwriting or everybody - run:
+            if everybody - run and mine & planned and mine & planned <= recorded and not everybody & overwriting:
+                visited[target] = frozenset(mine)
+            elif everybody & overwriting or everybody - run:
                 foreign |= mine if len(mine | fed[target]) > 1 else {one for one in mine if one[0] in overwriting}
             elif len(mine | fed[target]) > 1:
                 ours[target] = frozenset(mine)
-        return cls(ours, frozenset(foreign))
+        return cls(ours, frozenset(foreign), visited)
+
+    @cached_property
+    def together(self) -> Mapping[TableName, frozenset[Member]]:
+        """Return the groups whose source tables, as far as they are of this run, are copied again together."""
+        return {**self.ours, **self.visited}
 
     def names(self, source: str) -> frozenset[TableName]:
-        """Return the tables of a source that are in a group of ours."""
-        return frozenset(name for group in self.ours.values() for one, name in group if one == source)
+        """Return the tables of a source that are copied again together with others."""
+        return frozenset(name for group in self.together.values() for one, name in group if one == source)
 
 
 def strangers(side: Side, groups: Groups) -> frozenset[TableName]:
@@ -103,13 +120,13 @@ def to_copy_again(sides: Sequence[Side], groups: Groups, *, closing: bool = Fals
     altered = {(side.source, name) for side in sides for name in side.found.changed | side.found.vanished}
     fresh = {(side.source, name) for side in sides for name in side.found.fresh}
     reasons = altered | fresh if closing else altered
-    hit = {target for target, group in groups.ours.items() if group & reasons}
+    hit = {target for target, group in groups.together.items() if group & reasons}
     mattering = {side.source for side in sides if plain[side.source].matters(side.sealed, also_fresh=side.also_fresh)}
     while True:
-        mattering |= {source for target in hit for source, _ in groups.ours[target]}
+        mattering |= {source for target in hit for source, _ in groups.together[target]}
         more = {
             target
-            for target, group in groups.ours.items()
+            for target, group in groups.together.items()
             if any(one in fresh and one[0] in mattering for one in group)
         }
         if more <= hit:
@@ -118,7 +135,7 @@ def to_copy_again(sides: Sequence[Side], groups: Groups, *, closing: bool = Fals
     again: dict[str, Altered] = {}
     for side in (one for one in sides if one.source in mattering):
         mine = {
-            name for target in hit for one in groups.ours[target] if one[0] == side.source and one in there
+            name for target in hit for one in groups.together[target] if one[0] == side.source and one in there
             for name in (one[1],)
         }  # fmt: skip
         found = plain[side.source]

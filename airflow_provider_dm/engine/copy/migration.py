@@ -114,6 +114,8 @@ class Hooks:
     """A source is about to be copied: the relay log is needed from this location on."""
     ended: Callable[[str, Location], None] = lambda _source, _until: None
     """A source is handed over; the location is P0 still, as nothing of the log is applied yet."""
+    sync: Callable[[str], None] = lambda _source: None
+    """A source whose load is complete is to be synced up to where its log ends: a copy waits for DDL that it makes."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
@@ -216,7 +218,7 @@ class _Copying:
             if hooks.stop():
                 return False
             if not lanes:
-                self.watches.wait()
+                self._wait()
                 continue
             try:
                 hooks.run_lanes(work, lanes)
@@ -235,6 +237,15 @@ class _Copying:
                 log.warning("copied on after: %s", error)
             if self.watches.look_now_and_then():
                 self._share()
+
+    def _wait(self) -> None:
+        """Wait where nothing is left to copy but tables that wait for others, some of which may be of this run."""
+        copied = {watch.source.id for watch in self.watches.each}
+        others = [one for one in self.sources if one.id not in copied and one.subtask.mode is not TaskMode.FULL]
+        for source in others if self.watches.waits else ():
+            self.hooks.sync(source.id)
+        if not others or self._look():
+            self.watches.wait()
 
     def _hand_over(self) -> dict[str, Json] | None:
         """Take each Pend, and make all subtasks those that sync, at once. None: a merged table was altered since.

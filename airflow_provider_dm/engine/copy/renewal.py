@@ -131,7 +131,7 @@ def form_of(create: str, table: Table, collation: str, sides: Sides) -> tuple[Ha
     name = TableName(table.name.schema, "merged")
     try:
         made = sides.created_after(create, table, name, collation)
-        return _without_expressions(Tracker.of(sides.target, {name: made.sql}, {}).definition(name)), text
+        return without_expressions(Tracker.of(sides.target, {name: made.sql}, {}).definition(name)), text
     except (CannotCreateTarget, CannotTrack):
         return text, text
 
@@ -153,11 +153,11 @@ def _is_ours(found: Found, table: Table, create: str, new: SourceTable, sides: S
         tracked = [Tracker.of(sides.target, {name: text}, {}) for text in (ours.sql, found.create)]
     except (CannotCreateTarget, CannotTrack):
         return False
-    made, there = (_without_expressions(one.definition(name)) for one in tracked)
+    made, there = (without_expressions(one.definition(name)) for one in tracked)
     return made == there
 
 
-def _without_expressions(definition: TableDefinition) -> TableDefinition:
+def without_expressions(definition: TableDefinition) -> TableDefinition:
     """Return what of a definition all servers write alike: each has its own way with defaults and expressions."""
     columns = tuple(
         replace(one, default=None, on_update=None, generated=None if one.generated is None else "")

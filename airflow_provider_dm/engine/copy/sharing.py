@@ -2,7 +2,8 @@
 
 Before a source is handed over, rows of it that wait are looked into. Where two source tables hold them both, the copy
 ends here. Else they go along to the sync: what holds their places is a row that another source has moved or deleted
-since it was copied, and only its log says so. Task-mode full reads no log, so there nothing may be left.
+since it was copied, and only its log says so. Task-mode full reads no log, so there nothing may be left. With
+`safe-mode: true` all of them go along, as the sync will write them over what holds their places (sync/last_wins.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.begin import Loading, Source
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.contests import Contests, WrittenToMeanwhile
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, TooManyContested
@@ -37,19 +39,16 @@ class Sharing:
         sources = list(sources)
         endpoints = {source.id: source.endpoint for source in sources}
         routers = {source.id: source.rules.router for source in sources}
-        return cls(
-            target,
-            {
-                loading.source.id: Contests(
-                    loading.source.fence,
-                    Servers(target, loading.source.fence.ref, endpoints, routers),
-                    MOST_WHILE_COPYING,
-                )
-                for loading in loadings
-                if any(loading.numbers.values())
-            },
-            stop,
-        )
+
+        def contests(source: Source) -> Contests:
+            servers = Servers(target, source.fence.ref, endpoints, routers)
+            found = Contests(source.fence, servers, MOST_WHILE_COPYING)
+            if source.subtask.syncer.safe_mode and source.subtask.mode is not TaskMode.FULL:
+                found.spares = can_be_written_over
+            return found
+
+        shared = (loading.source for loading in loadings if any(loading.numbers.values()))
+        return cls(target, {source.id: contests(source) for source in shared}, stop)
 
     def look(self) -> None:
         """Look at the contests between two rounds. Raises RowsCollide and what else `Contests.look` raises."""

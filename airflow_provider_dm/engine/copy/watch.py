@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.altered import Altered, altered
+from airflow_provider_dm.engine.copy.altered import Altered, altered, has_more_columns
 from airflow_provider_dm.engine.copy.begin import Loading, Source, wait_for_relay
+from airflow_provider_dm.engine.copy.copier import paging_order
 from airflow_provider_dm.engine.copy.design import Design
 from airflow_provider_dm.engine.copy.groups import Side
 from airflow_provider_dm.engine.copy.watermark import low_watermark
@@ -21,6 +22,7 @@ from airflow_provider_dm.engine.reading.births import Births, read_births
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, survey_tables
 from airflow_provider_dm.engine.schema.catalogue import read_tables
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_tables, put_copied_tables
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, load_chunks
 from airflow_provider_dm.engine.target.session import run_transaction
@@ -55,6 +57,20 @@ class Stand:
     known: Mapping[TableName, CopiedTable]
     chunks: list[ChunkProgress]
     feeders: list[Feeder]
+
+    @property
+    def recorded(self) -> frozenset[TableName]:
+        """Return the tables whose rows are recorded, or that have left their merged table. Not those that are to be
+        copied again together with all that feed it: their records may be gone before their rows.
+        """
+        copied = {chunk.table for chunk in self.chunks}
+        found = ((name, one.owner, self.known.get(name)) for name, one in self.schemas.items())
+        return frozenset(
+            name
+            for name, owner, known in found
+            if (known is not None and known.leave is not None)
+            or (owner > 0 and (name in copied or known is None or known.birth))
+        )
 
     def old(self, name: TableName) -> tuple[Any, str] | None:
         """Return a table as it was planned, with its text; "" where that is not known. None: it was not planned."""
@@ -91,6 +107,16 @@ class Settled:
     @property
     def names(self) -> list[TableName]:
         return [*(one.table.name for one in self.survey.tables), *self.gone]
+
+    @property
+    def left(self) -> frozenset[TableName]:
+        """Return those that had left a merged table by then, or were about to (visiting.py)."""
+        known = self.seen.stand.known
+        return frozenset(name for name in self.names if name in known and known[name].leave is not None)
+
+    @property
+    def away(self) -> list[TableName]:
+        return [name for name in self.left if (known := self.seen.stand.known[name].leave) is not None and known.away]
 
     def without(self, targets: Collection[TableName]) -> Settled:
         """Return the same without the source tables of some target tables."""
@@ -134,6 +160,7 @@ class Watch:
             also_fresh=not self._looked,
             overwrites=self.source.subtask.overwrites,
             route=rules.router.route,
+            recorded=stand.recorded,
         )
         return Seen(self, stand, births, side)
 
@@ -187,7 +214,8 @@ class Watch:
         return replace(place, suffix=wait_for_relay(source, place.server_uuid).suffix)  # it failed over meanwhile
 
     def check_strangers(self, names: Collection[TableName], seen: Seen) -> None:
-        """Take altered tables that cannot be copied again for what they were if their rows still are.
+        """Take altered tables that cannot be copied again for what they were if their rows still are, or have got
+        columns which the sync adds where its log does.
 
         Raises SchemaChangedDuringCopy, OthersToCopyAgain.
         """
@@ -204,7 +232,7 @@ class Watch:
         with connected(source.endpoint) as connection:
             tables = read_tables(connection, planned)
         for name in planned:
-            if tables[name] != stand.schemas[name].table:
+            if tables[name] != stand.schemas[name].table and not self._follows(name, tables[name], seen):
                 raise SchemaChangedDuringCopy(source.id, str(name), "its columns or keys are not those it began with")
         fence = source.fence
         born = {name: CopiedTable(str(now.tables[name])) for name in planned}
@@ -214,6 +242,28 @@ class Watch:
             put_copied_tables(connection, fence.ref, born)
 
         run_transaction(self.target, body)
+
+    def _follows(self, name: TableName, now: Table, seen: Seen) -> bool:
+        """Tell whether a table has got columns only, behind P0, and the sync adds them where its log does.
+
+        Not to a merged table, nor where rows are read in one snapshot of a later place. And not if names may have been
+        changed: pages were read under them.
+        """
+        stand, side, ours = seen.stand, seen.side, (self.source.id, name)
+        target, found = side.route(name), side.found
+        fed = {(one.source, one.table) for one in stand.feeders if one.target == target}
+        fed |= {(self.source.id, one) for one in side.names if side.route(one) == target}
+        mappings = (one for one in self.loading.design.mappings[self.source.id] if one.source.name == name)
+        others = (stand.schemas[one].table for one in found.changed - {name} if one in stand.schemas)
+        return (
+            self.reads_log
+            and name in stand.known
+            and stand.known[name].birth != ""
+            and fed == {ours}
+            and all(paging_order(one) is not None for one in mappings)
+            and has_more_columns(now, stand.schemas[name].table)
+            and not (found.vanished or found.fresh or any(has_more_columns(now, other) for other in others))
+        )
 
     def go_on_with(self, settled: Settled, made: Design, numbers: Mapping[TableName, int]) -> None:
         """Take the tables as they are copied from here on. `numbers`: under which their rows are recorded."""

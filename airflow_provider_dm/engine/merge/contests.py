@@ -139,6 +139,10 @@ class Surroundings(Protocol):
         ...
 
 
+def _none(_mapping: TableMapping) -> bool:
+    return False
+
+
 @dataclass
 class Contests:
     """The rows that wait in the tables of one task, as the driver of one source sees them. For one thread."""
@@ -148,6 +152,8 @@ class Contests:
     most: int
     own_only: bool = False
     """See `Settler`."""
+    spares: Callable[[TableMapping], bool] = _none
+    """Tells of which source tables the rows that wait are not looked into: they will be put into their places."""
     rows: int = 0
     """Of this source, at the last look."""
     _settler: Settler = field(init=False)
@@ -178,6 +184,11 @@ class Contests:
             self._held.clear()
         elif now or over or self.around.now() >= self._due:
             self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if now else ROWS_LOOKED_INTO)
+        return self.rows
+
+    def count(self) -> int:
+        """Return how many rows of this source wait now."""
+        self._count()
         return self.rows
 
     def _settle(self) -> int:
@@ -239,6 +250,8 @@ class Contests:
         for row in rows:
             there = [feeder for feeder in feeders if feeder.target == row.target]
             mapping = self.around.mapped(row.source, row.table, row.target)
+            if self.spares(mapping):
+                continue
             found = verdict_on(row, mapping, there, self.around.answers)
             if isinstance(found, Collides):
                 collisions.append(found)

@@ -37,6 +37,8 @@ class Records:
     recorded: bool = True
     recording: bool = True
     """Rows of some table are recorded still. It ends between two epochs, as it decides how one is written."""
+    behind: bool = True
+    """At the last look somebody was loading or catching up in one of those tables."""
     _ends: Mapping[str, Location] | None = field(default=None, init=False)
     """Where all logs ended when all source tables were exact."""
 
@@ -50,8 +52,7 @@ class Records:
         """Give up what can be, remove some of what is left. Raises Fenced or TargetWentBack."""
         if not self.recorded:
             return
-        feeders = self.around.feeders()
-        mine = [one for one in feeders if one.source == self.fence.ref.source and one.owner]
+        feeders, mine = self._numbered()
         if any(one.owner > 0 for one in mine) and (not self.adopts or self._all_have_come(feeders)):
             mine = self.around.transactions(self._give_up)
         self.recording = any(one.owner > 0 for one in mine)
@@ -60,6 +61,19 @@ class Records:
             if one.owner < 0:
                 self.around.transactions(partial(self._remove, one=one))
                 return
+
+    def see(self) -> None:
+        """Look how far the others are."""
+        feeders, mine = self._numbered() if self.recorded else ([], [])
+        shared = {one.target for one in mine}
+        self.behind = bool(mine) and not self.around.transactions(
+            lambda connection: shared <= self._exact(connection, feeders)
+        )
+
+    def _numbered(self) -> tuple[list[Feeder], list[Feeder]]:
+        """Return all source tables, and those of this subtask that have a number."""
+        feeders = self.around.feeders()
+        return feeders, [one for one in feeders if one.source == self.fence.ref.source and one.owner]
 
     def _all_have_come(self, feeders: Iterable[Feeder]) -> bool:
         """Tell whether all have come to where their logs ended when all of them were exact. Any of this subtask's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError
@@ -19,6 +20,7 @@ class InvalidIdentifier(DmError):
     hint: ClassVar[str] = "Correct the name in the task's files; if it comes from a server, please report it."
 
 
+@lru_cache(4096)
 def quote(name: str) -> str:
     """Return the name in back-quotes, safe to splice into SQL. Raises InvalidIdentifier.
 

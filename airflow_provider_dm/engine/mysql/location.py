@@ -9,8 +9,9 @@ unrelated histories neither is before the other, and an order that lies would mo
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError
@@ -50,13 +51,14 @@ class BinlogFile:
     base: str
     number: int
 
-    @classmethod
-    def parse(cls, name: str) -> BinlogFile:
+    @staticmethod
+    @lru_cache(256)  # a log's locations, of which there are many, are in few files
+    def parse(name: str) -> BinlogFile:
         """Parse a file's name. Raises InvalidLocation for anything that is not BASE.DIGITS; a path never parses."""
         match = _FILE.match(name)
         if match is None:
             raise InvalidLocation(name)
-        return cls(match["base"], int(match["number"]))
+        return BinlogFile(match["base"], int(match["number"]))
 
     def __str__(self) -> str:
         return f"{self.base}.{self.number:06d}"
@@ -97,7 +99,7 @@ class Location:
         return cls(**value)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # all of them flat
 
     @property
     def sort_key(self) -> str:

@@ -45,14 +45,7 @@ class RelayProcess:
         output = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
         log_from = os.fstat(output).st_size
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "airflow_provider_dm.engine.relay", name],
-                env=_importing_us(env),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+            process = spawned(name, env, output)
         finally:
             os.close(output)
         return cls(log_path, log_from, process)
@@ -97,6 +90,18 @@ class RelayProcess:
     def tail(self) -> str:
         """Return the end of what it has written into the log."""
         return end_of_log(self.log_path, self.log_from)
+
+
+def spawned(spec: str, env: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
+    """Start an interpreter that is the relay of this spec file. `output`: takes what it prints."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "airflow_provider_dm.engine.relay", spec],
+        env=_importing_us(env),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
 
 
 def end_of_log(path: Path, start: int = 0) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
-from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec
+from airflow_provider_dm.engine.config.job import SecretRef, SourceSpec, SpecFile
 from airflow_provider_dm.engine.config.strict import Strict
 from airflow_provider_dm.engine.mysql.location import Location
 
@@ -27,7 +25,7 @@ class SpoolSpec(Strict):
     """False: a spool beside the source's own relay, whose row in the metadata DB it neither writes nor obeys."""
 
 
-class RelaySpec(Strict):
+class RelaySpec(SpecFile):
     """One source's relay. `source.relay_dir` is the directory itself, for this source alone."""
 
     source: SourceSpec
@@ -38,13 +36,3 @@ class RelaySpec(Strict):
     """The relay ends when this process is gone; None: it lives on its own."""
     until: Literal["stopped", "caught-up"] = "stopped"
     """caught-up: end when everything is here that the upstream had written when the relay started."""
-
-    @classmethod
-    def read(cls, path: Path) -> RelaySpec:
-        return cls.model_validate_json(path.read_text(encoding="utf-8"))
-
-    def write(self, path: Path) -> None:
-        """Write the spec to a file that only its owner can read."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(self.model_dump_json(indent=2))

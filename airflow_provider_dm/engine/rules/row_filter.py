@@ -157,7 +157,7 @@ def check_merged(found: RowFilter | None, target: TableName) -> None:
             "a filter that leaves out INSERTs or UPDATEs of a merged table",
             f"{found.table.name}, which goes to {target}",
             "Leave out only deletes, or whole tables by block-allow-list. Or set the loader's on-duplicate-logical to "
-            "replace, if rows are meant to overwrite each other.",
+            "replace, without safe-mode: true, if rows are meant to overwrite each other.",
         )
 
 

@@ -6,8 +6,8 @@ Nothing here talks to a server (catalogue.py does) and nothing decodes bytes (co
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
@@ -43,6 +43,10 @@ class Column:
     @property
     def unsigned(self) -> bool:
         return "unsigned" in self.column_type.lower().split()
+
+
+_STORED: Final = tuple(one.name for one in fields(Column) if one.name not in ("constant", "filled", "counted"))
+"""What of a column is kept of a table (`Table.to_json`)."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +111,13 @@ class Table:
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored table as JSON."""
-        found = asdict(self.stored) | {"name": list(self.name)}
-        for column in found["columns"]:
-            for name in ("constant", "filled", "counted"):
-                del column[name]
-        return found
+        return {
+            "name": list(self.name),
+            "columns": [{name: getattr(one, name) for name in _STORED} for one in self.stored.columns],
+            "unique_keys": [dict(vars(key)) for key in self.unique_keys],
+            "has_foreign_keys": self.has_foreign_keys,
+            "hidden": self.hidden,
+        }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Table:

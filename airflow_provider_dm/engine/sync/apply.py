@@ -8,7 +8,7 @@ their own (merged.py), and so have rows that may collide (overwriting.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -16,6 +16,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -26,7 +27,7 @@ from airflow_provider_dm.engine.sync.causality import TableWork, Wave
 from airflow_provider_dm.engine.sync.compactor import Image
 from airflow_provider_dm.engine.sync.in_order import WritesInOrder
 from airflow_provider_dm.engine.sync.merged import Check, MergedWrites, Mode, OwnerWork
-from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites, can_be_written_over, has_one_feeder
+from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites, has_one_feeder
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
@@ -106,6 +107,8 @@ class WaveWriter:
     multiple_rows: bool = True
     lenient: bool = False
     """Rows that collide are written over (`overwriting`), where the log counts for exact."""
+    over: bool = False
+    """In merged tables, too (`last_wins`)."""
     collisions: list[Collision] = field(default_factory=list)
     """What was written over so far."""
 
@@ -176,15 +179,16 @@ class WaveWriter:
 
         Raises `met` where others feed such a table, maybe since just now: they have said so before their first row.
         """
-        contested, collisions = 0, []
+        contested = 0
+        collisions: list[Collision] = []
         for writes in tables:
-            over = None if met is None else _over(writes)
-            if over is None:
+            over = [] if met is None else _over(writes)
+            if met is None or not over:
                 contested += self._run(connection, writes, careful=careful)
                 continue
-            if met is not None and not has_one_feeder(connection, self.step.fence.ref, over.part.name):
+            if not (over[0].by or has_one_feeder(connection, self.step.fence.ref, over[0].part.name)):
                 raise met
-            collisions.append(over.run(connection))
+            collisions += [one.run(connection) for one in over]
         return Written(contested, tuple(one for one in collisions if one.missing or one.present))
 
     def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
@@ -208,10 +212,12 @@ class WaveWriter:
             sql = _row_sql(part, access.dialect.server.flavour)
             return WritesInOrder(part, access, tuple(changes), sql.row, sql.key, self.catch_up)
         known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
-        if not known or not all(map(self.plan.is_merged, works)):
+        if not known or not all(self.plan.by_owner(source, over=self.over) for source in works):
             overlapping = self.catch_up and not self.plan.snapshots.issuperset(works)
             unsure = overlapping or not self.plan.losses.keys().isdisjoint(works)
-            return _TableWrites.of(part, [work for some in works.values() for work in some], access, unsure=unsure)
+            by_table = {str(self.plan.sources[source].table.name): some for source, some in works.items()}
+            shared = self.over and all(map(self.plan.is_merged, works))
+            return _TableWrites.of(part, by_table, access, unsure=unsure, shared=shared)
         literals = _row_sql(part, access.dialect.server.flavour).row
         owners = [OwnerWork.of(self.plan, source, some, self.step, access, literals) for source, some in works.items()]
         mode = Mode.CATCH_UP if self.catch_up else Mode.RECORDING if self.recording else Mode.EXACT
@@ -237,8 +243,14 @@ class WaveWriter:
         elif writes.unsure and writes.part.key is not None:
             writes.run(connection, found=_any_number, changed=_any_number, careful=False)
         else:
-            writes.run(connection, found=found, changed=changed, careful=careful)
+            # An upsert may make its row of another table's, which has a unique value of it, and count the same.
+            asking = careful or (writes.shared and bool(writes.part.unique))
+            writes.run(connection, found=found, changed=changed, careful=asking)
         return 0
+
+
+Works: TypeAlias = Mapping[str, Sequence[TableWork]]
+"""Of one target table, by source table (of those folded together, the first)."""
 
 
 def _any_number(_statement: Statement, _number: int) -> None:
@@ -251,7 +263,7 @@ class _TableWrites:
 
     part: TargetPart
     access: Access
-    works: Sequence[TableWork]
+    works: Works
     gone: tuple[Statement, ...]
     """Deletes that should find nothing."""
     statements: tuple[Statement, ...]
@@ -260,9 +272,14 @@ class _TableWrites:
     key: Callable[[Row], Literals]
     unsure: bool
     """Rows may be there, or not, whatever the log says: it overlaps a load, or filters leave some of it out."""
+    shared: bool
+    """Other tables' rows may be in the way, and are written over."""
 
     @classmethod
-    def of(cls, part: TargetPart, works: Sequence[TableWork], access: Access, *, unsure: bool) -> _TableWrites:
+    def of(
+        cls, part: TargetPart, by_table: Works, access: Access, *, unsure: bool, shared: bool = False
+    ) -> _TableWrites:
+        works = [work for some in by_table.values() for work in some]
         mapping, dialect = part.mapping, access.dialect
         sql = _row_sql(part, dialect.server.flavour)
         deleted = (sql.key(row) for work in works for row in work.delete)
@@ -284,7 +301,7 @@ class _TableWrites:
             *(statement for verb in rows for statement in write_rows(mapping, rows[verb], verb, dialect=dialect)),
         )
         changed = tuple(row for work in works for row in work.change)
-        return cls(part, access, works, gone, statements, changed, sql.row, sql.key, unsure)
+        return cls(part, access, by_table, gone, statements, changed, sql.row, sql.key, unsure, shared)
 
     def run(self, connection: Connection, *, found: Check, changed: Check, careful: bool) -> None:
         """See `MergedWrites.run`. Raises DuplicateInTarget where a row is there of which the log has seen the end."""
@@ -305,22 +322,28 @@ class _TableWrites:
 _Writes: TypeAlias = _TableWrites | MergedWrites | WritesInOrder
 
 
-def _over(writes: _Writes) -> OverWrites | None:
-    """Return the same writes whatever is there; None where they are as the log has them in any case: also where filters
-    keep rows that the source has no more, as one that holds a further unique value is not in the way."""
+def _over(writes: _Writes) -> list[OverWrites]:
+    """Return the same writes whatever is there; none where they are as the log has them in any case: also where filters
+    keep rows that the source has no more, as one that holds a further unique value is not in the way.
+
+    One for each source table that shares the target with others."""
     kept = isinstance(writes, _TableWrites) and writes.unsure and writes.part.unique
-    if not isinstance(writes, _TableWrites) or kept or not can_be_written_over(writes.part):
-        return None
-    part, works, row = writes.part, writes.works, writes.row
-    return OverWrites(
-        part,
-        writes.access,
-        delete=[writes.key(one) for work in works for one in work.delete],
-        gone=[writes.key(one) for work in works for one in work.gone],
-        insert=[row(one) for work in works for one in work.insert],
-        change=[row(one) for work in works for one in work.change],
-        unsure=writes.unsure,
-    )
+    if not isinstance(writes, _TableWrites) or kept or not can_be_written_over(writes.part.mapping):
+        return []
+    row = writes.row
+    return [
+        OverWrites(
+            writes.part,
+            writes.access,
+            delete=[writes.key(one) for work in works for one in work.delete],
+            gone=[writes.key(one) for work in works for one in work.gone],
+            insert=[row(one) for work in works for one in work.insert],
+            change=[row(one) for work in works for one in work.change],
+            unsure=writes.unsure,
+            by=table if writes.shared else "",
+        )
+        for table, works in writes.works.items()
+    ]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ catch-up, where an upsert of each image would make rows of those that were left 
 
 *Every change* (`compact: false`): nothing was folded. What depends on each other is in one bucket, and level by level
 each change is sorted as if it were all there is (`dependence`); deletes come before writes within a level, so there is
-no wave 1, and further levels follow in the same transaction.
+no wave 1, and further levels follow in the same transaction. So it is done where tables of one source may write over
+each other's rows (`last_wins`).
 
 In merged tables the same holds for the rows of each source table by itself; what becomes of a row whose place another
 one's row holds is `merge.writer`'s.
@@ -41,15 +42,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over, has_own_columns
 from airflow_provider_dm.engine.rules.row_filter import Loss, check_overlap
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.bucket import BucketOf, bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.change import Change, Key
 from airflow_provider_dm.engine.sync.compactor import Counts, Folded, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.dependence import Kept, Order, marks_of
-from airflow_provider_dm.engine.sync.overwriting import can_be_written_over
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_parts import TargetPart, has_own_columns
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 from airflow_provider_dm.engine.sync.turns import turns_of
 
 
@@ -102,13 +103,20 @@ class Waves:
 
 
 def make_waves(
-    plan: SyncPlan, folded: Folded, *, catch_up: bool, recording: bool = False, lenient: bool = False
+    plan: SyncPlan,
+    folded: Folded,
+    *,
+    catch_up: bool,
+    recording: bool = False,
+    lenient: bool = False,
+    over: bool = False,
 ) -> Waves:
     """Sort folded changes into waves and buckets. `recording`: merged tables are not exact yet (merge/joining.py).
 
     `lenient`: rows may be otherwise than the log says (sync/overwriting.py), also those that it leaves as they were.
+    `over`: in merged tables, too (sync/last_wins.py).
     """
-    waves, sort = Waves(), _Sorting(plan, catch_up, recording, lenient)
+    waves, sort = Waves(), _Sorting(plan, catch_up, recording, lenient, over)
     for index, changes in folded.in_order.items():
         part = plan.part(index)
         if catch_up and part.key is not None and part.unique:
@@ -134,24 +142,28 @@ class _Sorting:
     catch_up: bool
     recording: bool
     lenient: bool
+    over: bool
 
     def turns(self, index: int, keyed: Keyed) -> list[Keyed]:
         return turns_of(keyed, self.plan.part(index)) if self._may_lack_deletes(index) else [keyed]
 
     def _may_lack_deletes(self, lead: int) -> bool:
-        return self.plan.losses.get(lead) is Loss.DELETES and not self.plan.is_merged(lead)
+        return self.plan.losses.get(lead) is Loss.DELETES and not self._by_owner(lead)
+
+    def _by_owner(self, lead: int) -> bool:
+        return self.plan.by_owner(lead, over=self.over)
 
     def keyed(self, keyed: Keyed, sorter: _Sorter) -> None:
         index, part = sorter.table, self.plan.part(sorter.table)
         if self.recording and not self.catch_up and self.plan.is_merged(index):
             _recording(keyed.values(), sorter)
         elif self.catch_up and index not in self.plan.snapshots:
-            in_place = has_own_columns(part) and not part.unique and not self.plan.is_merged(index)
+            in_place = has_own_columns(part.mapping) and not part.unique and not self.plan.is_merged(index)
             _catch_up(keyed.items(), part, sorter, in_place=in_place)
-        elif index in self.plan.losses and not self.plan.is_merged(index):
+        elif index in self.plan.losses and not self._by_owner(index):
             _kept(keyed.items(), part, sorter)
         else:
-            if self.lenient and not self.plan.is_merged(index) and can_be_written_over(part):
+            if self.lenient and not self._by_owner(index) and can_be_written_over(part.mapping):
                 _unchanged(keyed.items(), part, sorter)
             if part.unique:
                 _exact_in_two_waves(keyed.values(), part, sorter)
@@ -163,7 +175,8 @@ class _Sorting:
 
     def levels(self, kept: Sequence[Kept], part: TargetPart, waves: Waves) -> None:
         lacking = part.key is not None and any(self._may_lack_deletes(lead) for lead in {lead for lead, _, _ in kept})
-        order = Order.of(marks_of(part), kept, alone=lacking and bool(part.unique))
+        contended = any(self.plan.sources[lead].target in self.plan.contended for lead, _, _ in kept[:1])
+        order = Order.of(marks_of(part), kept, alone=contended or (lacking and bool(part.unique)))
         keyed: dict[tuple[int, int, int], Keyed] = {}
         counts: dict[tuple[int, int, int], Counts] = {}
         for level, bucket, (lead, before, after) in zip(

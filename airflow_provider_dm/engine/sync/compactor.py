@@ -20,8 +20,9 @@ only deletes may be missing, each change says all that will be of its key: the f
 changes of one key depend on each other and on the target's rows: nothing is folded, and all of them are kept in their
 order (`sync.in_order` writes them).
 
-With `compact: false` every change is kept (`sync.dependence` says what becomes of them). They are folded all the same,
-and what comes of it is thrown away: it says whether the log is whole.
+With `compact: false` every change is kept (`sync.dependence` says what becomes of them), and so are those of tables
+that may write over each other's rows (`sync.last_wins`). They are folded all the same, and what comes of it is thrown
+away: it says whether the log is whole.
 """
 
 from __future__ import annotations
@@ -103,8 +104,9 @@ class Compactor:
         loss = self._losses.get(lead, Loss.NOTHING)
         if loss is Loss.ROWS:
             return keep_into(self.folded.in_order.setdefault(lead, []))
-        if not self._plan.compact:
-            kept = self.folded.kept.setdefault(self._plan.sources[lead].target, [])
+        target = self._plan.sources[lead].target
+        if not self._plan.compact or target in self._plan.contended:
+            kept = self.folded.kept.setdefault(target, [])
             return _keep_each(kept, lead, fold_into({}, part, loose=loss is Loss.DELETES) if part.key else None)
         if part.key is None:
             return count_into(self.folded.counts.setdefault(lead, Counter()))

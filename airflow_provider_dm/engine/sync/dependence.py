@@ -151,7 +151,8 @@ class Order:
 
     marks: Marks
     alone: bool = False
-    """Deletes may be missing: of rows that are written, and share a loose mark, one may have been gone before."""
+    """Of rows that are written, and share a loose mark, one may have been gone before, as deletes may be missing, or
+    they may be of two tables."""
     levels: list[int] = field(default_factory=list)
     _first: list[Mark] = field(default_factory=list)
     """Of each change, one of its marks."""

@@ -101,6 +101,10 @@ class EpochSize:
         be held."""
         return min(self.cut, max(self.smallest, min(LARGEST_RANGE, self.limit // (2 * slots))))
 
+    def keeping(self) -> EpochSize:
+        """Return the size where each change is held, with the values that it depends on others by."""
+        return replace(self, largest=self.usual, limit=min(self.limit, self.usual))
+
     def is_backlog(self, size: int) -> bool:
         """Tell whether the limit cut an epoch of `size` bytes, and not (as far as one can tell) the log's end."""
         return size >= self.limit // 2

@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
-from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, Target, WaveWriter
+from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
@@ -44,6 +44,7 @@ from airflow_provider_dm.engine.sync.ddl import (
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import GoalLost
+from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
@@ -53,12 +54,12 @@ from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
 from airflow_provider_dm.engine.sync.shard_groups import needed_with
 from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
-from airflow_provider_dm.engine.sync.start import Opened, open_sync
+from airflow_provider_dm.engine.sync.start import Opened
 from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement, RefusedByFilter
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
-from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES, CutOtherwise
-from airflow_provider_dm.engine.sync.writing import Writing, most_held, spreads
+from airflow_provider_dm.engine.sync.transactional import CutOtherwise
+from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.subtask import note_location, note_plan
@@ -73,100 +74,6 @@ LONG_SECONDS: Final = 0.5
 SAY_SECONDS: Final = 30.0
 RETRIES: Final = 5
 """Of an epoch whose tasks failed in a way that may pass; each transaction has its own retries before that."""
-
-
-@dataclass(frozen=True)
-class SyncResult:
-    """The outcome of one source's sync. `finished` False: it was asked to stop before its goal."""
-
-    location: Location
-    finished: bool
-    epochs: int
-    transactions: int
-    changes: int
-    contested_rows: int
-    """Rows that wait for others to give their places in merged tables free."""
-    ddl_applied: int
-    seconds: float
-    unresolved_groups: tuple[dict[str, Any], ...] = ()
-    """Merged tables whose shards have made DDL that the target waits to make, as DM shows them."""
-
-
-def run_sync(
-    source: SyncSource,
-    runner: Runner,
-    store: MetaStore,
-    stop: threading.Event,
-    *,
-    progress: SyncProgress | None = None,
-    size: EpochSize | None = None,
-) -> SyncResult:
-    """Sync one source until its job's `until`, or until `stop` is set (then the epoch under way is finished first).
-
-    Raises every DmError that stops a task.
-    """
-    began = time.monotonic()
-    shown = progress or SyncProgress()
-    with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
-        opened = open_sync(source, store=store, stop=stop)
-        shards = Shards.load(source, store, opened.plan)
-        writes = Target.at(source.target)
-        loop = Loop(
-            source=source,
-            opened=opened,
-            writes=writes,
-            prepared=PreparedHere(writes.transactions, source.fence, opened.prepared),
-            safe_mode=SafeModeHere(
-                writes.transactions,
-                source.fence,
-                always=source.config.syncer.safe_mode,
-                overlap=opened.catch_up_until,
-                loaded=not opened.plan.adopts,
-                window=opened.window,
-            ),
-            sharing=Sharing.of(source, opened.plan),
-            following=Following(source, shards=shards),
-            shards=shards,
-            by_hand=ByHand(store, *source.fence.ref.key),
-            runner=runner,
-            store=store,
-            stop=stop,
-            progress=shown,
-            tail=tail,
-            plan=opened.first_plan,
-            shared_plan=runner.share(opened.first_plan),
-            here=opened.lo,
-            applied=opened.lo,
-            edge=opened.edge,
-            points=DmPoints(source, writes.transactions),
-            size=sized(size, source, opened.plan),
-        )
-        finished = loop.run()
-    seconds = round(time.monotonic() - began, 3)
-    return SyncResult(
-        loop.applied,
-        finished,
-        shown.epochs,
-        shown.transactions,
-        shown.changes,
-        loop.sharing.rows,
-        shown.ddl_applied,
-        seconds,
-        tuple(shown.unresolved_groups or ()),
-    )
-
-
-def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSize:
-    """Return the size with which a sync begins. `size`: of whoever knows better."""
-    syncer = source.config.syncer
-    if size is None:
-        size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()
-        if not (plan.compact or plan.whole):
-            size = replace(
-                size, largest=size.usual
-            )  # each change is held, with the values that it depends on others by
-        size = size.holding(most_held(syncer))
-    return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or BATCH_ROWS)) if plan.whole else size
 
 
 @dataclass
@@ -311,6 +218,7 @@ class Loop:
         self.shards.check_no_resync()
         self._begins(epoch.hi)
         self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
+        self._write_over()
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
         self.prepared.note(epoch)
@@ -333,8 +241,7 @@ class Loop:
         self.progress.bytes += epoch.bytes
         self.progress.newest_timestamp = epoch.newest_timestamp
         self._count(epoch, applied)
-        self.safe_mode.met(applied.collisions)
-        self._show_safe_mode()
+        self._met(applied.collisions)
         log.log(
             logging.INFO if seconds > LONG_SECONDS else logging.DEBUG,
             "epoch applied: %s..%s, %d bytes, %d transactions, %d changes, %d rows, %.3f s",
@@ -364,7 +271,7 @@ class Loop:
             self._catching_up(),
             Writing.of(self.source.config.syncer, self.plan, tasks=tasks),
             self.sharing.recording,
-            self.safe_mode.is_lenient(self.applied) and (self.safe_mode.always or self.sharing.lawful),
+            *self._leniency(self.applied),
         )
         for attempt in range(RETRIES):
             try:
@@ -378,6 +285,21 @@ class Loop:
                     self._look_at_shared(now=True, between=False)
         return self._apply(job, epoch)
 
+    def _leniency(self, place: Location) -> tuple[bool, bool]:
+        """Tell whether what collides behind `place` is written over, and whether in merged tables, too."""
+        lenient, always = self.safe_mode.is_lenient(place), self.safe_mode.always
+        return lenient and (always or self.sharing.lawful), lenient and always and self.sharing.over
+
+    def _write_over(self) -> None:
+        """Put rows that wait into their places where others are written over: nothing that follows looks for them."""
+        if self.sharing.rows and self.plan.safe and self._leniency(self.applied)[1]:
+            self._met(self.sharing.write_over())
+            self.progress.contested_rows = self.sharing.rows
+
+    def _met(self, collisions: Iterable[Collision]) -> None:
+        self.safe_mode.met(collisions, self.sharing.servers.feeders)
+        self._show_safe_mode()
+
     def _apply(self, job: EpochJob, epoch: Epoch) -> Applied:
         return apply_epoch(self.runner, job, epoch, ship=self.source.job.ship_ranges)
 
@@ -385,7 +307,7 @@ class Loop:
         """Tell whether a new row has met that of a source which has begun to feed the same table meanwhile."""
         if self.plan is self.opened.first_plan is not self.opened.plan:
             return False  # half of it is written by a release that folds otherwise
-        if not isinstance(error, DuplicateInTarget):
+        if not isinstance(error, (DuplicateInTarget, MissingRow) if self.plan.safe else DuplicateInTarget):
             return False
         self.sharing.notice()
         news = self.plan is not self.sharing.plan  # it may have been noticed before, while half an epoch was left
@@ -400,6 +322,8 @@ class Loop:
                 fence, noted = self.source.fence, self.sharing.plan.fingerprint()
                 self.writes.transactions(lambda connection: note_plan(connection, fence, noted))
             self.plan, self.shared_plan = self.sharing.plan, self.runner.share(self.sharing.plan)
+            if self.plan.contended:
+                self.size = self.size.keeping()
 
     def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
         """Look after shared tables. `between`: no epoch is being written; nor half written, where `edge` says so."""
@@ -410,6 +334,7 @@ class Loop:
             self.progress.contested_rows = self.sharing.rows
         if between:
             self._follow_plan()
+            self._write_over()
 
     def _finish_shared(self) -> None:
         try:
@@ -536,6 +461,7 @@ class Loop:
             return False
         self.sharing.servers.forget_mappings()  # the target's table is another one now
         self._look_at_shared(now=True, between=False)
+        self._write_over()
         resyncing = Resyncing(
             source=self.source,
             runner=self.runner,
@@ -544,7 +470,8 @@ class Loop:
             buckets=self.sharing.plan.buckets,
             size=self.size,
             catching_up=self._catches_up_at,
-            told=self._count,
+            leniency=self._leniency,
+            told=self._resynced,
         )
         if not resyncing.run(group):
             return True  # asked to stop in the middle: nothing else may be applied before the rest of it
@@ -558,6 +485,10 @@ class Loop:
         self._show_shards()
         self._look_at_shared(now=False)  # rows that were held back may have met others'
         return True
+
+    def _resynced(self, epoch: Epoch, applied: Applied) -> None:
+        self._count(epoch, applied)
+        self._met(applied.collisions)
 
     def _show_shards(self) -> None:
         self.progress.unresolved_groups = self.shards.to_json()
@@ -599,7 +530,7 @@ class Loop:
             self._look_at_shared(now=False)
             self.by_hand.passed(applied)
             self.tail.look(self.here, self.opened.goal)
-        self.shards.tell_what_is_untold()
+        self.shards.locks.tell_what_is_untold()
         needed = needed_with(self.prepared.needed(applied), self.shards.groups.values())
         try:
             self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)

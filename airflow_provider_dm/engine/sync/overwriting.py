@@ -21,23 +21,22 @@ A target that has columns of its own keeps them: a row there is changed in place
 value of it have to go. What REPLACE counts as removed tells of those only because the row's own key was deleted before:
 of a row that is the same already, servers say nothing.
 
-Where rows of several source tables go into a target, none is written over: whose it is cannot be told here. Nor where
-the target may take two rows of the source for one: a right row would go. Tables without a key are counted images, and
-exact in any case.
+Where rows of several source tables go into a target, none is written over, as whose it is cannot be told here: but
+with `safe-mode: true`, and behind all loads (sync/last_wins.py). Nor where the target may take two rows of the source
+for one: a right row would go. Tables without a key are counted images, and exact in any case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
+from airflow_provider_dm.engine.merge.overwritable import has_own_columns
 from airflow_provider_dm.engine.merge.writer import Access, unique_positions
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import NULL
-from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept, check_keys_kept
-from airflow_provider_dm.engine.sync.plan_parts import TargetPart, has_own_columns
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.statements import (
     Literals,
@@ -54,11 +53,12 @@ from airflow_provider_dm.engine.target.table_schema import load_feeders
 @dataclass(frozen=True)
 class Collision:
     """The rows of one table that the log had otherwise. `missing`: to be changed or deleted, and not there; `present`:
-    there, and in the way of another one that was written."""
+    there, and in the way of another one that was written. `by`: see `OverWrites`."""
 
     table: str
     missing: int
     present: int
+    by: str = ""
 
 
 def has_one_feeder(connection: Connection, ref: SubtaskRef, target: TableName) -> bool:
@@ -66,29 +66,12 @@ def has_one_feeder(connection: Connection, ref: SubtaskRef, target: TableName) -
     return sum(feeder.target == target for feeder in load_feeders(connection, ref)) <= 1
 
 
-@lru_cache(maxsize=1024)
-def can_be_written_over(part: TargetPart) -> bool:
-    """Tell whether rows in the way are what the log says or nobody's, and can be found.
-
-    Not without a key; not where two rows of the source may be one in the target (rules/kept_keys.py); nor, where the
-    target has columns of its own that are to stay, by a unique key that is not one of whole columns.
-    """
-    if part.key is None:
-        return False
-    try:
-        check_keys_kept(part.mapping)
-    except TargetKeyNotKept:
-        return False
-    return not has_own_columns(part) or all(
-        unique_positions(part.mapping, index) is not None for index in part.mapping.target.unique_keys
-    )
-
-
 @dataclass(frozen=True)
 class OverWrites:
     """The writes of one transaction to one target table, whatever is there. For a table that `can_be_written_over`.
 
-    `unsure`: rows may be there or not, as filters leave changes out; then what is missing is no collision.
+    `by`: the source table whose rows they are, where others feed the target, too. `unsure`: rows may be there or not,
+    as filters leave changes out; then what is missing is no collision.
     """
 
     part: TargetPart
@@ -99,13 +82,14 @@ class OverWrites:
     """Identity keys at which nothing should be."""
     insert: Sequence[Literals]
     change: Sequence[Literals]
-    unsure: bool
+    unsure: bool = False
+    by: str = ""
 
     def run(self, connection: Connection) -> Collision:
         """Write. Raises what `execute` raises."""
         missing = len(self.delete) - self._delete(connection, self.delete)
         present = self._delete(connection, self.gone)
-        if has_own_columns(self.part):
+        if has_own_columns(self.part.mapping):
             there, changed = self._count(connection, self.insert), self._count(connection, self.change)
             missing += len(self.change) - changed
             present += there + self._in_place(connection)
@@ -114,7 +98,7 @@ class OverWrites:
             missing += len(self.change) - self._delete(connection, map(self._key, self.change))
             rows = [*self.insert, *self.change]
             present += self._write(connection, rows, Verb.REPLACE) - len(rows)
-        return Collision(str(self.part.name), 0 if self.unsure else missing, present)
+        return Collision(str(self.part.name), 0 if self.unsure else missing, present, self.by)
 
     def _in_place(self, connection: Connection) -> int:
         """Write rows so that values which only the target has stay. Return how many others had to go."""

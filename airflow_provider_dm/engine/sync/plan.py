@@ -20,6 +20,7 @@ from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.binlog.maps import WantedTable, WantedTables
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.kept_keys import check_keys_kept
@@ -74,10 +75,26 @@ class SyncPlan:
     """Changes are folded; else each is written (sync/dependence.py)."""
     whole: bool = False
     """Transactions of the source are written whole and in their order (sync/transactional.py)."""
+    safe: bool = False
+    """With `safe-mode: true`: rows of merged tables may be written over each other (sync/last_wins.py)."""
 
     def fingerprint(self) -> str:
-        """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
-        made_of: tuple[object, ...] = (self.sources, self.targets, self.buckets, self.optional_columns())
+        """Return a hash that is equal for plans by which the same log is folded and written in the same way.
+
+        Of a target table it knows what tells rows apart, and not what their columns can hold: whoever widens one that
+        a row did not fit into wants the epoch completed into which that row belongs.
+        """
+        in_order = not self.compact or self.whole
+        return self._hash(
+            tuple(part.decisive(in_order=in_order or at in self.contended) for at, part in enumerate(self.targets))
+        )
+
+    def is_of(self, fingerprint: str) -> bool:
+        """Tell whether that is this plan's fingerprint, or was one in releases where it knew all of a target table."""
+        return fingerprint in (self.fingerprint(), self._hash(self.targets))
+
+    def _hash(self, targets: tuple[object, ...]) -> str:
+        made_of: tuple[object, ...] = (self.sources, targets, self.buckets, self.optional_columns())
         if apart := self._folded_apart():
             made_of = (*made_of, apart)
         if filters := self.filters:
@@ -90,6 +107,8 @@ class SyncPlan:
             made_of = (*made_of, folds)
         if self.snapshots:
             made_of = (*made_of, sorted(self.snapshots))
+        if self.contended:
+            made_of = (*made_of, ("contended", sorted(self.contended), GROUPS_VERSION))
         return hashlib.sha256(repr(made_of).encode()).hexdigest()
 
     def _folded_apart(self) -> tuple[int, ...]:
@@ -113,9 +132,9 @@ class SyncPlan:
 
     def in_other_modes(self) -> Iterator[SyncPlan]:
         """Yield the plan as it would be if the user had asked for another way of writing."""
-        for compact, whole in product((True, False), (False, True)):
-            if (compact, whole) != (self.compact, self.whole):
-                yield replace(self, compact=compact, whole=whole)
+        for compact, whole, safe in product((True, False), (False, True), (False, True)):
+            if (compact, whole, safe) != (self.compact, self.whole, self.safe):
+                yield replace(self, compact=compact, whole=whole, safe=safe)
 
     def leads(self) -> tuple[int, ...]:
         """Return for each source table the one that its changes are folded with: itself, or the first of its target."""
@@ -148,6 +167,30 @@ class SyncPlan:
     def is_merged(self, source: int) -> bool:
         return self.sources[source].target in self.merged
 
+    @cached_property
+    def over(self) -> frozenset[int]:
+        """Return the merged targets whose rows may be written over each other."""
+        fed = (source for source in self.sources if self.safe and source.target in self.merged)
+        able: dict[int, bool] = {}
+        for source in fed:
+            able[source.target] = able.get(source.target, True) and can_be_written_over(self._mapping_of(source))
+        return frozenset(target for target, can in able.items() if can)
+
+    @cached_property
+    def contended(self) -> frozenset[int]:
+        """Return those of them in which tables of this source meet: their changes keep their order, unfolded."""
+        shards = Counter(source.target for source in self.sources)
+        return frozenset(target for target in self.over if shards[target] > 1)
+
+    def by_owner(self, source: int, *, over: bool) -> bool:
+        """Tell whether rows of a source table touch no others' in its target. `over`: those may be written over now."""
+        target = self.sources[source].target
+        return target in self.merged and not (over and target in self.over)
+
+    def _mapping_of(self, source: SourcePart) -> TableMapping:
+        added = (column for column in self.targets[source.target].mapping.source.columns if column.constant is not None)
+        return TableMapping(source.table.with_constants(added), self.targets[source.target].mapping.target)
+
     def check_filters(self, elsewhere: Collection[TableName], *, overwrites: bool) -> None:
         """Refuse filters by which a row of another table could be taken for one's own: rows without a key are nobody's,
         so there it does not help that rows are meant to overwrite each other.
@@ -168,8 +211,7 @@ class SyncPlan:
         for index, source in enumerate(self.sources):
             part = self.part(index)
             if part.key is not None and index not in self.snapshots and (self.adopts or not self.is_merged(index)):
-                added = (column for column in part.mapping.source.columns if column.constant is not None)
-                check_keys_kept(TableMapping(source.table.with_constants(added), part.mapping.target))
+                check_keys_kept(self._mapping_of(source))
 
     def owner(self, source: int) -> int:
         return max(0, self.owners[source]) if self.owners else 0

@@ -50,6 +50,7 @@ def make_plan(
     held: Collection[TableName] = frozenset(),
     compact: bool = True,
     whole: bool = False,
+    safe: bool = False,
     folds: Mapping[str, TextFold] | None = None,
 ) -> SyncPlan:
     """Return the plan for these source tables. `merged`: target tables that other sources feed as well, or are to, or
@@ -93,6 +94,7 @@ def make_plan(
         gone=_gone(everything, copied_again or {}),
         compact=compact,
         whole=whole,
+        safe=safe,
     )
     plan.check_filters({*(merged or ()), *shared}, overwrites=merged is None)
     return plan

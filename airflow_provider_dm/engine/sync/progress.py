@@ -143,7 +143,7 @@ def progress_line(progress: Mapping[str, Any]) -> str:
     if safe_mode.get("on"):
         said.append(f"safe mode ({safe_mode['why']})")
     if tables := safe_mode.get("collisions"):
-        rows = sum(sum(counts.values()) for counts in tables.values())
+        rows = sum(counts["missing"] + counts["present"] for counts in tables.values())
         said.append(f"{rows:,} rows of {', '.join(sorted(tables))} collided and were written over")
     if rows := progress.get("contested_rows"):
         said.append(f"{rows:,} rows wait for their places")

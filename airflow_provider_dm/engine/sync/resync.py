@@ -83,7 +83,8 @@ class ResyncPlanUnknown(DmError):
 class Resyncing:
     """The re-sync of one group; for the thread of its sync. `told`: what was applied, after each epoch.
 
-    `catching_up`: whether a place lies in the part of the log that overlaps the full load.
+    `catching_up`: whether a place lies in the part of the log that overlaps the full load; `leniency`: what of the rows
+    behind a place that collide is written over (`WaveWriter.lenient`, `over`).
     """
 
     source: SyncSource
@@ -93,6 +94,7 @@ class Resyncing:
     buckets: int
     size: EpochSize
     catching_up: Callable[[Location], bool]
+    leniency: Callable[[Location], tuple[bool, bool]]
     told: Callable[[Epoch, Applied], None]
 
     def run(self, group: Group) -> bool:
@@ -237,6 +239,8 @@ class _Lane:
             self._step(epoch.hi),
             self.of.catching_up(self.applied),
             Writing.of(self.of.source.config.syncer, self.plan, tasks=tasks),
+            False,
+            *self.of.leniency(self.applied),
         )
         applied = apply_epoch(self.of.runner, job, epoch, ship=self.of.source.job.ship_ranges)
         self.prepared = after(self.prepared, epoch)

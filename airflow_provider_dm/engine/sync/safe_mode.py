@@ -14,7 +14,7 @@ very same epoch is repeated. What remains:
 
 Until a location rows are written over what is there, uncounted, as they are known to overlap (*catch-up*, `causality`).
 In the other two states the log counts for exact, and what collides all the same is let through and counted
-(`overwriting`).
+(`overwriting`); in merged tables only where the user has said so (`last_wins`).
 
 Log time is that of the events, not of the clock: a slow target or a pause makes nothing of it go by. The window begins
 with the first transaction behind the start. It ends with the first one that committed so many seconds later, and never
@@ -36,16 +36,12 @@ the window longer, never shorter.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
 from airflow_provider_dm.engine.config.units import SyncerConfig
-from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
-from airflow_provider_dm.engine.sync.plan import SyncPlan
 
 
 class Why(StrEnum):
@@ -150,19 +146,3 @@ def state_at(place: Location, *, always: bool, overlap: Location | None, loaded:
 def lets_through(state: State) -> bool:
     """Tell whether what collides is written over, though the log counts for exact."""
     return isinstance(state, Always | UntilLogTime)
-
-
-def check_sole_owners(plan: SyncPlan, elsewhere: Collection[TableName]) -> None:
-    """Refuse `safe-mode: true` for tables that take rows of several source tables: whose row stands in the way there
-    cannot be told. `elsewhere`: targets that other sources feed. Raises NotSupportedYet."""
-    seen: set[int] = set()
-    for source in plan.sources:
-        part = plan.targets[source.target]
-        if source.target in seen or source.target in plan.merged or part.name in elsewhere:
-            raise NotSupportedYet(
-                "safe-mode: true for a table that takes rows of several source tables",
-                str(part.name),
-                "Leave safe-mode out: restarts are exact without it, and rows that collide stop the task with both "
-                "tables' names. Where shards share keys, add an extract-… column to the key, or route them apart.",
-            )
-        seen.add(source.target)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.sync.safe_mode import (
 from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.safe_mode_window import note_window, read_window
+from airflow_provider_dm.engine.target.table_schema import Feeder
 
 
 def load_window(connection: Connection, ref: SubtaskRef) -> Window | None:
@@ -45,8 +46,8 @@ class SafeModeHere:
     overlap: Location | None
     loaded: bool
     window: Window | None
-    collisions: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By table, since this run began."""
+    collisions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By table, since this run began; of a merged one also by source table, and which ones feed it."""
 
     @property
     def until_time(self) -> int | None:
@@ -86,13 +87,21 @@ class SafeModeHere:
         """Tell whether what collides behind `place` is let through."""
         return lets_through(self.at(place))
 
-    def met(self, collisions: Iterable[Collision]) -> None:
-        """Count what was written over."""
+    def met(self, collisions: Iterable[Collision], feeders: Callable[[], Iterable[Feeder]]) -> None:
+        """Count what was written over. `feeders`: asked for the source tables of merged ones."""
+        merged: set[str] = set()
         for one in collisions:
-            table, missing, present = astuple(one)
-            found = self.collisions.get(table, {"missing": 0, "present": 0})
-            counts = {"missing": found["missing"] + missing, "present": found["present"] + present}
-            self.collisions = {**self.collisions, table: counts}
+            was = self.collisions.get(one.table, {})
+            now = was | _plus(was, one)
+            if one.by:
+                merged.add(one.table)
+                name, by = f"{self.fence.ref.source}:{one.by}", now.get("by", {})
+                now["by"] = by | {name: _plus(by.get(name, {}), one)}
+            self.collisions = {**self.collisions, one.table: now}
+        known = list(feeders()) if merged else []
+        for table in merged:
+            fed_by = sorted(f"{one.source}:{one.table}" for one in known if str(one.target) == table)
+            self.collisions = {**self.collisions, table: self.collisions[table] | {"fed_by": fed_by}}
 
     def to_json(self, place: Location, exit_point: Location | None) -> dict[str, Any]:
         """Return it as the status shows it. `exit_point`: up to where a part of the rows may be applied already."""
@@ -104,6 +113,13 @@ class SafeModeHere:
             "exit_point": None if exit_point is None else str(exit_point),
             "collisions": self.collisions,
         }
+
+
+def _plus(counts: dict[str, Any], one: Collision) -> dict[str, int]:
+    return {
+        "missing": counts.get("missing", 0) + one.missing,
+        "present": counts.get("present", 0) + one.present,
+    }
 
 
 def describe(state: State) -> tuple[bool, str, str]:

@@ -29,23 +29,21 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
 from airflow_provider_dm.engine.config.task import ShardMode
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken
+from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
-from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.group import (
     Group,
     Item,
-    due,
     finished,
     joined,
     made,
@@ -53,12 +51,14 @@ from airflow_provider_dm.engine.shard.group import (
     resolve,
     zone_that_counts,
 )
+from airflow_provider_dm.engine.shard.lock import Action, Lock
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_groups import read_groups
+from airflow_provider_dm.engine.sync.shard_items import made_at, said_of, settings_of, statement_of
+from airflow_provider_dm.engine.sync.shard_locks import ShardLocks, item_due
 from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, SchemaChange, SubtaskTables
-from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDdl, end_earlier_ddl, execute_ddl
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.left_behind import left_behind
@@ -71,8 +71,6 @@ from airflow_provider_dm.engine.target.shard_groups import (
     ddl_place,
     end_resync,
     executed_ddls,
-    load_groups,
-    load_members,
     note_executed,
     save_group,
 )
@@ -112,9 +110,11 @@ class Shards:
     groups: dict[TableName, Group] = field(default_factory=dict)
     waits: dict[TableName, str] = field(default_factory=dict)
     """Why a group has to wait, by merged table: for people."""
+    locks: ShardLocks = field(init=False)
     _looked_at: float = field(default=0.0, init=False)
-    _untold: set[tuple[TableName, int]] = field(default_factory=set, init=False)
-    """DDL that this source has behind it and whose lock does not know, by merged table and number."""
+
+    def __post_init__(self) -> None:
+        self.locks = ShardLocks(self.source, self.store)
 
     @classmethod
     def load(cls, source: SyncSource, store: MetaStore, plan: SyncPlan) -> Shards:
@@ -125,17 +125,8 @@ class Shards:
         shards.groups = {one.target: one for one in read_groups(connection, ref)}
         shards._begin()
         if shards.groups:
-            shards._tell_again()
+            shards.locks.tell_again(shards.groups)
         return shards
-
-    def _tell_again(self) -> None:
-        """Tell the locks of DDL that this source has behind it, as a run may have died before it did."""
-        task = self.source.fence.ref.task
-        for body, _ in self.store.ddl_locks(task):
-            lock = locks.Lock.from_json(body)
-            group = self.groups.get(lock.target)
-            if group is not None and lock.number < group.resolved - (group.resync is not None):
-                self._tell_gone_on(group, lock.number)
 
     def _begin(self) -> None:
         """Note which tables are merged, and count their DDL from here on, before any can come.
@@ -213,7 +204,7 @@ class Shards:
             return list(found.values())
         zone = next((str(one.value) for one in session if one.name == "time_zone"), None)
         ddls = (*zone_that_counts(base.table, schema.table, zone), *ddls)
-        how: Json = {"statements": [_said(one) for one in change.statements], "session": _settings(session)}
+        how: Json = {"statements": [said_of(one) for one in change.statements], "session": settings_of(session)}
         item = Item(at[0], at[1], ddls, schema.table, needs, how)
         longest, turn = group.longest(), len(member.items) if member is not None else 0
         if taken_for_made and longest is not None and turn < len(longest.items):
@@ -301,121 +292,31 @@ class Shards:
     def _look_at(self, group: Group, here: Location, buckets: int) -> Group | None:
         names, me = self._shards_of(group.target), self.source.fence.ref.source
         lock = None
-        turn = turn_of(group, names, self._executed(group), None, me)
+        turn = turn_of(group, names, self.locks.executed(group), None, me)
         if turn is Turn.REPORT:
-            lock = self._report(group, names)
-            turn = turn_of(group, names, self._executed(group), lock, me)  # asked behind the lock, which knows it later
-        why = self._why_not(group, turn, names, lock)
+            lock = self.locks.report(group, names)
+            # Asked behind the lock, which knows it later.
+            turn = turn_of(group, names, self.locks.executed(group), lock, me)
+        why = self.locks.why_not(group, turn, names, lock)
         if why:
             if self.waits.get(group.target) != why:
                 log.info("DDL number %d of %s waits %s", group.resolved, group.target, why)
             self.waits[group.target] = why
             return None
         if turn is Turn.EXECUTE:
-            self._execute(group, _due(group, names), lock)
+            self._execute(group, item_due(group, names), lock)
         return self._resolve(group, here, buckets)
-
-    def _executed(self, group: Group) -> int:
-        return executed_ddls(target_connection(self.source.target), self.source.fence.ref, group.target)
-
-    def _report(self, group: Group, names: Collection[TableName]) -> locks.Lock:
-        ref, item = self.source.fence.ref, _due(group, names)
-        feeders = load_feeders(target_connection(self.source.target), ref)
-        expected = {one.source for one in feeders if one.target == group.target}
-        info = locks.Info(ref.source, item.ddls, tuple(sorted(map(str, names))), item.at.sort_key)
-
-        def how(found: Json | None) -> Json:
-            lock = None if found is None else locks.Lock.from_json(found)
-            if lock is not None and lock.executed and self._executed(group) <= group.resolved:
-                lock = None  # of a task of this name that is no more
-            return locks.reported(lock, ref.task, group.target, group.resolved, info, expected).to_json()
-
-        found = self._change_lock(group, how)
-        assert found is not None
-        return locks.Lock.from_json(found)
-
-    def _change_lock(self, group: Group, how: Callable[[Json | None], Json | None]) -> Json | None:
-        task = self.source.fence.ref.task
-        return self.store.change_ddl_lock(task, locks.lock_id(task, group.target), group.resolved, how)
-
-    def _why_not(self, group: Group, turn: Turn, names: Collection[TableName], lock: locks.Lock | None) -> str:
-        """Return what is waited for; "": nothing. Raises ShardDdlConflict."""
-        match turn:
-            case Turn.SHARDS:
-                return f"for {', '.join(map(str, missing(group, names)))} of this source"
-            case Turn.RESOLVE:
-                return ""
-        assert lock is not None
-        match turn:
-            case Turn.CONFLICT:
-                if stale := self._stale(group, lock):
-                    self._withdraw(group, stale)
-                    return f"for {', '.join(stale)}"
-                conflict = lock.conflict_of(self.source.fence.ref.source)
-                if conflict is not None:
-                    raise conflict
-                return "for a person to decide what is run"
-            case Turn.SOURCES:
-                return f"for {', '.join(lock.unsynced)}"
-            case Turn.OWNER:
-                return f"for {lock.owner}, which runs it"
-            case _:
-                return self._not_ready(group, _due(group, names), lock)
-
-    def _stale(self, group: Group, lock: locks.Lock) -> list[str]:
-        """Return the sources whose reports are of a task of this name that is no more: a source that has reported
-        holds rows back in the target, or is behind the DDL there."""
-        connection, ref = target_connection(self.source.target), self.source.fence.ref
-        holding = {one.source for one in load_members(connection, ref, group.target)}
-        found = []
-        for source in lock.synced:
-            there = load_groups(connection, ref.of_source(source))
-            resolved = next((one.resolved for one in there if one.target == group.target), -1)
-            if resolved < group.resolved or (resolved == group.resolved and source not in holding):
-                found.append(source)
-        return found
-
-    def _withdraw(self, group: Group, sources: Collection[str]) -> None:
-        def how(found: Json | None) -> Json | None:
-            lock = None if found is None else locks.Lock.from_json(found)
-            for source in sources:
-                lock = None if lock is None else locks.withdrawn(lock, source)
-            return None if lock is None else lock.to_json()
-
-        self._change_lock(group, how)
-
-    def _not_ready(self, group: Group, item: Item, lock: locks.Lock) -> str:
-        """Return why the target is not ready, whatever the lock says; "": it is."""
-        connection, ref = target_connection(self.source.target), self.source.fence.ref
-        members = {(one.source, one.table): one for one in load_members(connection, ref, group.target)}
-        counts: dict[str, StoredGroup | None] = {}
-        for feeder in load_feeders(connection, ref):
-            if feeder.target != group.target or (lock.wish is not None and feeder.source in lock.unsynced):
-                continue
-            if feeder.source not in counts:
-                there = load_groups(connection, ref.of_source(feeder.source))
-                counts[feeder.source] = next((one for one in there if one.target == group.target), None)
-            count, member = counts[feeder.source], members.get((feeder.source, feeder.table))
-            behind = count is None or count.resolved != group.resolved or count.resync is not None
-            if behind or member is None or not member.items:
-                return f"for {feeder.table} of {feeder.source}"
-            if lock.wish is None and tuple(member.items[0]["ddls"]) != item.ddls:
-                return f"for {feeder.source}, which has made other DDL on {feeder.table}"
-        rows = [one for one in waiting(connection, ref) if one.target == group.target]
-        if rows:
-            return f"for {sum(one.rows for one in rows)} rows of {group.target} that wait for their places"
-        return ""
 
     # 3 and 4. Execute
 
-    def _execute(self, group: Group, item: Item, lock: locks.Lock | None) -> None:
+    def _execute(self, group: Group, item: Item, lock: Lock | None) -> None:
         fence, target = self.source.fence, self.source.target
         assert lock is not None
         shared = fence.in_lane(ddl_lane(group.target))
-        if lock.wish is locks.Action.SKIP:
+        if lock.wish is Action.SKIP:
             end_earlier_ddl(target, shared)  # an owner that was to run it may still be altering the table
         else:
-            statements = [_statement(one) for one in item.how["statements"]]
+            statements = [statement_of(one) for one in item.how["statements"]]
             session = [Setting(name, value) for name, value in item.how["session"]]
             self._check_left_behind(shared, group, statements)
             try:
@@ -424,11 +325,7 @@ class Shards:
                 raise ShardDdlRefused(error.sql, error.number, error.reason) from None
         run_transaction(target, partial(note_executed, fence=fence, target=group.target, number=group.resolved))
         log.info("DDL number %d of %s has been run", group.resolved, group.target)
-
-        def how(found: Json | None) -> Json | None:
-            return None if found is None else locks.executed(locks.Lock.from_json(found), fence.ref.source).to_json()
-
-        self._tell(group, how)
+        self.locks.tell_executed(group)
 
     def _check_left_behind(self, shared: Fence, group: Group, statements: Sequence[TargetDdl]) -> None:
         """Refuse to take what a filter has kept in the target for what a statement makes. Raises ShardDdlRefused."""
@@ -439,15 +336,6 @@ class Shards:
         if found:
             reason = f"is there already: {found}; a filter rule may have left out what took it away"
             raise ShardDdlRefused(statements[0].sql, _THERE, reason)
-
-    def _tell(self, group: Group, how: Callable[[Json | None], Json | None]) -> bool:
-        """Change the lock as far as there is one, and tell whether it is done: that the target knows it is enough."""
-        try:
-            self._change_lock(group, how)
-        except DmError as error:
-            log.warning("the DDL lock of %s is not told: %s", group.target, error)
-            return False
-        return True
 
     # 5. Resolve
 
@@ -482,25 +370,7 @@ class Shards:
         run_transaction(self.source.target, body)
         self.groups[group.target] = became
         self._looked_at = 0.0
-
-        self._tell_gone_on(group, group.resolved - 1)
-
-    def _tell_gone_on(self, group: Group, number: int) -> None:
-        def how(found: Json | None) -> Json | None:
-            if found is None:
-                return None
-            left = locks.gone_on(locks.Lock.from_json(found), self.source.fence.ref.source)
-            return None if left is None else left.to_json()
-
-        one = (group.target, number)
-        self._untold.discard(one)
-        if not self._tell(replace(group, resolved=number), how):
-            self._untold.add(one)
-
-    def tell_what_is_untold(self) -> None:
-        """Tell locks what a metadata DB that was away has not heard: nobody would resolve them."""
-        for target, number in sorted(self._untold, key=str):
-            self._tell_gone_on(self.groups[target], number)
+        self.locks.tell_gone_on(group.target, group.resolved - 1)
 
     # For people
 
@@ -514,7 +384,7 @@ class Shards:
                 "synced": [one.table.quoted() for one in group.members],
                 "unsynced": [name.quoted() for name in missing(group, self._shards_of(group.target))],
                 "waits": self.waits.get(group.target, ""),
-                "madeAt": _made_at(first) if first is not None else None,
+                "madeAt": made_at(first) if first is not None else None,
             }
             for group in self.unresolved
         ]
@@ -533,20 +403,8 @@ def _alike(new: TableSchema, tables: SubtaskTables) -> list[TableName]:
     return [one for one in others if one != new.table.name and one in known and tracker.definition(one) == mine]
 
 
-def _due(group: Group, names: Collection[TableName]) -> Item:
-    item = due(group, names)
-    assert item is not None
-    return item
-
-
 def _first(group: Group) -> Item | None:
     return next((one.items[0] for one in group.members if one.items), None)
-
-
-def _made_at(item: Item) -> float | None:
-    """Return when a shard has made a DDL, by its server's clock, in seconds since 1970; None: it was not taken down."""
-    said: list[list[Any]] = item.how.get("session", [])
-    return next((float(value) for name, value in said if name == "timestamp"), None)
 
 
 def _save(connection: Connection, source: SyncSource, group: Group) -> None:
@@ -557,30 +415,3 @@ def _save(connection: Connection, source: SyncSource, group: Group) -> None:
     ]
     stored = StoredGroup(group.target, group.resolved, None if resync is None else resync.to_json())
     save_group(connection, ref, stored, members)
-
-
-def _said(statement: TargetDdl) -> Json:
-    names = [list(name) for name in statement.tables]
-    return {
-        "sql": statement.sql,
-        "tables": names,
-        "parts": list(statement.parts),
-        "keyless": statement.keyless,
-        "alike": statement.alike,
-        "divisible": statement.divisible,
-        "renames": [[list(old), list(new)] for old, new in statement.renames],
-        "new": [[list(table), column] for table, column in statement.new],
-    }
-
-
-def _statement(said: Json) -> TargetDdl:
-    names = tuple(TableName(*name) for name in said["tables"])
-    renames = tuple((TableName(*old), TableName(*new)) for old, new in said["renames"])
-    new = tuple((TableName(*table), column) for table, column in said.get("new", ()))  # older ones do not say it
-    return TargetDdl(
-        said["sql"], names, tuple(said["parts"]), said["keyless"], said["alike"], said["divisible"], renames, new
-    )
-
-
-def _settings(session: Sequence[Setting]) -> list[list[str | int | float | None]]:
-    return [[one.name, one.value] for one in session]

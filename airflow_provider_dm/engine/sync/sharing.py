@@ -7,19 +7,21 @@ shared, that last question is all that is asked, and only if the task has more t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.merge.contests import Contests
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.last_wins import check_one_law, write_over_waiting
+from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_making import merged_parts
-from airflow_provider_dm.engine.sync.safe_mode import check_sole_owners
 
 
 @dataclass
@@ -33,25 +35,30 @@ class Sharing:
     several: bool
     """The task has other sources, which may begin at any time."""
     lawful: bool
-    """Rows of others are let alone; False: they overwrite each other, as the user wishes."""
-    safe_mode: bool = False
-    """The user wants it throughout."""
+    """Rows of others are let alone, or written over by the law of `last_wins`; False: they overwrite each other, as the
+    user wishes of the loader."""
+    safe: Mapping[str, bool] = field(default_factory=dict)
+    """By source of the task: whether the user wants safe mode throughout."""
 
     @classmethod
     def of(cls, source: SyncSource, plan: SyncPlan) -> Sharing:
         fence = source.fence
         sources = {one.config.source_id: one.endpoint.resolve() for one in source.job.sources}
         task = source.job.task
-        routers = {name: SubtaskRules.of(task.subtask(name)).router for name in task.source_ids}
+        subtasks = {name: task.subtask(name) for name in task.source_ids}
+        routers = {name: SubtaskRules.of(one).router for name, one in subtasks.items()}
         servers = Servers(source.target, fence.ref, sources, routers)
+        contests = Contests(fence, servers, MOST_WHILE_SYNCING, source.config.shard_mode is ShardMode.PESSIMISTIC)
+        if source.config.syncer.safe_mode:
+            contests.spares = can_be_written_over
         return cls(
             plan,
-            Contests(fence, servers, MOST_WHILE_SYNCING, source.config.shard_mode is ShardMode.PESSIMISTIC),
+            contests,
             Records(fence, servers, plan.adopts),
             servers,
             several=len(source.job.task.source_ids) > 1,
-            lawful=not source.config.overwrites,
-            safe_mode=source.config.syncer.safe_mode,
+            lawful=source.config.syncs_by_owner,
+            safe={name: one.syncer.safe_mode for name, one in subtasks.items()},
         )
 
     @property
@@ -64,6 +71,14 @@ class Sharing:
         """Merged tables are not exact yet, whatever the log is."""
         return self.plan.adopts and self.records.recording and any(map(self.plan.owner, range(len(self.plan.sources))))
 
+    @property
+    def over(self) -> bool:
+        """Rows of merged tables may be written over, where the log is exact: nobody needs to know whose they are.
+
+        Also in the middle of an epoch, since others may have begun with it.
+        """
+        return self.plan.safe and not (self.recording or self.records.behind)
+
     def look(self, *, now: bool = False, between: bool = True) -> None:
         """Look after rows that wait (`now`: into all of them) and, `between` two epochs, after records.
 
@@ -74,23 +89,33 @@ class Sharing:
             self.contests.look(now=now)
             if between:
                 self.records.look()
+            if self.plan.safe:
+                self.records.see()
 
     def notice(self) -> bool:
         """Tell whether tables are shared now that were not before; `plan` says which."""
-        if not self.several or not (self.lawful or self.plan.filters or self.safe_mode):
+        if not self.several or not (self.lawful or self.plan.filters):
             return False
-        mine = self.contests.fence.ref.source
-        elsewhere = {feeder.target for feeder in self.servers.feeders() if feeder.source != mine}
+        mine, feeders = self.contests.fence.ref.source, self.servers.feeders()
+        elsewhere = {feeder.target for feeder in feeders if feeder.source != mine}
         self.plan.check_filters(elsewhere, overwrites=not self.lawful)
-        if self.safe_mode:
-            check_sole_owners(self.plan, elsewhere)
+        if self.plan.safe:
+            check_one_law({part.name for part in self.plan.targets if part.key is not None}, self.safe, mine, feeders)
         if not self.lawful:
             return False
         merged = self.plan.merged | merged_parts(self.plan.sources, self.plan.targets, elsewhere)
         news = merged != self.plan.merged
         if news:
             self.plan = replace(self.plan, merged=merged)
+            if self.plan.safe:
+                self.records.see()
         return news
+
+    def write_over(self) -> list[Collision]:
+        """Put rows that wait into their places, whosever they are. Raises as `write_over_waiting`."""
+        found = write_over_waiting(self.contests.fence, self.servers)
+        self.contests.count()
+        return found
 
     def adopt(self, plan: SyncPlan) -> None:
         """Take the plan that holds behind a DDL statement."""

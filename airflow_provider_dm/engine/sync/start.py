@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, l
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_making import make_plan
 from airflow_provider_dm.engine.sync.plan_parts import text_collations
-from airflow_provider_dm.engine.sync.safe_mode import Window, check_sole_owners
+from airflow_provider_dm.engine.sync.safe_mode import Window
 from airflow_provider_dm.engine.sync.safe_mode_here import load_window
 from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.contested_row import waiting
@@ -101,7 +101,10 @@ class PlanChanged(DmError):
         "task {task}, source {source}: the epoch from {lo} to {edge} is half written, and since then the rules, the "
         "tables of the task or the keys of a target table have changed."
     )
-    hint: ClassVar[str] = "Change them back, let the sync go on until it is behind that place, and change them then."
+    hint: ClassVar[str] = (
+        "Change them back, let the sync go on until it is behind that place, and change them then. Where a unique key "
+        "that only the target has is what stops it, change the row that is in the way there, and drop the key then."
+    )
 
 
 @dataclass(eq=False)
@@ -220,11 +223,11 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
 
     Else the new one holds from here. Raises PlanChanged.
     """
-    if edge is None or plan.fingerprint() == subtask.plan:
+    if edge is None or plan.is_of(subtask.plan):
         return plan
     in_any_mode = (plan, *plan.in_other_modes())
     for older in (*in_any_mode, *(before for one in in_any_mode for before in one.older())):
-        if older.fingerprint() == subtask.plan:
+        if older.is_of(subtask.plan):
             return older
     raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
 
@@ -335,23 +338,21 @@ def plan_for(
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref) | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
-    plan = make_plan(
+    return make_plan(
         schemas,
         targets,
         folds=read_folds(connection, collations),
         rules=source.rules,
         buckets=buckets,
-        merged=None if source.config.overwrites else shared,
+        merged=shared if source.config.syncs_by_owner else None,
         shared=shared,
         held=held,
         adopts=not load_chunks(connection, ref),  # whoever has filled the target, it was not this task
         copied_again=copied_again,
         compact=syncer.compact,
         whole=syncer.apply is Apply.TRANSACTIONAL,
+        safe=syncer.safe_mode,
     )
-    if source.config.syncer.safe_mode:
-        check_sole_owners(plan, shared)
-    return plan
 
 
 def chosen(

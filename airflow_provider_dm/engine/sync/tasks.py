@@ -56,11 +56,13 @@ class EpochJob:
     writing: Writing
     recording: bool = False
     lenient: bool = False
-    """See `WaveWriter`, both."""
+    over: bool = False
+    """See `WaveWriter`, all three."""
 
     def waves(self, folded: Folded) -> Waves:
         plan = self.plan.value
-        return make_waves(plan, folded, catch_up=self.catch_up, recording=self.recording, lenient=self.lenient)
+        recording, lenient, over = self.recording, self.lenient, self.over
+        return make_waves(plan, folded, catch_up=self.catch_up, recording=recording, lenient=lenient, over=over)
 
     def writer(self, pool: Executor | None) -> WaveWriter:
         return WaveWriter(
@@ -73,6 +75,7 @@ class EpochJob:
             self.writing.batch,
             self.writing.multiple_rows,
             self.lenient,
+            self.over,
         )
 
 

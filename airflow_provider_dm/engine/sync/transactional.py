@@ -236,8 +236,10 @@ class TransactionalWriter:
     def _waves(self, changes: Sequence[Logged]) -> Waves:
         writer = self.writer
         folded = Compactor(writer.plan).add_all(changes)
-        recording, lenient = writer.recording, writer.lenient
-        return make_waves(writer.plan, folded, catch_up=writer.catch_up, recording=recording, lenient=lenient)
+        recording, lenient, over = writer.recording, writer.lenient, writer.over
+        return make_waves(
+            writer.plan, folded, catch_up=writer.catch_up, recording=recording, lenient=lenient, over=over
+        )
 
 
 def _group(hi: str, changes: list[Logged]) -> _Group:

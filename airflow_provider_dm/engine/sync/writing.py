@@ -39,7 +39,7 @@ class Writing:
 
 def spreads(plan: SyncPlan) -> bool:
     """Tell whether an epoch may be several tasks."""
-    return plan.compact and not plan.whole
+    return plan.compact and not plan.whole and not plan.contended
 
 
 def most_held(syncer: SyncerConfig) -> int | None:

@@ -4,7 +4,8 @@ A table that is altered while it is copied is copied again, from a later place o
 place are in its copy, whatever its name was meanwhile. A name that is here with such a place and has no row in
 dm_table_schema is that of a table which was gone there.
 
-    birth        what tells that it was altered since (`reading.births`); "" while it is about to be copied again
+    birth        what tells that it was altered since (`reading.births`); "" while it is about to be copied again, and a
+                 `Leave` while it is so in a merged table that others go on to fill
     copied_again `Location.sort_key`; "" for a table that was not copied again
 """
 
@@ -19,6 +20,35 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 
 _TABLE: Final = "dm_copied_table"
+_LEAVING: Final = "leaving"
+_AWAY: Final = "away"
+_ALIKE: Final = "alike"
+
+
+@dataclass(frozen=True)
+class Leave:
+    """The birth of a table that leaves a merged table, or has left it (copy/visiting.py).
+
+    `str` and `of` are each other's inverse.
+    """
+
+    away: bool
+    """It has no rows there any more and feeds it no more; False: they are being removed."""
+    alike: bool
+    """The target's table was as it is created after this one."""
+
+    def __str__(self) -> str:
+        return f"{_AWAY if self.away else _LEAVING} {_ALIKE if self.alike else 'unlike'}"
+
+    @classmethod
+    def of(cls, birth: str) -> Leave | None:
+        """Read it back; None for any other birth.
+
+        >>> str(Leave.of("away alike")), Leave.of("3f 9 99 server 0")
+        ('away alike', None)
+        """
+        stage, _, how = birth.partition(" ")
+        return cls(stage == _AWAY, how == _ALIKE) if stage in (_LEAVING, _AWAY) else None
 
 
 @dataclass(frozen=True)
@@ -27,6 +57,10 @@ class CopiedTable:
 
     birth: str
     copied_again: str = ""
+
+    @property
+    def leave(self) -> Leave | None:
+        return Leave.of(self.birth)
 
 
 def load_copied_tables(connection: Connection, ref: SubtaskRef) -> dict[TableName, CopiedTable]:
@@ -70,10 +104,29 @@ def put_copied_tables(connection: Connection, ref: SubtaskRef, tables: Mapping[T
 
 def doubt_copied_tables(connection: Connection, ref: SubtaskRef, names: Iterable[TableName]) -> None:
     """Note, in a transaction that has checked the generation, that these are about to be copied again."""
-    for name in names:
+    _set_births(connection, ref, dict.fromkeys(names, ""))
+
+
+def note_leaves(connection: Connection, ref: SubtaskRef, leaves: Mapping[TableName, Leave]) -> None:
+    """Note, in a transaction that has checked the generation, that these leave a merged table, or have left it."""
+    _set_births(connection, ref, {name: str(leave) for name, leave in leaves.items()})
+
+
+def are_away(ref: SubtaskRef) -> str:
+    """Return the SELECT of (source, table_schema, table_name) of a task's tables that have left a merged table.
+
+    The task is its argument.
+    """
+    return (
+        f"SELECT source, table_schema, table_name FROM {ref.table(_TABLE)} WHERE task = %s AND birth LIKE '{_AWAY} %%'"
+    )
+
+
+def _set_births(connection: Connection, ref: SubtaskRef, births: Mapping[TableName, str]) -> None:
+    for name, birth in births.items():
         query(
             connection,
-            f"UPDATE {ref.table(_TABLE)} SET birth = '' "
+            f"UPDATE {ref.table(_TABLE)} SET birth = %s "
             "WHERE task = %s AND source = %s AND table_schema = %s AND table_name = %s",
-            (*ref.key, *name),
+            (birth, *ref.key, *name),
         )

@@ -42,7 +42,7 @@ def insert_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkPr
     """Write the plan of a new load, inside a transaction whose first statement has checked the generation."""
     ref = fence.ref
     query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s", ref.key)
-    _insert(connection, fence, chunks)
+    add_chunks(connection, fence, chunks)
 
 
 def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgress]) -> None:
@@ -51,10 +51,6 @@ def add_chunks(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgr
     Their numbers are such as no chunk of this generation has had: whoever still has a page of one that is gone must not
     take another one for it.
     """
-    _insert(connection, fence, chunks)
-
-
-def _insert(connection: Connection, fence: Fence, chunks: Sequence[ChunkProgress]) -> None:
     ref = fence.ref
     with connection.cursor() as cursor:
         cursor.executemany(

@@ -16,6 +16,7 @@ from typing import Final
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.row_key import LONGEST
 
 KEYS: Final = 1_000
 """Of one statement."""
@@ -62,6 +63,18 @@ class RowOwner:
         """Remove the records of rows that the target has no more."""
         for some in _pieces(keys):
             query(connection, f"DELETE FROM {self._table} WHERE owner = {self.number} AND row_key IN ({_listed(some)})")
+
+
+def some_recorded(connection: Connection, ref: SubtaskRef, owner: int, most: int) -> list[bytes]:
+    """Return up to `most` keys of an owner whose values are in them (`row_key.key_values`), locked."""
+    short = "owner = %s AND LENGTH(row_key) <= %s LIMIT %s FOR UPDATE"
+    rows = query(connection, f"SELECT row_key FROM {ref.table('dm_row_owner')} WHERE {short}", (owner, LONGEST, most))
+    return [bytes(key) for (key,) in rows]
+
+
+def is_any_recorded(connection: Connection, ref: SubtaskRef, owner: int) -> bool:
+    """Tell whether an owner has a record."""
+    return bool(query(connection, f"SELECT 1 FROM {ref.table('dm_row_owner')} WHERE owner = %s LIMIT 1", (owner,)))
 
 
 def forget_some(connection: Connection, ref: SubtaskRef, owner: int, most: int) -> int:

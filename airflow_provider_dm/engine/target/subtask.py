@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -220,7 +221,12 @@ def note_location(connection: Connection, fence: Fence, location: Location, *, e
 
 
 def _location(cell: object) -> Location | None:
-    return None if cell is None else Location.from_json(json.loads(text(cell)))
+    return None if cell is None else _location_of(text(cell))
+
+
+@lru_cache(256)
+def _location_of(cell: str) -> Location:
+    return Location.from_json(json.loads(cell))
 
 
 def _json(location: Location | None) -> str | None:

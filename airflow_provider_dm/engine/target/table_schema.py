@@ -15,6 +15,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
+from airflow_provider_dm.engine.target.copied_tables import are_away
 from airflow_provider_dm.engine.target.copy_progress import rename_chunks
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.owner_numbers import forget_owners
@@ -103,12 +104,12 @@ def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple
 
 
 def load_feeders(connection: Connection, ref: SubtaskRef) -> list[Feeder]:
-    """Return the source tables of all sources of the task that have begun. Raises AnswerCut."""
+    """Return the source tables of all sources of the task that have begun and have not left. Raises AnswerCut."""
     rows = query_whole(
         connection,
         "source, table_schema, table_name, target_schema, target_name, COALESCE(number, 0)",
-        f"FROM {_with_numbers(ref)} WHERE task = %s",
-        (ref.task,),
+        f"FROM {_with_numbers(ref)} WHERE task = %s AND (source, table_schema, table_name) NOT IN ({are_away(ref)})",
+        (ref.task, ref.task),
         tail="ORDER BY 1, 2, 3",
     )
     return [

@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
+from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
@@ -386,12 +386,36 @@ def test_a_table_that_a_person_has_made_is_emptied_or_refused(one_kit: Kit) -> N
     assert rows_of(target, schema, "a") == rows_of(one_kit.source, schema, "a")
 
 
-def test_a_copy_that_may_overwrite_rows_stops_as_nobody_knows_whose_they_are(one_kit: Kit) -> None:
-    loaders = {"loaders": {"over": {"on-duplicate-logical": "replace"}}}
-    one_kit.migration.task = {"task-mode": "all", **loaders}
+def test_a_copy_that_may_overwrite_rows_goes_on_where_columns_are_added(one_kit: Kit) -> None:
+    """Nobody knows whose rows are in the target, so that anything else stops it."""
+    target, schema = one_kit.migration.target, one_kit.schema
+    one_kit.migration.task = {"task-mode": "all", "loaders": {"over": {"on-duplicate-logical": "replace"}}}
     one_kit.migration.instance = {"loader-config-name": "over"}
-    with pytest.raises(SchemaChangedDuringCopy, match=f"{one_kit.schema}.b was changed while it was copied"):
-        one_kit.copy("between pages", lambda: one_kit.write(("OPTIMIZE TABLE a", "ALTER TABLE b ADD x int")))
+    altered = [
+        "INSERT INTO a (id, v) VALUES (900, 'between')",
+        "ALTER TABLE a ADD x int NOT NULL DEFAULT 4 FIRST, ADD KEY x (x), ADD y timestamp DEFAULT CURRENT_TIMESTAMP",
+        "INSERT INTO a (id, x) VALUES (50, 1), (901, 2)",
+        "UPDATE a SET x = 5 WHERE id IN (2, 900)",
+        "DELETE FROM a WHERE id = 1",
+        "ALTER TABLE b ADD x int UNIQUE",
+    ]
+    with pytest.raises(SchemaChangedDuringCopy, match=f"{schema}.b was changed while it was copied"):
+        one_kit.copy("between pages", lambda: one_kit.write(altered))
+    one_kit.write(["ALTER TABLE b DROP COLUMN x", "UPDATE a SET v = 'late' WHERE id = 3"])
+    target.sql("INSERT INTO a (id) VALUES (-7)", database=schema)
+    one_kit.migration.finish()
+    one_kit.sync()
+    ours, theirs = (rows_of(server, schema, "a") for server in (one_kit.source, target))
+    assert [row[1] for row in theirs if row not in ours] == [-7]
+    assert [row for row in ours if row not in theirs] == []
+    assert rows_of(target, schema, "b") == rows_of(one_kit.source, schema, "b")
+
+
+def test_a_copy_that_may_overwrite_rows_stops_where_columns_come_before_its_log(one_kit: Kit) -> None:
+    one_kit.migration.task = {"task-mode": "all", "loaders": {"over": {"on-duplicate-logical": "replace"}}}
+    one_kit.migration.instance = {"loader-config-name": "over"}
+    with pytest.raises(SchemaChangedDuringCopy, match=f"{one_kit.schema}.a was changed while it was copied"):
+        one_kit.copy("before P0", lambda: one_kit.write(("ALTER TABLE a ADD w int NOT NULL DEFAULT 9",)))
 
 
 def test_a_name_that_goes_to_the_same_target_is_copied_in_its_place(one_kit: Kit) -> None:

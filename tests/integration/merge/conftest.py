@@ -26,8 +26,8 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import close_target
@@ -52,6 +52,7 @@ class Shops:
     folder: Path
     store: MetaStore
     task: dict[str, Any] = field(default_factory=dict)
+    instance: dict[str, Any] = field(default_factory=dict)
     relays: dict[str, Any] = field(default_factory=dict)
     """By source: RelayThreads, or RelayProcesses where a test kills them."""
 
@@ -73,7 +74,7 @@ class Shops:
             {name: [self.schema] for name in self.sources},
             self.meta,
             task={"task-mode": "all", "routes": {"merge": route}, **self.task},
-            instance={"route-rules": ["merge"]},
+            instance={"route-rules": ["merge"], **self.instance},
             relay_dir=str(self.folder / "relay"),
         )
         if instances:
@@ -134,7 +135,7 @@ class Shops:
                 begun()
 
         migration.run = lanes
-        outcome: Outcome = migration.go(begun=seen)
+        outcome: Outcome = migration.go(begun=seen, sync=self.sync)
         assert isinstance(outcome, Finished), outcome
         return outcome.result
 

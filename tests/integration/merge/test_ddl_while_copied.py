@@ -11,10 +11,16 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import again, migration, page
+from airflow_provider_dm.engine.copy import again, migration, page, visiting
+from airflow_provider_dm.engine.copy import begin as start
 from airflow_provider_dm.engine.copy.again import ShardsUnlike, Watches
+from airflow_provider_dm.engine.copy.creation import create
+from airflow_provider_dm.engine.copy.sharing import Sharing
 from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain
+from airflow_provider_dm.engine.copy.watermark import low_watermark
+from airflow_provider_dm.engine.merge import departure
 from airflow_provider_dm.engine.merge.joining import OwnerCopiedAgain
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.test_shard_ddl import PESSIMISTIC, columns
 
@@ -34,7 +40,9 @@ def alter(change: str, *tables: str) -> Stage:
     return [(SHARDS[table], f"ALTER TABLE {table} {change}") for table in tables]
 
 
-def load(shops: Shops, stages: Sequence[Stage], patch: pytest.MonkeyPatch) -> dict[str, Any]:
+def load(
+    shops: Shops, stages: Sequence[Stage], patch: pytest.MonkeyPatch, names: Sequence[str] | None = None, at: int = 5
+) -> dict[str, Any]:
     """Copy while the stages happen, each once."""
     left, reads, calls = iter(stages), page.PageReader.page, iter(range(1_000_000))
 
@@ -43,7 +51,7 @@ def load(shops: Shops, stages: Sequence[Stage], patch: pytest.MonkeyPatch) -> di
             shops.write(source, statement)
 
     def reading(*arguments: Any) -> Any:
-        if stages and next(calls) == 5:
+        if stages and next(calls) == at:
             happen()
         return reads(*arguments)
 
@@ -51,9 +59,9 @@ def load(shops: Shops, stages: Sequence[Stage], patch: pytest.MonkeyPatch) -> di
     patch.setattr(page, "MOST_ROWS", 2)
     patch.setattr(page.PageReader, "page", reading)
     patch.setattr(Watches, "wait", lambda watches: happen() if watches.waits else None)
-    result = shops.load()
+    result = shops.load(names)
     assert next(left, None) is None
-    return {name: one["copied_again"] for name, one in result["sources"].items()}
+    return {name: one.get("copied_again", {}) for name, one in result["sources"].items()}
 
 
 def finish(shops: Shops) -> None:
@@ -64,7 +72,9 @@ def finish(shops: Shops) -> None:
         for (name,) in server.sql("SHOW TABLES LIKE 'o\\_%%'", database=shops.schema)
     }
     for table, source in tables.items():
-        shops.write(source, f"ALTER TABLE {table} ADD COLUMN z int NOT NULL DEFAULT 3", f"UPDATE {table} SET z = id")
+        shops.write(
+            source, f"ALTER TABLE {table} ADD COLUMN z int NOT NULL DEFAULT 3", f"UPDATE {table} SET z = LENGTH(id)"
+        )
     shops.sync("a", "b", "a", "b")
     assert columns(shops)[-1] == "z"
     assert shops.compared().equal, shops.compared()
@@ -117,13 +127,42 @@ CHANGES: dict[str, Sequence[Stage]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", CHANGES)
+JOINS: dict[str, Sequence[Stage]] = {
+    "in turns with those it joins": (
+        [
+            *alter(COLUMN, "o_1", "o_2"),
+            ("a", "INSERT INTO o_1 (id, w) VALUES (180, 1); INSERT INTO o_2 (id, w) VALUES (301, 9)"),
+            *alter("ADD KEY l (u)", "o_3"),
+        ],
+        [*alter(COLUMN, "o_3"), ("b", "DELETE FROM o_3 WHERE id = 301; INSERT INTO o_3 (id, w) VALUES (380, 2)")],
+        [*alter("ADD KEY l (u)", "o_1", "o_2"), ("b", "UPDATE o_3 SET id = 390 WHERE id = 304")],
+    ),
+    "its own while it joins": (
+        [
+            *alter("DROP KEY u", "o_3"),
+            ("b", "INSERT INTO o_3 VALUES (390, 'u', 305)"),
+            ("b", "DELETE FROM o_3 WHERE id = 390"),
+            *alter("ADD UNIQUE KEY u (u)", "o_3"),
+            ("b", "CREATE TABLE o_4 LIKE o_3"),
+            ("b", "INSERT INTO o_4 SELECT id + 1000, v, u + 1000 FROM o_3"),
+            ("b", "RENAME TABLE o_3 TO o_5, o_4 TO o_3"),
+            ("b", "DROP TABLE o_5"),
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", [*CHANGES, *JOINS])
 def test_a_merged_table_is_copied_again_when_its_shards_are_alike(
     one_pair: Shops, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where a source joins others, only its own part of the table is."""
     one_pair.task = PESSIMISTIC
     begin(one_pair)
-    copied_again = load(one_pair, CHANGES[what], monkeypatch)
+    if what in JOINS:
+        one_pair.load(["a"])
+        one_pair.sync("a", only=True)
+    copied_again = load(one_pair, {**CHANGES, **JOINS}[what], monkeypatch, at=2 if what in JOINS else 5)
     assert copied_again["b"].pop(f"{one_pair.schema}.o_3") == 1
     assert set(copied_again["b"]) <= {f"{one_pair.schema}.o_9"}
     finish(one_pair)
@@ -182,10 +221,9 @@ def test_no_other_run_joins_while_it_is_removed(one_pair: Shops, monkeypatch: py
     one_pair.task = PESSIMISTIC
     begin(one_pair)
     with monkeypatch.context() as patch:
-        patch.setattr(Shops, "load", partialmethod(Shops.load, ["a"]))
         dies(patch, "_doubt", "behind")
         with pytest.raises(ZeroDivisionError):
-            load(one_pair, [alter("ADD COLUMN w int", "o_1", "o_2")], patch)
+            load(one_pair, [alter("ADD COLUMN w int", "o_1", "o_2")], patch, ["a"])
     one_pair.target.sql("DROP TABLE o", database=one_pair.schema)  # as that run does next
     with pytest.raises(OwnerCopiedAgain):
         one_pair.load(["b"])
@@ -212,3 +250,90 @@ def test_shards_that_stay_unlike_end_the_run_for_now(one_pair: Shops, monkeypatc
     one_pair.load()
     one_pair.sync()
     assert one_pair.compared().equal
+
+
+VISITS = [("_doubt", "behind"), ("_forget_records", "before"), ("_begin", "before"), ("_begin", "behind")]
+
+
+def test_a_run_that_dies_while_it_leaves_or_comes_back_goes_on(
+    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some of the keys are too long to be kept whole."""
+    one_pair.task = PESSIMISTIC
+    one_pair.create("id varchar(99) NOT NULL PRIMARY KEY, v int", "a:o_1", "b:o_3")
+    for number, table, source in ((1, "o_1", "a"), (3, "o_3", "b")):
+        one_pair.write(source, *(f"INSERT INTO {table} VALUES ('{number}{one:0{20 * one}}', 1)" for one in range(5)))
+    one_pair.load(["a"])
+    one_pair.sync("a", only=True)
+    stages: list[Stage] = [alter("ADD COLUMN w int DEFAULT 4, ADD UNIQUE KEY w (w, id)", "o_1", "o_3")]
+    removed = departure._delete
+
+    def dies_half_way(*arguments: Any) -> None:
+        removed(*arguments)
+        if len(arguments[4]) == 1:  # a key by which rows are looked for
+            raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(departure, "ROWS_OF_A_TRANSACTION", 1)
+        patch.setattr(departure, "_delete", dies_half_way)
+        with pytest.raises(ZeroDivisionError):
+            load(one_pair, stages, patch, at=2)
+    for step in VISITS:
+        with monkeypatch.context() as patch:
+            dies(patch, *step)
+            with pytest.raises(ZeroDivisionError):
+                load(one_pair, [], patch)
+    assert load(one_pair, [], monkeypatch) == {"a": {}, "b": {}}
+    finish(one_pair)
+
+
+def test_two_runs_that_copy_one_table_may_both_leave_it(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then there is nobody to alter it for them, and the first to look makes it anew."""
+    one_pair.task = PESSIMISTIC
+    begin(one_pair)
+    with monkeypatch.context() as patch:
+        patch.setattr(migration, "ROUND_SECONDS", 0.0)
+        patch.setattr(page, "FIRST_ROWS", 2)
+        patch.setattr(Sharing, "look", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            one_pair.load()
+    assert one_pair.rows()
+    for source, statement in alter(COLUMN, *SHARDS):
+        one_pair.write(source, statement)
+    real, fellows = departure.remove_rows, iter(["b"])
+
+    def beside(*arguments: Any) -> None:
+        for name in fellows:
+            with pytest.raises(ShardsUnlike, match="does not take the rows"):
+                one_pair.load([name])
+        real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(again, "WAIT_SECONDS", 0.0)
+        patch.setattr(visiting, "remove_rows", beside)
+        one_pair.load(["a"])
+    one_pair.load(["b"])
+    finish(one_pair)
+
+
+def test_a_shard_that_is_created_as_the_copy_begins_is_copied(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before P0 it is in no log. `o_7`: before either source begins; `o_8`: between the two."""
+    one_pair.task = PESSIMISTIC
+    one_pair.create("id int PRIMARY KEY", "a:o_1", "b:other")
+    seventh, eighth = (
+        iter([f"CREATE TABLE o_{one} (id int PRIMARY KEY)", f"INSERT INTO o_{one} VALUES ({one})"]) for one in (7, 8)
+    )
+
+    def created(*arguments: Any) -> Any:
+        one_pair.write("b", *seventh)
+        return create(*arguments)
+
+    def marked(of: Endpoint) -> Any:
+        one_pair.write("b", *(eighth if of.name == "b" else ()))
+        return low_watermark(of)
+
+    monkeypatch.setattr(start, "create", created)
+    monkeypatch.setattr(start, "low_watermark", marked)
+    one_pair.load()
+    one_pair.sync()
+    assert one_pair.rows() == [(7,), (8,)]

@@ -15,8 +15,8 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
 from airflow_provider_dm.engine.shard.lock import Action, Info, LockRefuses, ShardDdlConflict, reported
-from airflow_provider_dm.engine.sync import following, resync, shards
-from airflow_provider_dm.engine.sync.loop import SyncResult
+from airflow_provider_dm.engine.sync import following, resync, shard_locks, shards
+from airflow_provider_dm.engine.sync.run import SyncResult
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.sync.shards import ShardDdlRefused
 from airflow_provider_dm.engine.target.ddl_execution import end_earlier_ddl
@@ -158,10 +158,10 @@ def test_the_seeds_example_of_two_sources_with_one_table_each(shops: Shops, firs
 
 STEPS = [
     (following, "fenced_transaction"),
-    (shards.Shards, "_report"),
+    (shard_locks.ShardLocks, "report"),
     (shards, "execute_ddl"),
     (shards, "note_executed"),
-    (shards.Shards, "_tell"),
+    (shard_locks.ShardLocks, "_tell"),
     (shards.Shards, "_resolve"),
     (resync, "apply_epoch"),
     (shards.Shards, "finish"),

@@ -329,8 +329,13 @@ def test_shards_that_do_not_begin_alike(
     safe = {**MERGED, "mysql-instances": [{**MERGED["mysql-instances"][0], "syncer": {"safe-mode": True}}]}
     warned = check(mariadb_source, mysql_target, [schema], task=safe)
     assert "the shards of 2 merged tables are alike" in result(alike, "shard_tables", "target", State.OK).message
-    assert "no shard-mode is set" in result(warned, "shard_tables", "target", State.WARN).message
-    assert "safe-mode: true" in result(warned, "shard_tables", "target", State.FAIL).message
+    warnings = [one.message for one in warned.results if (one.name, one.state) == ("shard_tables", State.WARN)]
+    assert len(warnings) == 2
+    assert "safe-mode: true, so that rows of the same key" in warnings[0]
+    assert "no shard-mode is set" in warnings[1]
+    of_one = {**both, "mysql-instances": [both["mysql-instances"][0] | {"syncer": {"safe-mode": True}}, two]}
+    mixed = check(mariadb_source, mysql_target, [schema], task=of_one, more=more)
+    assert "for some of the sources of" in result(mixed, "shard_tables", "target", State.FAIL).message
 
     mysql_source.sql("ALTER TABLE o_3 ADD c INT", database=schema)
     between = result(

@@ -133,7 +133,7 @@ KitOf = Callable[[Server], RelayKit]
 
 
 @pytest.fixture
-def kit_of(tmp_path: Path) -> Iterator[KitOf]:
+def kit_of(tmp_path: Path, forked_relays: None) -> Iterator[KitOf]:
     """`kit_of(server)`: relays of a server's whole log. All kits of a test share directory and metadata DB."""
     url = f"sqlite:///{tmp_path}/meta.db"
     migrate(url)
@@ -176,7 +176,7 @@ def is_settled(server: Server) -> bool:
 
 @contextmanager
 def load_on(server: Server, schema: str, *, seed: int) -> Iterator[None]:
-    """Small and large transactions, DDL and rotations, until the block ends."""
+    """Small and large transactions, DDL and rotations, until the block ends; some hundred transactions a second."""
     ended = threading.Event()
     server.sql(f"CREATE TABLE IF NOT EXISTS `{schema}`.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGBLOB)")
 
@@ -204,7 +204,7 @@ def _write_some(
     connection: "pymysql.connections.Connection[pymysql.cursors.Cursor]", chance: random.Random, ended: threading.Event
 ) -> None:
     cursor = connection.cursor()
-    while not ended.is_set():
+    while not ended.wait(0.003):
         for _ in range(chance.choice([1, 1, 1, 5, 50])):
             cursor.execute("INSERT INTO t (v) VALUES (REPEAT('x', %s))", (chance.choice([1, 50, 3000, 200_000]),))
         cursor.execute("DELETE FROM t WHERE id %% 7 = %s LIMIT 3", (chance.randrange(7),))

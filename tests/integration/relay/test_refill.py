@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +24,10 @@ from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.refill import Hole, Refiller
 from airflow_provider_dm.engine.sync.damage import check_events
 from testbed import Flavour, Server, ServerSpec, start_servers, stop_servers
+from tests.integration.relay import accidents
 from tests.integration.relay.conftest import KitOf, RelayKit, is_settled, wait_for
 from tests.integration.relay.test_gtid import held_files, rows
+from tests.nursery import Nursery
 
 BY_GTID: dict[str, Any] = {"enable_gtid": True}
 FILES = 6
@@ -158,69 +159,42 @@ def is_whole_for_readers(kit: RelayKit) -> None:
         check_events(file, Location(file.name, 4))
 
 
-ACCIDENTS = """
-import os, signal, sys, threading
-from pathlib import Path
-import pymysql
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay import refill
-from airflow_provider_dm.engine.relay.service import run_relay
-from airflow_provider_dm.engine.relay.spec import RelaySpec
-
-url, path, step = sys.argv[1:]
-spec = RelaySpec.read(Path(path))
-appends, append = 0, refill.HiddenFile.append
-def die(*_):
-    os.kill(os.getpid(), signal.SIGKILL)
-def cut():
-    source = spec.source.endpoint
-    with pymysql.connect(host=source.host, port=source.port, user=source.user).cursor() as cursor:
-        cursor.execute("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'")
-        for number, in cursor.fetchall():
-            cursor.execute(f"KILL {number}")
-def in_the_middle(self, pieces):
-    global appends
-    appends += 1
-    append(self, pieces)
-    if appends == 3:
-        cut() if step == "cut in the middle" else die()
-match step:
-    case "in the middle" | "cut in the middle":
-        refill.HiddenFile.append = in_the_middle
-    case "before the rename":
-        refill.Refiller._publish = die
-    case "behind the rename":
-        refill.sync_folder = die
-with MetaStore.open(url) as store:
-    run_relay(spec, store, threading.Event())
-"""
+RunInto = Callable[..., tuple[int, str]]
 
 
-def runs_into(kit: RelayKit, step: str, **config: Any) -> "subprocess.CompletedProcess[str]":
-    """A relay that catches up, and to which this happens while it pulls a file again."""
-    path = kit.folder / "spec.json"
-    kit.spec("caught-up", **config).write(path)
-    arguments = [sys.executable, "-c", ACCIDENTS, kit.meta_url, str(path), step]
-    return subprocess.run(arguments, check=False, timeout=120, capture_output=True, text=True)
+@pytest.fixture
+def runs_into(relay_nursery: Nursery) -> RunInto:
+    """Make `runs_into(kit, step)`: how a relay ends to which this happens as it pulls a file again; what it prints."""
+
+    def run(kit: RelayKit, step: str, **config: Any) -> tuple[int, str]:
+        spec, log = kit.folder / "spec.json", kit.folder / "accident.log"
+        kit.spec("caught-up", **config).write(spec)
+        with log.open("wb") as output:
+            child = relay_nursery.start(
+                f"{accidents.__name__}:main", [kit.meta_url, str(spec), step], os.environ, output.fileno()
+            )
+        return child.wait(120), log.read_text()
+
+    return run
 
 
-def test_a_connection_that_is_lost_in_the_middle(kit: RelayKit) -> None:
+def test_a_connection_that_is_lost_in_the_middle(kit: RelayKit, runs_into: RunInto) -> None:
     """The next one begins the file anew; a relay that would have caught up otherwise has not before."""
     hold(kit, long=60)
     take_away(kit, 5)
-    ended = runs_into(kit, "cut in the middle")
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.count("mysql-bin.000005 is missing between files that are held: pulled again") == 2
+    code, said = runs_into(kit, "cut in the middle")
+    assert code == 0, said
+    assert said.count("mysql-bin.000005 is missing between files that are held: pulled again") == 2
     is_whole(kit)
 
 
 @pytest.mark.parametrize("step", ["in the middle", "before the rename", "behind the rename"])
-def test_killed_while_it_pulls_a_file_again(kit: RelayKit, step: str) -> None:
+def test_killed_while_it_pulls_a_file_again(kit: RelayKit, runs_into: RunInto, step: str) -> None:
     """By kill -9: a file is there whole, or it is missing still, and what is left over is removed."""
     hold(kit, **BY_GTID)
     take_away(kit, 5)
-    ended = runs_into(kit, step, **BY_GTID)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    code, said = runs_into(kit, step, **BY_GTID)
+    assert code == -signal.SIGKILL, said
 
     if step == "behind the rename":
         assert held_files(kit) == HELD

@@ -14,20 +14,37 @@ from pathlib import Path
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.meta.model import Run
 from airflow_provider_dm.engine.meta.store import MetaStore
+from tests.nursery import Child, Nursery
 
-APPS = Path(__file__).parents[3] / "spark_apps"
+ROOT = Path(__file__).parents[3]
+APPS = ROOT / "spark_apps"
 START_SECONDS = 90
 
 
 class AppProcess:
-    """One run of the spec's app in a session of its own, so that nothing of it is left. `script`: in place of it."""
+    """One run of the spec's app in a session of its own, so that nothing of it is left.
 
-    def __init__(self, folder: Path, store: MetaStore, spec: JobSpec, script: Path | None = None) -> None:
+    `script`: in place of it, in the module's `run` as it is forked from a nursery if there is one.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        store: MetaStore,
+        spec: JobSpec,
+        script: Path | None = None,
+        nursery: Nursery | None = None,
+    ) -> None:
         self.store, self.spec = store, spec
         path = folder / f"{spec.run_id}.json"
         spec.write(path)
         self.log = folder / f"{spec.run_id}.log"
+        self.process: subprocess.Popen[bytes] | Child
         with self.log.open("wb") as log:
+            if script is not None and nursery is not None:
+                module = ".".join(script.relative_to(ROOT).with_suffix("").parts)
+                self.process = nursery.start(f"{module}:run", [str(path)], os.environ, log.fileno(), str(folder))
+                return
             self.process = subprocess.Popen(
                 [sys.executable, str(script or APPS / f"{spec.app}.py"), str(path)],
                 stdin=subprocess.DEVNULL,
@@ -59,7 +76,7 @@ class AppProcess:
             kill(worker)
 
     def workers(self) -> list[int]:
-        daemons = [pid for pid in descendants(self.process.pid) if "pyspark.daemon" in command(pid)]
+        daemons = [pid for pid in descendants(self.process.pid) if "spark_apps.workers" in command(pid)]
         return [worker for daemon in daemons for worker in descendants(daemon)]
 
     def run(self) -> Run:

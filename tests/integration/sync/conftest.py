@@ -29,8 +29,8 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync import apply
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.loop import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.target.generation import claim_generation, current_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
@@ -256,6 +256,11 @@ class SyncKit:
                 for statement in statements:
                     cursor.execute(statement)
             connection.commit()
+
+
+@pytest.fixture(autouse=True)
+def _relays_are_forked(forked_relays: None) -> None:
+    """Where they are processes at all."""
 
 
 @pytest.fixture

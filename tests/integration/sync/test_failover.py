@@ -19,8 +19,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.locations import RelayMadeAnew
-from airflow_provider_dm.engine.sync.loop import SyncResult
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.run import SyncResult
 from airflow_provider_dm.engine.target.session import close_target
 from testbed import Server
 from tests.conftest import FreshSchema, StartServers

@@ -6,11 +6,12 @@ import gc
 import os
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from airflow_provider_dm.engine.config.rule_models import TablePattern
-from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept
@@ -19,9 +20,9 @@ from airflow_provider_dm.engine.sync.apply import MissingRow
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.loop import run_sync
 from airflow_provider_dm.engine.sync.plan import UnknownTable
 from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.start import PlanChanged, SourceWentBack
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
@@ -151,6 +152,23 @@ def test_a_row_of_somebody_else_is_not_replaced(one_kit: SyncKit) -> None:
     assert f"{one_kit.schema}.plain" in str(stopped.value)
     assert "secret" not in str(stopped.value)
     assert one_kit.target.sql(f"SELECT v FROM `{one_kit.schema}`.plain") == [("not ours",)]
+
+
+def test_a_row_that_has_not_fitted_goes_on_when_its_column_is_widened(one_kit: SyncKit) -> None:
+    kit = one_kit
+    kit.tables = ("wide",)
+    for server, type_ in ((kit.source, "bigint"), (kit.target, "int")):
+        server.sql(f"CREATE TABLE `{kit.schema}`.wide (id int PRIMARY KEY, v {type_})")
+    kit.begin()
+    kit.write("INSERT INTO wide VALUES " + ",".join(f"({number}, 1)" for number in range(3000)))
+    kit.write("INSERT INTO wide VALUES (9000, 5000000000)")
+    with pytest.raises(DmError, match="DM-60"):
+        kit.sync()
+    assert len(kit.target.sql(f"SELECT DISTINCT position FROM `{kit.meta_schema}`.dm_frontier")) == 2
+
+    kit.target.sql(f"ALTER TABLE `{kit.schema}`.wide MODIFY v bigint")
+    assert kit.sync().finished
+    assert kit.differences() == []
 
 
 @pytest.mark.parametrize("change", ["UPDATE plain SET v = 'b' WHERE id = 1", "DELETE FROM plain WHERE id = 1"])
@@ -431,6 +449,15 @@ def test_a_worker_does_not_walk_its_modules_after_every_task(one_kit: SyncKit, s
 
 def objects_to_walk(_: int) -> tuple[int, int]:
     return os.getpid(), len(gc.get_objects())
+
+
+@pytest.mark.spark
+def test_workers_are_forked_from_a_process_that_has_imported_the_engine(spark: Runner) -> None:
+    assert all(b"spark_apps.workers" in parent for parent in spark.run(parent_of_a_worker, [0, 1]))
+
+
+def parent_of_a_worker(_: int) -> bytes:
+    return Path(f"/proc/{os.getppid()}/cmdline").read_bytes()
 
 
 def test_an_error_of_an_executor_comes_back_as_it_was(one_kit: SyncKit, spark: Runner) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airflow_provider_dm.engine.copy import watch
+from airflow_provider_dm.engine.copy.altered import has_more_columns
 from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import Birth, Births
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable
 
 LOG, MERGED = TableName("s", "log_1"), TableName("x", "log")
@@ -46,3 +49,30 @@ def test_a_merged_table_is_adopted_if_it_is_being_copied(
     except OthersToCopyAgain:
         assert not adopted
     assert bool(kept) == adopted
+
+
+WAS = ("id int not null", "v int")
+
+
+@pytest.mark.parametrize(
+    ("now", "more"),
+    [
+        (WAS, True),
+        (("w int", *WAS, "x text"), True),
+        (("v int", "id int not null", "w int"), True),
+        (("id int not null",), False),
+        (("id int not null", "v bigint", "w int"), False),
+        ((*WAS, "w int auto_increment"), False),
+        ((*WAS, "w int as v + 1"), False),
+    ],
+)
+def test_what_has_more_columns(now: tuple[str, ...], more: bool) -> None:
+    def table(columns: tuple[str, ...]) -> Table:
+        made = (
+            Column(name, at, how.split()[0], how, "not null" not in how, counted="auto" in how, generated=" as " in how)
+            for at, (name, how) in enumerate(one.split(" ", 1) for one in columns)
+        )
+        return Table(LOG, tuple(made), (Index("PRIMARY", ("id",)),))
+
+    assert has_more_columns(table(now), table(WAS)) == more
+    assert not has_more_columns(replace(table(now), unique_keys=()), table(WAS))

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.copy import begin
+from airflow_provider_dm.engine.copy.begin import SurveyOutdated
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import Birth, Births
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable
 
 
@@ -39,8 +39,8 @@ def test_a_table_that_is_born_as_the_copy_begins(born: tuple[str, ...], overwrit
     source: Any = SimpleNamespace(id="one", rules=rules, subtask=SimpleNamespace(overwrites=overwrites))
     made: Any = SimpleNamespace(feeders={TableName("x", "log"): ("one",)})
 
-    with pytest.raises(SchemaChangedDuringCopy) if is_refused else nullcontext():
-        begin.check_born_since(source, surveyed, made, births("log_1", *born))
+    with pytest.raises(SurveyOutdated) if is_refused else nullcontext():
+        begin.check_survey(source, surveyed, made, births("log_1", *born))
 
 
 @pytest.mark.parametrize(

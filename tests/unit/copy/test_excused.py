@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.copy import again, migration
+from airflow_provider_dm.engine.copy.groups import Groups
 from airflow_provider_dm.engine.copy.sharing import Sharing
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -28,6 +29,7 @@ class Looks:
     takes: bool
     merged: bool = True
     took: bool = False
+    waits: dict[Any, str] = field(default_factory=dict)
     each: Sequence[Any] = field(
         default_factory=lambda: [
             SimpleNamespace(
@@ -72,7 +74,7 @@ def test_an_error_is_past_only_if_pages_were_taken_away(
 def watches(monkeypatch: pytest.MonkeyPatch, *finds: dict[str, str]) -> again.Watches:
     """One source of a merged table; at each look something else is altered."""
     found = iter(finds)
-    groups = SimpleNamespace(ours={MERGED: {("a", SHARD)}})
+    groups = Groups({MERGED: frozenset({("a", SHARD)})}, frozenset())
     rules = SimpleNamespace(block_allow=None)
     source = SimpleNamespace(id="a", endpoint=None, rules=rules)
     seen = SimpleNamespace(side=SimpleNamespace(source="a"))
@@ -96,11 +98,13 @@ def test_a_table_that_waits_has_taken_its_pages_away_once(monkeypatch: pytest.Mo
     waiting = SimpleNamespace(
         names=[SHARD],
         seen=SimpleNamespace(stand=SimpleNamespace(chunks=chunks)),
+        survey=SimpleNamespace(tables=()),
+        watch=SimpleNamespace(source=SimpleNamespace(id="a")),
         without=lambda _waits: SimpleNamespace(names=[]),
     )
     run = watches(monkeypatch, {"a": "altered"})
-    groups = SimpleNamespace(ours={MERGED: {("a", SHARD)}})
-    monkeypatch.setattr(again.Watches, "_settle", lambda _run, **_named: ([waiting], groups))
+    groups = Groups({MERGED: frozenset({("a", SHARD)})}, frozenset())
+    monkeypatch.setattr(again.Watches, "_settle", lambda _run, **_named: ([waiting], groups, {"a": {}}))
     monkeypatch.setattr(again, "why_unlike", lambda *_arguments: {MERGED: "they differ"})
     assert run.look()
     assert run.took == copied

@@ -34,9 +34,10 @@ def side(
     sealed: str = "",
     first: bool = False,
     overwrites: bool = False,
+    recorded: str = "",
 ) -> Side:
     found = Altered(names(changed), names(vanished), names(fresh))
-    return Side(source, names(planned), found, names(sealed), first, overwrites, route)
+    return Side(source, names(planned), found, names(sealed), first, overwrites, route, names(recorded))
 
 
 def again(*sides: Side, others: Iterable[Feeder] = (), closing: bool = False) -> dict[str, tuple[str, str, str]]:
@@ -103,6 +104,29 @@ def test_what_others_feed_is_not_removed() -> None:
     assert again(ours, others=[elsewhere]) == {"a": ("x", "", "")}
     feeders = [elsewhere, *(Feeder("a", one, route(one), 1) for one in ours.planned)]
     assert strangers(ours, Groups.of([ours], feeders)) == names("o_1")
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected", "closing"),
+    [
+        (side("a", "o_1 o_2 x", changed="o_1", recorded="o_1 o_2"), {"a": ("o_1 o_2", "", "")}, False),
+        (side("a", "o_1 x", vanished="o_1", fresh="o_3", recorded="o_1"), {"a": ("", "o_1", "o_3")}, False),
+        (side("a", "o_1 x", changed="x", recorded="o_1"), {"a": ("x", "", "")}, False),
+        (side("a", "o_1", fresh="o_3", recorded="o_1"), {}, False),
+        (side("a", "o_1", fresh="o_3", recorded="o_1"), {"a": ("o_1", "", "o_3")}, True),
+        (side("a", "x", fresh="o_3"), {}, True),
+        (side("a", "o_1 o_2", changed="o_1", recorded="o_2"), {}, False),
+        (side("a", "o_1", changed="o_1", recorded="o_1", overwrites=True), {}, False),
+    ],
+)
+def test_rows_that_are_recorded_are_removed_where_others_feed_the_table(
+    ours: Side, expected: dict[str, tuple[str, str, str]], closing: bool
+) -> None:
+    elsewhere = Feeder("elsewhere", name("o_9"), TableName("t", "o"), 0)
+    assert again(ours, others=[elsewhere], closing=closing) == expected
+    groups = Groups.of([ours], [elsewhere])
+    assert not groups.ours
+    assert bool(strangers(ours, groups)) == (bool(ours.found.changed) and not expected)
 
 
 def test_what_may_overwrite_rows_is_not_removed() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dm.launch import spark_command
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.spark_command import (
     LOCAL_JAVA_OPTIONS,
@@ -19,6 +20,12 @@ from airflow_provider_dm.launch.spark_command import (
     engine_archive,
     spark_submit_command,
 )
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The engine's archive; to make one is to compile all of the engine."""
+    return engine_archive(tmp_path_factory.mktemp("archive") / "engine.zip")
 
 
 def command(job: Job, tmp_path: Path, settings: SparkSettings, python_path: str = "", **environ: str) -> Command:
@@ -81,7 +88,11 @@ def test_jvms_of_this_machine_do_not_compile_and_collect_more_than_it_pays(job: 
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "local-cluster[2,1,1024]"])
-def test_a_cluster_is_left_as_it_is(master: str, job: Job, tmp_path: Path) -> None:
+def test_a_cluster_is_left_as_it_is(
+    master: str, job: Job, tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_command, "engine_archive", lambda _: archive)
+
     assert java_options(command(job, tmp_path, SparkSettings(master=master))) == (None, None)
 
 
@@ -138,19 +149,16 @@ def test_a_cluster_gets_the_engine_and_the_apps_but_not_the_airflow_floor(job: J
     assert "spark.driver.host" not in conf(argv)
 
 
-def test_the_archive_is_the_same_bytes_each_time(tmp_path: Path) -> None:
-    one, two = engine_archive(tmp_path / "one.zip"), engine_archive(tmp_path / "two.zip")
-
-    assert one.read_bytes() == two.read_bytes()
+def test_the_archive_is_the_same_bytes_each_time(archive: Path, tmp_path: Path) -> None:
+    assert engine_archive(tmp_path / "two.zip").read_bytes() == archive.read_bytes()
 
 
-def test_an_executor_can_import_the_engine_from_the_archive_alone(tmp_path: Path) -> None:
-    archive = engine_archive(tmp_path / "engine.zip")
+def test_an_executor_can_import_the_engine_from_the_archive_alone(archive: Path) -> None:
     assert imported_from(archive) == f"{archive}/airflow_provider_dm/engine/config/job.pyc", "compiled already"
 
 
-def test_an_executor_of_another_python_takes_the_sources(tmp_path: Path) -> None:
-    archive, other = engine_archive(tmp_path / "engine.zip"), tmp_path / "other.zip"
+def test_an_executor_of_another_python_takes_the_sources(archive: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.zip"
     with zipfile.ZipFile(archive) as ours, zipfile.ZipFile(other, "w") as theirs:
         for name in ours.namelist():
             content = ours.read(name)
@@ -159,15 +167,15 @@ def test_an_executor_of_another_python_takes_the_sources(tmp_path: Path) -> None
     assert imported_from(other) == f"{other}/airflow_provider_dm/engine/config/job.py"
 
 
-def test_what_is_compiled_is_the_source_beside_it(tmp_path: Path) -> None:
-    with zipfile.ZipFile(engine_archive(tmp_path / "engine.zip")) as archive:
-        names = set(archive.namelist())
+def test_what_is_compiled_is_the_source_beside_it(archive: Path) -> None:
+    with zipfile.ZipFile(archive) as members:
+        names = set(members.namelist())
         assert {name for name in names if name.endswith(".pyc")} == {f"{name}c" for name in names if name[-3:] == ".py"}
         for name in sorted(names):
             if name.endswith(".py"):
-                source = archive.read(name)
-                assert archive.read(f"{name}c")[8:16] == importlib.util.source_hash(source)
-                code = marshal.loads(archive.read(f"{name}c")[16:])
+                source = members.read(name)
+                assert members.read(f"{name}c")[8:16] == importlib.util.source_hash(source)
+                code = marshal.loads(members.read(f"{name}c")[16:])
                 assert code == compile(source, name, "exec", dont_inherit=True)
 
 

@@ -23,6 +23,7 @@ from airflow_provider_dm.engine.target.copy_progress import (
 )
 from airflow_provider_dm.engine.target.frontier import read_all_stands
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.owner_numbers import lock_owner
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.statements import Verb, write_rows
 from airflow_provider_dm.engine.target.subtask import (
@@ -34,7 +35,6 @@ from airflow_provider_dm.engine.target.subtask import (
 )
 from airflow_provider_dm.engine.target.table_schema import (
     TableSchema,
-    load_feeders,
     set_skip_until,
 )
 from tests.unit.sync.frontier_epochs import BUCKETS, Epochs
@@ -224,7 +224,7 @@ class Driver:
     def _write(self, connection: Any, number: int, rows: list[Row]) -> None:
         table, mapping = self.table(number), TableMapping(self.table(number), self.target(number))
         literals = [row_literals(table, Flavour.MARIADB)(row) for row in rows]
-        (owner,) = [one.owner for one in load_feeders(connection, self.ref) if one.table == table.name]
+        owner = lock_owner(connection, self.ref, table.name)
         if owner:
             access = self.world.database.access()
             writer = OwnerWriter(RowOwner(self.ref, table.name, owner), mapping, access, MOST_WHILE_COPYING)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -68,8 +68,10 @@ class Epochs:
         self.schemas = load_table_schemas(connection, driver.ref)
         self.skip = [schema.skip_until for schema in sorted(self.schemas, key=self._number_of)]
         plan = make_the_plan(
-            sorted(self.schemas, key=self._number_of),
-            elsewhere={one.target for one in load_feeders(connection, driver.ref) if one.source != driver.name},
+            tuple(sorted(self.schemas, key=self._number_of)),
+            elsewhere=frozenset(
+                {one.target for one in load_feeders(connection, driver.ref) if one.source != driver.name}
+            ),
             past=self.world.past,
             together=self.world.quirks.together,
             compact=self.world.compact,
@@ -184,10 +186,11 @@ class Epochs:
                 yield change
 
 
+@lru_cache(4096)  # a plan is immutable, and worlds of one kind have few of them
 def make_the_plan(
-    schemas: Sequence[TableSchema],
+    schemas: tuple[TableSchema, ...],
     *,
-    elsewhere: Collection[TableName] = (),
+    elsewhere: frozenset[TableName] = frozenset(),
     past: bool = False,
     together: bool = False,
     compact: bool = True,

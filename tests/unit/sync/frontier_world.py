@@ -103,7 +103,7 @@ class World:
                 self.deaths += 1
                 driver.restart()
                 running[driver] = driver.life()
-            self.waited = max(self.waited, self.database.contested())
+            self.waited = self.waited or self.database.contested()
         self.fate = 0.0
         self._haunt(every=True)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, TypeVar
+from functools import cache, lru_cache
+from typing import Any, ClassVar, Final, TypeVar
 
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.schema.model import Table
@@ -47,6 +49,7 @@ META_TABLES = {
         row_key, image, since, UNIQUE (task, source, table_schema, table_name, row_key)""",
 }
 """As in target/meta_steps.py; SQLite needs no types."""
+TABLES: Final = (*(f'shop."{one.name.table}"' for one in TARGETS), *(f"{META}.{name}" for name in META_TABLES))
 
 
 class Moment(Enum):
@@ -63,24 +66,36 @@ class Died(BaseException):
 
 
 class Database:
-    """The target's tables and the engine's own."""
+    """The target's tables and the engine's own.
+
+    All of a process's databases are, one after the other, the same tables of the same connection, which knows the
+    statements that all of them are asked for. Whoever speaks to one that is over fails.
+    """
+
+    sqlite: sqlite3.Connection
+    _latest: ClassVar[weakref.ref[Database] | None] = None
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.sqlite = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        before = Database._latest() if Database._latest is not None else None
+        if before is not None:
+            del before.sqlite
+        Database._latest = weakref.ref(self)
+        self.clock = clock
         self.refusals: Counter[str] = Counter()
         self.commits_early = False
-        self.sqlite.create_function("UTC_TIMESTAMP", 1, lambda _digits: clock())
-        for name in ("shop", META):
-            self.sqlite.execute(f"ATTACH ':memory:' AS {name}")
-        for one in TARGETS:
-            keys = "".join(
-                f", {'PRIMARY KEY' if key.primary else 'UNIQUE'} ({', '.join(key.columns)})" for key in one.unique_keys
-            )
-            columns = ", ".join(f"{column.name} INT" for column in one.columns)
-            self.sqlite.execute(f'CREATE TABLE shop."{one.name.table}" ({columns}{keys})')
-        for table, columns in META_TABLES.items():
-            self.sqlite.execute(f"CREATE TABLE {META}.{table} ({columns})")
+        self.sqlite = _with_tables()
+        if self.sqlite.in_transaction:
+            self.sqlite.execute("ROLLBACK")
+        for table in TABLES:
+            self.sqlite.execute(f"DELETE FROM {table}")
         self.sqlite.execute(f"INSERT INTO {META}.dm_version VALUES (1, 0, 0)")
+
+    @staticmethod
+    def now() -> float:
+        """Return the time of the latest database."""
+        latest = Database._latest() if Database._latest is not None else None
+        assert latest is not None
+        return latest.clock()
 
     def connection(self) -> Any:
         return Connection(self)
@@ -124,7 +139,11 @@ class Database:
             head, condition, limit = re.fullmatch(r"DELETE FROM (.*?) WHERE (.*) LIMIT (\d+)", sql).groups()  # type: ignore[union-attr]
             condition = condition.replace("<=>", "IS")
             sql = f"DELETE FROM {head} WHERE rowid IN (SELECT rowid FROM {head} WHERE {condition} LIMIT {limit})"
-        return self._run(sql, statement)
+        before = self._size(statement.table.quoted()) if statement.verb is Verb.REPLACE else 0
+        number = self._run(sql, statement)
+        if statement.verb is Verb.REPLACE:  # servers count the rows that had to go
+            number += before + statement.rows - self._size(statement.table.quoted())
+        return number
 
     def count(self, connection: Any, statement: Statement) -> int:
         ((number,),) = self.sqlite.execute(statement.sql.decode().replace(" FOR UPDATE", "")).fetchall()
@@ -154,7 +173,31 @@ class Database:
             raise DuplicateInTarget(str(statement.table), str(error)) from None
 
 
-_DELETE_SOME = re.compile(r"DELETE FROM (\S+) WHERE owner = \? LIMIT \?")
+_DELETE_SOME: Final = re.compile(r"DELETE FROM (\S+) WHERE owner = \? LIMIT \?")
+
+
+@lru_cache(2048)
+def in_sqlite(sql: str) -> str:
+    """Return a statement about the engine's own tables as SQLite writes it."""
+    sql = sql.replace("%s", "?").replace(" FOR UPDATE", "").replace("INTERVAL ? SECOND", "?")
+    return _DELETE_SOME.sub(r"DELETE FROM \1 WHERE rowid IN (SELECT rowid FROM \1 WHERE owner = ? LIMIT ?)", sql)
+
+
+@cache
+def _with_tables() -> sqlite3.Connection:
+    sqlite = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=4096)
+    sqlite.create_function("UTC_TIMESTAMP", 1, lambda _digits: Database.now())
+    for name in ("shop", META):
+        sqlite.execute(f"ATTACH ':memory:' AS {name}")
+    for one in TARGETS:
+        keys = "".join(
+            f", {'PRIMARY KEY' if key.primary else 'UNIQUE'} ({', '.join(key.columns)})" for key in one.unique_keys
+        )
+        columns = ", ".join(f"{column.name} INT" for column in one.columns)
+        sqlite.execute(f'CREATE TABLE shop."{one.name.table}" ({columns}{keys})')
+    for table, columns in META_TABLES.items():
+        sqlite.execute(f"CREATE TABLE {META}.{table} ({columns})")
+    return sqlite
 
 
 class Connection:
@@ -182,8 +225,7 @@ class Connection:
 
     def execute(self, sql: str, arguments: Sequence[object] | None = None) -> int:
         self.strike()
-        sql = sql.replace("%s", "?").replace(" FOR UPDATE", "").replace("INTERVAL ? SECOND", "?")
-        sql = _DELETE_SOME.sub(r"DELETE FROM \1 WHERE rowid IN (SELECT rowid FROM \1 WHERE owner = ? LIMIT ?)", sql)
+        sql = in_sqlite(sql)
         done = self.database.sqlite.execute(sql, tuple(arguments or ()))
         self._found = done.fetchall()
         if (

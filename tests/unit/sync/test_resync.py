@@ -101,6 +101,7 @@ class Lane:
             BUCKETS,
             EpochSize.on_one_machine(),
             lambda _place: False,
+            lambda _place: (False, False),
             lambda _epoch, _applied: None,
         )
         return run.run(Group(NAME, 1, (), self.stored()))

@@ -11,16 +11,15 @@ import pytest
 from airflow_provider_dm.engine.binlog.planned import Epoch, Planned
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.config.units import SyncerConfig
-from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Index
 from airflow_provider_dm.engine.sync import loop as module
 from airflow_provider_dm.engine.sync.apply import WaveWriter, _over, _TableWrites
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
-from airflow_provider_dm.engine.sync.overwriting import Collision, can_be_written_over
-from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_parts import target_part
+from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode import (
     Always,
     Off,
@@ -29,7 +28,6 @@ from airflow_provider_dm.engine.sync.safe_mode import (
     UntilLogTime,
     Why,
     Window,
-    check_sole_owners,
     log_seconds,
     state_at,
 )
@@ -37,6 +35,7 @@ from airflow_provider_dm.engine.sync.safe_mode_here import load_window
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
 from airflow_provider_dm.engine.target.safe_mode_window import begin_window
+from airflow_provider_dm.engine.target.table_schema import Feeder
 from tests.unit.binlog.building import Log, order
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import FENCE, LO, PLAN, World, ddl, epoch
@@ -212,23 +211,27 @@ def test_ddl_may_be_what_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_collisions_are_counted_by_table() -> None:
     world = World()
-    world.loop.safe_mode.met([Collision("shop.a", 1, 0), Collision("shop.b", 0, 2)])
-    world.loop.safe_mode.met([Collision("shop.a", 2, 5)])
+    feeders = [
+        Feeder(source, TableName(schema, "a"), TableName("shop", target), 0)
+        for source, schema, target in (("one", "s1", "m"), ("one", "s2", "m"), ("two", "s1", "m"), ("two", "s1", "x"))
+    ]
+    world.loop.safe_mode.met([Collision("shop.a", 1, 0), Collision("shop.b", 0, 2)], pytest.fail)
+    world.loop.safe_mode.met(
+        [Collision("shop.a", 2, 5), Collision("shop.m", 1, 0, "s1.a"), Collision("shop.m", 0, 1, "s2.a")],
+        lambda: feeders,
+    )
+    world.loop.safe_mode.met([Collision("shop.m", 1, 1, "s1.a")], lambda: feeders)
 
     assert world.loop.safe_mode.to_json(LO, None)["collisions"] == {
         "shop.a": {"missing": 3, "present": 5},
         "shop.b": {"missing": 0, "present": 2},
+        "shop.m": {
+            "missing": 2,
+            "present": 2,
+            "by": {"one:s1.a": {"missing": 2, "present": 1}, "one:s2.a": {"missing": 0, "present": 1}},
+            "fed_by": ["one:s1.a", "one:s2.a", "two:s1.a"],
+        },
     }
-
-
-def test_rows_of_several_tables_in_one_target_are_never_written_over() -> None:
-    check_sole_owners(PLAN, ())
-    (one,) = PLAN.sources
-    shards = SyncPlan((one, one), PLAN.targets, PLAN.buckets, PLAN.rules)
-
-    for plan, elsewhere in ((shards, ()), (PLAN, {PLAN.targets[0].name})):
-        with pytest.raises(NotSupportedYet, match="safe-mode: true"):
-            check_sole_owners(plan, elsewhere)
 
 
 def collide(world: World, *feeders: str) -> list[Collision]:
@@ -269,14 +272,14 @@ def test_rows_that_a_filter_keeps_are_not_written_over() -> None:
     access = World().writes.access()
     for unique in ((), ((1,),)):
         part = replace(PLAN.targets[0], unique=unique)
-        sure, unsure = (_over(_TableWrites.of(part, [], access, unsure=one)) for one in (False, True))
-        assert sure is not None
-        assert (unsure is None) == bool(unique)
+        sure, unsure = (_over(_TableWrites.of(part, {"t": []}, access, unsure=one)) for one in (False, True))
+        assert sure
+        assert (not unsure) == bool(unique)
 
 
 def test_no_row_gives_way_where_the_target_takes_two_for_one() -> None:
     mapping = PLAN.targets[0].mapping
     narrower = replace(mapping.target, unique_keys=(*mapping.target.unique_keys, Index("v", ("v",))))
 
-    assert can_be_written_over(PLAN.targets[0])
-    assert not can_be_written_over(target_part(replace(mapping, target=narrower)))
+    assert can_be_written_over(mapping)
+    assert not can_be_written_over(replace(mapping, target=narrower))

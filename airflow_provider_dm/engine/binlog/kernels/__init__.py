@@ -11,7 +11,7 @@ that one event or row, and raises the error if it is one. So what is unusual is 
     times       dates and times as text
     quoting     strings as SQL literals
     cells       one cell of a row image as canonical text or as a literal
-    rows        row images as tuples of literals, as keys, as columns
+    rows        row images as cells, side by side
     split       events to row images
     headers     events to transactions, by their headers
     build       how kernels are compiled, kept on disk and found again

@@ -1,4 +1,4 @@
-"""Row images as text: whole rows as tuples of literals, or cell by cell.
+"""Row images as text, cell by cell.
 
 `images` is int64[rows, 2]: where each image begins and ends in `data`. A kernel writes from out[at] on until everything
 is done, `out` is full, or an image is not what its layout says. It gives how many rows are done; status[0] says why it
@@ -14,14 +14,12 @@ from numba import int64, njit, uint64
 
 from airflow_provider_dm.engine.binlog.kernels.build import entry
 from airflow_provider_dm.engine.binlog.kernels.cells import field_of, write_cell
-from airflow_provider_dm.engine.binlog.kernels.machine import little, load1, load8, store1, store8
+from airflow_provider_dm.engine.binlog.kernels.machine import little, load1, load8, store8
 from airflow_provider_dm.engine.binlog.layout import Field
 
 DONE, FULL, MALFORMED = range(3)
 
 _SIZE, _PREFIX = int(Field.SIZE), int(Field.PREFIX)
-_NULL: Final = uint64(int.from_bytes(b"NULL", "little"))
-_OPEN, _CLOSE, _COMMA = (uint64(ord(char)) for char in "(),")
 _CELL: Final = 16  # bytes: where it begins, and its size or -1
 
 _BYTES, _OUT = "Array(uint8, 1, 'C', readonly=True)", "uint8[::1]"
@@ -59,63 +57,6 @@ def _locate(columns: int, count: int, start: int, end: int, cells: int) -> bool:
     return position == end
 
 
-@entry(f"int64({_BYTES}, {_TABLE}, int64, {_LAYOUT}, {_LIST}, int64, {_OUT}, int64, {_LIST}, {_LIST})")
-def write_tuples(
-    data: Any,
-    images: Any,
-    first: int,
-    columns: Any,
-    constants: Any,
-    members: Any,
-    picked: Any,
-    room: int,
-    out: Any,
-    at: int,
-    ends: Any,
-    status: Any,
-) -> int:
-    """Write images from `first` on as `(1,'a',NULL),`: the literals of the columns `picked`, in that order.
-
-    `room`: `LayoutArrays.literal_room`. `ends[i]`: where row i ends in `out`, its comma included.
-    """
-    scratch = np.empty((len(columns), 2), np.int64)
-    count, cells, columns_at = len(columns), int64(scratch.ctypes.data), int64(columns.ctypes.data)
-    constants_at, members_at = int64(constants.ctypes.data), int64(members.ctypes.data)
-    source, begin = int64(data.ctypes.data), int64(out.ctypes.data)
-    limit = begin + len(out) - room
-    at += begin
-    for row in range(first, len(images)):
-        start, end = images[row, 0], images[row, 1]
-        if at + 2 * (end - start) > limit:
-            status[0], status[1] = FULL, at - begin
-            return row
-        if not _locate(columns_at, count, source + start, source + end, cells):
-            status[0] = MALFORMED
-            return row
-        store1(at, _OPEN)
-        at += 1
-        for chosen in picked:
-            index = int(chosen)
-            cell = cells + index * _CELL
-            size = int64(load8(cell + 8))
-            if size < 0:
-                store8(at, _NULL)
-                at += 4
-            else:
-                at = write_cell(columns_at, index, constants_at, members_at, True, int64(load8(cell)), size, at)
-                if at < 0:
-                    status[0] = MALFORMED
-                    return row
-            store1(at, _COMMA)
-            at += 1
-        store1(at - 1, _CLOSE)
-        store1(at, _COMMA)
-        at += 1
-        ends[row] = at - begin
-    status[0], status[1] = DONE, at - begin
-    return len(images)
-
-
 @entry(f"int64({_BYTES}, {_TABLE}, int64, {_LAYOUT}, {_LIST}, boolean, int64, {_OUT}, int64, {_LIST}, {_LIST})")
 def write_cells(
     data: Any,
@@ -134,7 +75,8 @@ def write_cells(
 ) -> int:
     """Write images from `first` on, cell by cell: canonical values or literals of the columns `picked`.
 
-    `ends[row * len(picked) + i]`: where the cell ends in `out`; ~end for NULL, which takes no room.
+    `room`: `LayoutArrays.literal_room`. `ends[row * len(picked) + i]`: where the cell ends in `out`; ~end for NULL,
+    which takes no room.
     """
     scratch = np.empty((len(columns), 2), np.int64)
     count, cells, columns_at = len(columns), int64(scratch.ctypes.data), int64(columns.ctypes.data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -63,9 +63,7 @@ def check_shards(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
     Where a task begins in the past, its log may hold the DDL in which they differ now: that is a warning.
     """
     merged = _merged(facts)
-    if unsafe := [target for target, shards in merged.items() if any(map(_is_safe_mode, shards))]:
-        what = f"safe-mode: true for {named([str(one) for one in unsafe])}, which take rows of several source tables"
-        yield State.FAIL, what, "Leave safe-mode out: restarts are exact without it (docs/how-to/safe-mode.md)."
+    yield from _check_safe_mode(merged)
     if facts.task.sharding is ShardMode.NONE:
         what = f"several tables each are merged into {named([str(one) for one in merged])}, and no shard-mode is set"
         yield State.WARN, f"{what}: DDL on one of them stops the sync", "Set shard-mode: pessimistic."
@@ -83,8 +81,22 @@ def check_shards(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
         yield State.OK, f"the shards of {len(merged)} merged tables are alike", ""
 
 
-def _is_safe_mode(shard: _Shard) -> bool:
-    return shard.source.subtask.syncer.safe_mode
+def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]]) -> Iterator[tuple[State, str, str]]:
+    safe = {target: {shard.source.subtask.syncer.safe_mode for shard in shards} for target, shards in merged.items()}
+    if mixed := [str(target) for target, found in safe.items() if len(found) > 1]:
+        what = (
+            f"safe-mode: true for some of the sources of {named(mixed)}, which take rows of several, and not for others"
+        )
+        yield State.FAIL, what, "Set it for all of them, or for none."
+    if loose := [str(target) for target, found in safe.items() if found == {True}]:
+        what = (
+            f"safe-mode: true, so that rows of the same key in several source tables of {named(loose)} overwrite each"
+        )
+        way_out = (
+            "Leave safe-mode out if they should not: restarts are exact without it, and a collision stops the task. "
+            "query-status counts them (docs/how-to/safe-mode.md)."
+        )
+        yield State.WARN, f"{what} other", way_out
 
 
 def difference(one: Table, other: Table, *, one_flavour: bool) -> str:

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
-from airflow_provider_dm.engine.binlog.images import MalformedImage, cells_of, rows_of, tuples_of
+from airflow_provider_dm.engine.binlog.images import MalformedImage, cells_of, rows_of
 from airflow_provider_dm.engine.binlog.layout import PLAIN_ONLY, Layout
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.schema import numbers
@@ -133,25 +133,13 @@ def _rows(
     return cells_of(layout, data, array(places), picked, target, compiled=compiled).rows()
 
 
-def tuples(layout: Layout, data: bytes, places: Places, picked: list[int]) -> list[object]:
-    """Return what Python makes of it, and what kernels make."""
-    return [outcome(partial(_tuples, layout, data, places, picked, compiled=compiled)) for compiled in (False, True)]
-
-
-def _tuples(layout: Layout, data: bytes, places: Places, picked: list[int], *, compiled: bool) -> list[bytes]:
-    made = tuples_of(layout, data, array(places), picked, Flavour.MYSQL, compiled=compiled)
-    return [made[index] for index in range(len(places))]
-
-
 def assert_one_truth(layout: Layout, data: bytes, places: Places) -> None:
-    """Canonical rows, literals and tuples by kernels are those by Python."""
+    """Canonical rows and literals by kernels are those by Python."""
     everything = list(layout.everything)
     for picked in (everything, everything[::-1][:3]):
         for target in (None, Flavour.MYSQL):
             plain, compiled = cells(layout, data, places, picked, target)
             assert compiled == plain
-        plain, compiled = tuples(layout, data, places, picked)
-        assert compiled == plain
     plain = outcome(partial(rows_of, layout, data, array(places), compiled=False))
     assert outcome(partial(rows_of, layout, data, array(places), compiled=True)) == plain
 

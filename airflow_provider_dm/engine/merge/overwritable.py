@@ -1,0 +1,33 @@
+"""Which rows of a target table may be written over by others in safe mode (sync/overwriting.py says how)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from airflow_provider_dm.engine.merge.writer import unique_positions
+from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept, check_keys_kept
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+
+
+def has_own_columns(mapping: TableMapping) -> bool:
+    """Tell whether the target keeps values that no source row has."""
+    ours = {column.name.lower() for column in mapping.source.columns}
+    return any(column.name.lower() not in ours and not column.generated for column in mapping.target.columns)
+
+
+@lru_cache(maxsize=1024)
+def can_be_written_over(mapping: TableMapping) -> bool:
+    """Tell whether rows in the way are what the log says or nobody's, and can be found.
+
+    Not without a key; not where two rows of the source may be one in the target (rules/kept_keys.py); nor, where the
+    target has columns of its own that are to stay, by a unique key that is not one of whole columns.
+    """
+    if mapping.target.identity is None:
+        return False
+    try:
+        check_keys_kept(mapping)
+    except TargetKeyNotKept:
+        return False
+    return not has_own_columns(mapping) or all(
+        unique_positions(mapping, index) is not None for index in mapping.target.unique_keys
+    )

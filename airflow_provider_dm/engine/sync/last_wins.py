@@ -1,0 +1,96 @@
+"""The law of merged tables with `safe-mode: true`: the last to write a row wins, whoever had written it before.
+
+It takes the place of the law of owners (merge/) where the user has said so, in tables whose rows can be written over at
+all (`SyncPlan.over`). Each change is tried as the log has it, and what collides is written over and counted, as in a
+table of one source table (`overwriting`). So an INSERT takes the place of another table's row, and an UPDATE or DELETE
+may find one that another has put there, or none.
+
+Tables of one source meet in the order of their log: none of their changes is folded, and what shares a unique value is
+written one behind the other (`dependence`, `SyncPlan.contended`). Of two sources the one wins whose transaction comes
+last. A source that is alone in the target folds its changes as ever, since its rows do not meet each other.
+
+    phase                                       rows of others                rows that find their places taken
+    load; its pages overlap the log; a past     let alone: records say        wait (dm_contested_row), and nobody
+    that is not ours; rows are recorded still   whose they are                looks into them
+    behind that                                 written over, and counted     those that wait are put there first
+    `safe-mode` is taken out again              let alone, as the log says    wait, and stop the task if they collide
+
+So nothing depends on what the task file said in an earlier phase: records are kept as without safe mode, and whoever
+comes into the second phase, from wherever, finds at most rows that wait. Each is put into its place in front of the
+first change that could be about it, also where half an epoch is written: what waits is the row as far as its bucket has
+come. Two laws at once would be none, so all sources of a table need the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.merge.contests import Surroundings
+from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
+from airflow_provider_dm.engine.merge.settling import known_literals
+from airflow_provider_dm.engine.mysql.connection import Connection
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites
+from airflow_provider_dm.engine.sync.plan_parts import target_part
+from airflow_provider_dm.engine.target.contested_row import ContestedRow, lock_rows, oldest_rows, remove_rows
+from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.table_schema import Feeder
+
+ROWS_OF_A_TRANSACTION: Final = 100
+
+
+def check_one_law(
+    targets: Collection[TableName], safe: Mapping[str, bool], ours: str, feeders: Iterable[Feeder]
+) -> None:
+    """Refuse that a source of a merged table has `safe-mode: true` and another has not. Raises NotSupportedYet.
+
+    `safe`: by source of the task; `targets`: those of `ours`.
+    """
+    for one in feeders:
+        if one.target in targets and safe.get(one.source, safe[ours]) != safe[ours]:
+            with_it, without = (ours, one.source) if safe[ours] else (one.source, ours)
+            raise NotSupportedYet(
+                "safe-mode: true for some of the sources of a merged table",
+                f"{one.target}, which {with_it} feeds with it and {without} without it",
+                "Set it for all of them, or for none.",
+            )
+
+
+def write_over_waiting(fence: Fence, around: Surroundings) -> list[Collision]:
+    """Put the rows of this source that wait into their places, in the order in which they came to wait, and return whom
+    they were written over. Raises Fenced, TargetWentBack, and what statements raise.
+    """
+    found: list[Collision] = []
+    behind = 0
+    while rows := around.transactions(partial(_next, ref=fence.ref, behind=behind)):
+        found += around.transactions(partial(_put, fence=fence, around=around, rows=rows))
+        behind = rows[-1].id
+    return [one for one in found if one.missing or one.present]
+
+
+def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[ContestedRow]:
+    return oldest_rows(connection, ref, seconds=0, behind=behind, most=ROWS_OF_A_TRANSACTION)
+
+
+def _put(connection: Connection, *, fence: Fence, around: Surroundings, rows: list[ContestedRow]) -> list[Collision]:
+    fence.check(connection)
+    found, put = [], []
+    for (table, target), some in groupby(
+        lock_rows(connection, fence.ref, [row.id for row in rows]), key=lambda row: (row.table, row.target)
+    ):
+        mapping = around.mapped(fence.ref.source, table, target)
+        if not can_be_written_over(mapping):
+            continue
+        access, waiting = around.access(), list(some)
+        literals = known_literals(mapping.source, access.dialect.server.flavour)
+        for row in waiting:  # one by one: a later one may take the place of an earlier one
+            writes = OverWrites(target_part(mapping), access, (), (), [literals(row.row)], (), by=str(table))
+            found.append(writes.run(connection))
+        put += [row.id for row in waiting]
+    if put:
+        remove_rows(connection, fence.ref, put)
+    return found

@@ -1,0 +1,122 @@
+"""The run of one source's sync: what a loop is made of, and what has come of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.apply import BATCH_ROWS, Target
+from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.checkpoint import DmPoints
+from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.loop import Loop
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.prepared import PreparedHere
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.runner import Runner
+from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
+from airflow_provider_dm.engine.sync.shards import Shards
+from airflow_provider_dm.engine.sync.sharing import Sharing
+from airflow_provider_dm.engine.sync.start import open_sync
+from airflow_provider_dm.engine.sync.tail import Tail
+from airflow_provider_dm.engine.sync.transactional import SMALL_CHANGE_BYTES
+from airflow_provider_dm.engine.sync.writing import most_held, spreads
+
+
+@dataclass(frozen=True)
+class SyncResult:
+    """The outcome of one source's sync. `finished` False: it was asked to stop before its goal."""
+
+    location: Location
+    finished: bool
+    epochs: int
+    transactions: int
+    changes: int
+    contested_rows: int
+    """Rows that wait for others to give their places in merged tables free."""
+    ddl_applied: int
+    seconds: float
+    unresolved_groups: tuple[dict[str, Any], ...] = ()
+    """Merged tables whose shards have made DDL that the target waits to make, as DM shows them."""
+
+
+def run_sync(
+    source: SyncSource,
+    runner: Runner,
+    store: MetaStore,
+    stop: threading.Event,
+    *,
+    progress: SyncProgress | None = None,
+    size: EpochSize | None = None,
+) -> SyncResult:
+    """Sync one source until its job's `until`, or until `stop` is set (then the epoch under way is finished first).
+
+    Raises every DmError that stops a task.
+    """
+    began = time.monotonic()
+    shown = progress or SyncProgress()
+    with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
+        opened = open_sync(source, store=store, stop=stop)
+        shards = Shards.load(source, store, opened.plan)
+        writes = Target.at(source.target)
+        loop = Loop(
+            source=source,
+            opened=opened,
+            writes=writes,
+            prepared=PreparedHere(writes.transactions, source.fence, opened.prepared),
+            safe_mode=SafeModeHere(
+                writes.transactions,
+                source.fence,
+                always=source.config.syncer.safe_mode,
+                overlap=opened.catch_up_until,
+                loaded=not opened.plan.adopts,
+                window=opened.window,
+            ),
+            sharing=Sharing.of(source, opened.plan),
+            following=Following(source, shards=shards),
+            shards=shards,
+            by_hand=ByHand(store, *source.fence.ref.key),
+            runner=runner,
+            store=store,
+            stop=stop,
+            progress=shown,
+            tail=tail,
+            plan=opened.first_plan,
+            shared_plan=runner.share(opened.first_plan),
+            here=opened.lo,
+            applied=opened.lo,
+            edge=opened.edge,
+            points=DmPoints(source, writes.transactions),
+            size=sized(size, source, opened.plan),
+        )
+        finished = loop.run()
+    seconds = round(time.monotonic() - began, 3)
+    return SyncResult(
+        loop.applied,
+        finished,
+        shown.epochs,
+        shown.transactions,
+        shown.changes,
+        loop.sharing.rows,
+        shown.ddl_applied,
+        seconds,
+        tuple(shown.unresolved_groups or ()),
+    )
+
+
+def sized(size: EpochSize | None, source: SyncSource, plan: SyncPlan) -> EpochSize:
+    """Return the size with which a sync begins. `size`: of whoever knows better."""
+    syncer = source.config.syncer
+    if size is None:
+        size = EpochSize() if source.job.ship_ranges and spreads(plan) else EpochSize.on_one_machine()
+        if not (spreads(plan) or plan.whole):
+            size = size.keeping()
+        size = size.holding(most_held(syncer))
+    return replace(size, cut=SMALL_CHANGE_BYTES * (syncer.batch or BATCH_ROWS)) if plan.whole else size

@@ -1,0 +1,37 @@
+"""Relays of a test as processes that need no time to start: the fixture `forked_relays`, which `conftest` has.
+
+They are processes of their own as `RelayProcess` starts them, forked instead of begun anew (`nursery`), so that they
+can be killed. Where a relay's death is of no interest a `RelayThread` is cheaper still.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import cast
+
+import pytest
+
+from airflow_provider_dm.engine.relay import process
+from tests.nursery import Nursery
+
+RELAY = "airflow_provider_dm.engine.relay.child"
+
+
+@pytest.fixture(scope="session")
+def relay_nursery() -> Iterator[Nursery]:
+    """Where relays are forked; it starts with the first."""
+    with closing(Nursery((RELAY, "tests.warm_relay"))) as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def forked_relays(relay_nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `RelayProcess.start` fork."""
+
+    def spawned(spec: str, env: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
+        child = relay_nursery.start(f"{RELAY}:main", [spec], env, output)
+        return cast("subprocess.Popen[bytes]", child)  # as much of one as a RelayProcess uses
+
+    monkeypatch.setattr(process, "spawned", spawned)

@@ -1,0 +1,158 @@
+"""`safe-mode: true` for merged tables, on real servers: the last to write a row wins, counted and named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.sync.apply import MissingRow
+from airflow_provider_dm.engine.sync.progress import SyncProgress
+from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
+from tests.integration.merge.test_records import failing_halfway, numbers_of
+
+PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
+UNIQUE = "id int NOT NULL PRIMARY KEY, u int, v varchar(20), UNIQUE KEY u (u)"
+SAFE: dict[str, Any] = {"syncer": {"safe-mode": True}}
+Counts = dict[str, tuple[int, int]]
+
+
+def sync(shops: Shops, *names: str, **options: Any) -> Counts:
+    """Sync one source after the other; return (missing, present) by source table."""
+    shops.relay()
+    found: Counts = {}
+    for name in names:
+        progress = SyncProgress()
+        shops.sync_one(name, spec=shops.migration().spec, progress=progress, **options)
+        shown = progress.to_json()["safe_mode"]["collisions"].get(f"{shops.schema}.o", {"by": {}})
+        for table, counts in shown["by"].items():
+            table = table.replace(f"{shops.schema}.", "")
+            missing, present = found.get(table, (0, 0))
+            found[table] = missing + counts["missing"], present + counts["present"]
+        if shown["by"]:
+            assert sum(counts["present"] for counts in shown["by"].values()) == shown["present"]
+            assert {f"a:{shops.schema}.o_0", f"a:{shops.schema}.o_2"} <= {*shown["fed_by"]}
+    return found
+
+
+def test_the_last_one_to_write_a_row_wins(shops: Shops) -> None:
+    """Two shards of one source and one of another, from the load to a DDL that they make together."""
+    shops.task, shops.instance = {"task-mode": "all", "shard-mode": "pessimistic"}, SAFE
+    shops.create(UNIQUE, "a:o_0", "a:o_2", "b:o_1")
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 1, 'a0')", "INSERT INTO o_2 VALUES (2, 2, 'a2')")
+    shops.write("b", "INSERT INTO o_1 VALUES (1, 11, 'b'), (3, 2, 'b')")
+    moved = "DELETE FROM o_0 WHERE id = 20; INSERT INTO o_2 VALUES (20, 20, 'moved')"
+    shops.load(begun=lambda: shops.write("a", "INSERT INTO o_0 VALUES (20, 20, 'x')", moved))
+    assert shops.meta_rows("dm_contested_row") == 2
+
+    counted = sync(shops, "a", "b", "a", "b")
+    assert sum(present for _, present in counted.values()) == 2, counted
+    assert shops.meta_rows("dm_contested_row") == shops.meta_rows("dm_row_owner") == 0
+    assert [row[0] for row in shops.rows()] in ([1, 2, 20], [1, 3, 20])
+    shops.write("a", "DELETE FROM o_2 WHERE id = 20")
+
+    shops.write("a", "INSERT INTO o_0 VALUES (5, 50, 'first')", "INSERT INTO o_2 VALUES (5, 51, 'second')")
+    shops.write("a", "UPDATE o_0 SET u = 52 WHERE id = 5; INSERT INTO o_2 VALUES (6, 60, 'gone')")
+    shops.write("a", "INSERT INTO o_0 VALUES (7, 60, 'taken'); DELETE FROM o_2 WHERE id = 6")
+    assert sync(shops, "a") == {"a:o_0": (0, 1), "a:o_2": (1, 1)}
+    assert shops.rows()[-2:] == [(5, 52, "first"), (7, 60, "taken")]
+
+    shops.write("b", "INSERT INTO o_1 VALUES (5, 53, 'b')", "INSERT INTO o_1 VALUES (9, 60, 'b')")
+    assert sync(shops, "b", size=EACH_TRANSACTION) == {"b:o_1": (0, 2)}
+    assert shops.rows()[-2:] == [(5, 53, "b"), (9, 60, "b")]
+    shops.write("b", "DELETE FROM o_1 WHERE id = 5")
+    shops.write("a", "UPDATE o_2 SET v = 'back' WHERE id = 5")
+    assert sync(shops, "b", "a") == {"a:o_2": (1, 0)}
+    assert shops.rows()[-2:] == [(5, 51, "back"), (9, 60, "b")]
+
+    shops.write("a", "ALTER TABLE o_0 ADD COLUMN c int DEFAULT 3", "INSERT INTO o_0 VALUES (8, 80, 'held', 4)")
+    shops.write("b", "INSERT INTO o_1 VALUES (8, 81, 'b')", "ALTER TABLE o_1 ADD COLUMN c int DEFAULT 3")
+    sync(shops, "a", "b")
+    assert shops.rows()[-2:] == [(8, 81, "b"), (9, 60, "b")]
+    shops.write("a", "INSERT INTO o_2 VALUES (8, 82, 'early')", "ALTER TABLE o_2 ADD COLUMN c int DEFAULT 3")
+    assert sync(shops, "a", "b", "a", "b") == {"a:o_0": (0, 1), "a:o_2": (0, 1)}
+    assert shops.rows()[-2:] == [(8, 80, "held", 4), (9, 60, "b", 3)]
+
+
+def test_rows_that_wait_are_written_over_once_safe_mode_is_there(
+    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In front of the rest of an epoch, which is half written by the law of owners."""
+    shops = one_pair
+    shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
+    shops.load()
+    shops.sync("a", "b", "a")
+    shops.write("a", f"INSERT INTO o_0 VALUES {', '.join(f'({number}, 0)' for number in range(1, 32))}")
+    shops.write("b", f"INSERT INTO o_1 VALUES {', '.join(f'({number}, 0)' for number in range(1, 31))}")
+    shops.sync("a")
+    with pytest.raises(RowsCollide):
+        shops.sync("b")
+    shops.write("b", "UPDATE o_1 SET v = 'b'; INSERT INTO o_1 VALUES (31, 'b')")
+    with failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0, "", "")), pytest.raises(MissingRow):
+        shops.sync("b")
+
+    one_of_two = {"mysql-instances": [{"source-id": name, "route-rules": ["merge"]} for name in "ab"]}
+    one_of_two["mysql-instances"][0] |= SAFE
+    shops.task = one_of_two
+    with pytest.raises(NotSupportedYet, match="some of the sources of a merged table"):
+        shops.sync("a")
+    shops.task, shops.instance = {}, SAFE
+    assert sync(shops, "b") == {"b:o_1": (0, 31)}
+    assert shops.rows() == [(number, "b") for number in range(1, 32)]
+    assert shops.meta_rows("dm_contested_row") == 0
+
+    shops.write("a", "DELETE FROM o_0 WHERE id = 2", "UPDATE o_0 SET v = 'a' WHERE id = 3")
+    assert sync(shops, "a") == {}
+    shops.instance = {}
+    shops.write("b", "DELETE FROM o_1 WHERE id = 1")
+    shops.sync("b")
+    assert shops.rows()[0] == (3, "a")
+    shops.write("b", "UPDATE o_1 SET v = 'c' WHERE id = 2")
+    with pytest.raises(MissingRow):
+        shops.sync("b")
+
+
+def test_half_an_epoch_goes_on_behind_others_that_write_over_its_rows(
+    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records are kept until it is whole, and by the law of owners its rows would be missing for ever."""
+    shops = one_pair
+    shops.instance = SAFE
+    shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
+    numbers = ", ".join(f"({number}, 0)" for number in range(10, 40))
+    shops.write("a", f"INSERT INTO o_0 VALUES {numbers}")
+    shops.load(copied=lambda: shops.write("b", "INSERT INTO o_1 VALUES (9, 'b')"))
+    shops.sync("a")
+    shops.write("a", "UPDATE o_0 SET v = 'a'")
+    halfway = failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0, "", ""))
+    with halfway, pytest.raises(MissingRow):
+        shops.sync("a")
+    assert numbers_of(shops, "a")
+    shops.sync("b")
+    shops.write("b", f"INSERT INTO o_1 VALUES {numbers}", "DELETE FROM o_1 WHERE id >= 10")
+    counted = sync(shops, "b", size=EACH_TRANSACTION)
+    assert counted == {"b:o_1": (0, 30)}
+    assert shops.rows() == [(9, "b")]
+
+    counted = sync(shops, "a")
+
+    assert counted == {"a:o_0": (len(shops.rows()) - 1, 0)}
+    assert 1 < len(shops.rows()) < 31
+    assert {value for _, value in shops.rows()} == {"a", "b"}
+
+
+def test_merged_tables_without_a_key_are_exact_all_the_same(one_source: Shops) -> None:
+    shops = one_source
+    shops.instance = {**SAFE, "loader": {"on-duplicate-logical": "replace"}}
+    shops.create("v int, w int", "a:o_0", "a:o_2")
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 1), (1, 1)", "INSERT INTO o_2 VALUES (1, 1)")
+    shops.load()
+    shops.write("a", "DELETE FROM o_2; INSERT INTO o_2 VALUES (1, 1), (2, 2)", "DELETE FROM o_0 LIMIT 1")
+    assert sync(shops, "a") == {}
+    assert shops.compared().equal, shops.compared()
+    shops.target.sql("DELETE FROM o WHERE v = 2", database=shops.schema)
+    shops.write("a", "DELETE FROM o_2 WHERE v = 2")
+    with pytest.raises(MissingRow):
+        shops.sync("a")

@@ -1,0 +1,39 @@
+"""What Spark's Python workers are forked from."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import get_args
+
+from airflow_provider_dm.engine.config.job import JobSpec
+from spark_apps import workers
+from spark_apps.app import WORKER_IMPORTS
+
+WANTED = ["pyspark.worker", "airflow_provider_dm.engine.sync.tasks", "airflow_provider_dm.engine.binlog.kernels.rows"]
+PREPARED = f"""
+import gc, json, os, sys
+from {workers.__name__} import prepare
+prepare({[*workers.ALWAYS, "nowhere.to_be_found", "sys:exit_there_is_none", *WORKER_IMPORTS["incremental_sync"]]})
+found = [name for name in {WANTED} if name in sys.modules]
+alone = os.listdir("/proc/self/task") == [str(os.getpid())]
+print(json.dumps([found, alone, gc.isenabled(), gc.get_freeze_count() > 0]))
+"""
+
+
+def test_it_has_imported_what_tasks_need_and_runs_no_thread() -> None:
+    """What is not there is left to the workers, where somebody sees it."""
+    done = subprocess.run([sys.executable, "-c", PREPARED], check=True, capture_output=True, text=True)
+
+    found, alone, collects, frozen = json.loads(done.stdout)
+    assert found == WANTED
+    assert alone
+    assert collects
+    assert frozen
+    assert "nowhere.to_be_found is left to the workers" in done.stderr
+    assert "sys:exit_there_is_none is left to the workers" in done.stderr
+
+
+def test_there_is_a_list_for_each_app_and_all_of_it_is_there() -> None:
+    assert set(WORKER_IMPORTS) == set(get_args(JobSpec.model_fields["app"].annotation))
+    assert all(find_spec(name.partition(":")[0]) for names in WORKER_IMPORTS.values() for name in names)

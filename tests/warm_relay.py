@@ -1,0 +1,14 @@
+"""What every relay of a test does first, done once for all that are forked from one process (`forked_relays`)."""
+
+from sqlalchemy import create_engine, text
+
+from airflow_provider_dm.engine.relay.spec import RelaySpec
+
+
+def warm() -> None:
+    """Read specs and speak to a metadata DB on SQLite, as far as that leaves nothing behind."""
+    RelaySpec.model_rebuild()
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection:
+        connection.execute(text("SELECT 1"))
+    engine.dispose()
