@@ -57,6 +57,7 @@ _PATIENCE: Final = Setting("lock_wait_timeout", 60)
 """Seconds for which a statement waits until others let go of the table; then it is tried again. Usual is a year."""
 _MISPLACED: Final = frozenset({1050, 1146})
 """The new name of a RENAME is taken, or its old one is not there: both may be so where nothing was renamed."""
+_COLUMN_IS_THERE: Final = 1060
 _REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
@@ -105,6 +106,7 @@ class TargetDdl:
     `keyless`: it makes a table without a primary key. `alike`: the text without what only some servers write, the same
     for the same change; empty: nobody compares it. `divisible`: else no order of its parts does the same. `renames`:
     tables that get other names, (old, new) in this order. `new`: what it makes, as (table, column) or (table, "").
+    `renaming`: the numbers of the parts that give columns other names.
     """
 
     sql: str
@@ -115,6 +117,7 @@ class TargetDdl:
     divisible: bool = True
     renames: tuple[tuple[TableName, TableName], ...] = ()
     new: tuple[tuple[TableName, str], ...] = ()
+    renaming: tuple[int, ...] = ()
 
 
 def execute_ddl(
@@ -199,15 +202,23 @@ class _Work:
         Else a run that died between two of them would leave a table that has changed, which stands for all.
         """
         for at, part in enumerate(_parts(statement)[first:], first):
-            if not self._execute(number, statement, part, noted=_as_part(at, part), looks=self._looks(statement)):
+            noted, looks = _as_part(at, part), self._looks(statement)
+            if not self._execute(number, statement, part, noted=noted, looks=looks, renaming=at in statement.renaming):
                 log.warning("the target is already as %s would make it", part[:500])
 
-    def _execute(self, number: int, statement: TargetDdl, sql: str, *, noted: str, looks: Looks) -> bool:
-        """Note and execute the statement or a part; tell whether the target took it. Raises DdlRefused."""
+    def _execute(
+        self, number: int, statement: TargetDdl, sql: str, *, noted: str, looks: Looks, renaming: bool = False
+    ) -> bool:
+        """Note and execute the statement or a part; tell whether the target took it. Raises DdlRefused.
+
+        `renaming`: it is a part that gives a column another name. Where a column of that name is there, it is not that
+        one (1054 would say that the old name is gone): whatever values the column has, they stay behind.
+        """
         self._note_intent(number, noted, looks)
         try:
             refusal = _send(self.connection, sql)
-            if refusal is not None and not self._may_be_there(statement, refusal.number):
+            taken = refusal is not None and renaming and refusal.number == _COLUMN_IS_THERE
+            if refusal is not None and (taken or not self._may_be_there(statement, refusal.number)):
                 raise refusal
         except DdlRefused:
             self._note_intent(number, _REFUSED + noted, looks)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from airflow_provider_dm.engine.target.ddl_execution import DdlRefused
 from testbed import Server
 from tests.integration.sync.conftest import SyncKit, rows_of
 
@@ -247,3 +248,17 @@ def test_a_look_ahead_and_a_zombie_do_no_harm(one_kit: SyncKit) -> None:
     assert not second.is_alive()
     assert len(first) == 1
     check_equal(one_kit)
+
+
+def test_a_column_that_only_the_target_has_is_not_taken_for_a_renamed_one(one_kit: SyncKit) -> None:
+    begin(one_kit)
+    one_kit.write("CREATE TABLE extra (id int PRIMARY KEY, v int)")
+    one_kit.write("INSERT INTO extra VALUES (1, 10)")
+    one_kit.sync()
+    one_kit.target.sql("ALTER TABLE extra ADD COLUMN w int NULL", database=one_kit.schema)
+    one_kit.write("ALTER TABLE extra CHANGE v w int")
+    with pytest.raises(DdlRefused, match="DM-6033"):
+        one_kit.sync()
+    one_kit.target.sql("ALTER TABLE extra DROP COLUMN w", database=one_kit.schema)
+    one_kit.sync()
+    assert rows_of(one_kit.target, one_kit.schema, "extra") == [(1, 10)]

@@ -127,3 +127,12 @@ def test_a_rename_is_done_if_it_shows(server: Target, number: int, there: set[Ta
         assert server.follow(RENAME) == []
     else:
         server.refused(RENAME)
+
+
+def test_a_column_of_the_new_name_is_not_the_one_that_was_renamed(server: Target) -> None:
+    change = TargetDdl("CHANGE c d, ADD e", (A,), ("CHANGE c d", "ADD e"), renaming=(0,))
+    server.refuses = dict.fromkeys((change.sql, *change.parts), 1060)
+    server.refused(change)
+    assert server.noted[0].sql == "refused: part 1: CHANGE c d"
+    del server.refuses["CHANGE c d"]
+    assert server.follow(change) == ["CHANGE c d"]  # ADD e is taken for done
