@@ -471,14 +471,10 @@ class _Change:
         self.notes += emitted.notes
         for one in emitted.statements:
             flavour = around.target.flavour
-            singles = single_changes(one)
-            parts = tuple(statement_sql(part, mode, flavour) for part in singles)
-            renaming = tuple(at for at, part in enumerate(singles) if renames_columns(part))
+            parts = tuple(statement_sql(part, mode, flavour) for part in single_changes(one))
             sql, alike = statement_sql(one, mode, flavour), statement_sql(without_widths(one), mode, flavour)
             new = newly_made(one, self.gone)
-            self.statements.append(
-                TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), renames(one), new, renaming)
-            )
+            self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), renames(one), new))
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
         """Return a column as the source has it behind the statement; the table by its name in front of it."""

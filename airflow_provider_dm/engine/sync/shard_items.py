@@ -25,7 +25,6 @@ def said_of(statement: TargetDdl) -> Json:
         "divisible": statement.divisible,
         "renames": [[list(old), list(new)] for old, new in statement.renames],
         "new": [[list(table), column] for table, column in statement.new],
-        "renaming": list(statement.renaming),
     }
 
 
@@ -33,10 +32,10 @@ def statement_of(said: Json) -> TargetDdl:
     """Return what `said_of` has said."""
     names = tuple(TableName(*name) for name in said["tables"])
     renames = tuple((TableName(*old), TableName(*new)) for old, new in said["renames"])
-    new = tuple((TableName(*table), column) for table, column in said.get("new", ()))  # older ones do not say these
-    renaming = tuple(said.get("renaming", ()))
-    parts, keyless, divisible = tuple(said["parts"]), said["keyless"], said["divisible"]
-    return TargetDdl(said["sql"], names, parts, keyless, said["alike"], divisible, renames, new, renaming)
+    new = tuple((TableName(*table), column) for table, column in said.get("new", ()))  # older ones do not say it
+    return TargetDdl(
+        said["sql"], names, tuple(said["parts"]), said["keyless"], said["alike"], said["divisible"], renames, new
+    )
 
 
 def settings_of(session: Sequence[Setting]) -> list[list[str | int | float | None]]:

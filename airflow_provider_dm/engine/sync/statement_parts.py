@@ -49,7 +49,7 @@ def without_widths(statement: Statement) -> Statement:
     return replace(statement, specs=tuple(bare(one) for one in statement.specs))
 
 
-def renames_columns(statement: Statement) -> bool:
+def renames_columns(statement: AlterTable | CreateIndex | DropIndex) -> bool:
     """Tell whether columns get other names."""
     specs = statement.specs if isinstance(statement, AlterTable) else ()
     return any(

@@ -11,7 +11,8 @@ that nothing of anybody else is under way, and that whoever gets it later finds 
 
 A table may already be as the statement would make it: a person was there before, or another shard. Servers say so by
 the errors in `_ALREADY`. Then the parts of the statement are noted and executed one by one, and those that are refused
-so are taken for done. Whether the table takes the source's rows, the caller looks afterwards.
+so are taken for done; a column only if it is the same (already.py). Whether the table takes the source's rows, the
+caller looks afterwards.
 
 What the target has refused for good is noted as refused: it took no effect, so whatever makes the tables look otherwise
 later was a person, who cures what was in the way. So is what is noted of other SQL than the statement's: a person has
@@ -38,7 +39,9 @@ from airflow_provider_dm.engine.mysql.error_numbers import BUSY, CONNECTION_LOST
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.pinning import set_all
+from airflow_provider_dm.engine.mysql.sql_modes import mode_bits
 from airflow_provider_dm.engine.schema.catalogue import create_statement
+from airflow_provider_dm.engine.target.already import is_the_same_column
 from airflow_provider_dm.engine.target.ddl_journal import Entry, Looks, note_done, note_intent, read_entries
 from airflow_provider_dm.engine.target.errors import redacted, translate
 from airflow_provider_dm.engine.target.identity import Fence
@@ -49,15 +52,20 @@ log = logging.getLogger(__name__)
 
 LOCK_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 2
-_ALREADY: Final = frozenset(
-    {1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1507, 1517, 1826, 3821, 3822, 3940}
-)
-"""What is to be made is there, or what is to be dropped is not: schema, table, column, key, partition, constraint."""
+_ALREADY: Final = frozenset({1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1517, 1826, 3821, 3822, 3940})
+"""What is to be made is there, or what is to be dropped is not: schema, table, column, key, partition, constraint.
+
+Not 1507, partitions that are to be dropped: where the target has others, the rows of those would stay.
+"""
 _PATIENCE: Final = Setting("lock_wait_timeout", 60)
 """Seconds for which a statement waits until others let go of the table; then it is tried again. Usual is a year."""
 _MISPLACED: Final = frozenset({1050, 1146})
 """The new name of a RENAME is taken, or its old one is not there: both may be so where nothing was renamed."""
 _COLUMN_IS_THERE: Final = 1060
+_ANOTHER: Final = (
+    "the column of that name is another one, and rows that are there would keep its values; rename or drop it there, "
+    "unless it is yours to make alike"
+)
 _REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
@@ -106,7 +114,6 @@ class TargetDdl:
     `keyless`: it makes a table without a primary key. `alike`: the text without what only some servers write, the same
     for the same change; empty: nobody compares it. `divisible`: else no order of its parts does the same. `renames`:
     tables that get other names, (old, new) in this order. `new`: what it makes, as (table, column) or (table, "").
-    `renaming`: the numbers of the parts that give columns other names.
     """
 
     sql: str
@@ -117,7 +124,6 @@ class TargetDdl:
     divisible: bool = True
     renames: tuple[tuple[TableName, TableName], ...] = ()
     new: tuple[tuple[TableName, str], ...] = ()
-    renaming: tuple[int, ...] = ()
 
 
 def execute_ddl(
@@ -142,7 +148,7 @@ def execute_ddl(
             noted = run_transaction(endpoint, lambda tx: _checked_entries(tx, fence, position))
             check_keyless(connection, [str(one.tables[0]) for one in statements if one.keyless], str(endpoint))
             set_all(connection, [*session, _PATIENCE], server=str(endpoint))
-            work = _Work(endpoint, connection, fence, position)
+            work = _Work(endpoint, connection, fence, position, _sql_mode(session))
             return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
@@ -160,6 +166,10 @@ def end_earlier_ddl(endpoint: Endpoint, fence: Fence) -> None:
         raise translate(error, server=str(endpoint)) from error
 
 
+def _sql_mode(session: Sequence[Setting]) -> int:
+    return sum(mode_bits(str(one.value)) for one in session if one.name == "sql_mode")
+
+
 def _checked_entries(connection: Connection, fence: Fence, position: str) -> dict[int, Entry]:
     fence.check(connection)
     return read_entries(connection, fence.ref, position)
@@ -173,6 +183,7 @@ class _Work:
     connection: Connection
     fence: Fence
     position: str
+    sql_mode: int = 0
 
     def do(self, number: int, statement: TargetDdl, entry: Entry | None) -> int:
         """Execute the statement unless it has taken effect; return how many were executed. Raises DdlRefused."""
@@ -202,28 +213,32 @@ class _Work:
         Else a run that died between two of them would leave a table that has changed, which stands for all.
         """
         for at, part in enumerate(_parts(statement)[first:], first):
-            noted, looks = _as_part(at, part), self._looks(statement)
-            if not self._execute(number, statement, part, noted=noted, looks=looks, renaming=at in statement.renaming):
+            if not self._execute(
+                number, statement, part, noted=_as_part(at, part), looks=self._looks(statement), at=at
+            ):
                 log.warning("the target is already as %s would make it", part[:500])
 
     def _execute(
-        self, number: int, statement: TargetDdl, sql: str, *, noted: str, looks: Looks, renaming: bool = False
+        self, number: int, statement: TargetDdl, sql: str, *, noted: str, looks: Looks, at: int | None = None
     ) -> bool:
-        """Note and execute the statement or a part; tell whether the target took it. Raises DdlRefused.
-
-        `renaming`: it is a part that gives a column another name. Where a column of that name is there, it is not that
-        one (1054 would say that the old name is gone): whatever values the column has, they stay behind.
-        """
+        """Note and execute the statement, or its part `at`; tell whether the target took it. Raises DdlRefused."""
         self._note_intent(number, noted, looks)
         try:
             refusal = _send(self.connection, sql)
-            taken = refusal is not None and renaming and refusal.number == _COLUMN_IS_THERE
-            if refusal is not None and (taken or not self._may_be_there(statement, refusal.number)):
+            if refusal is not None and not self._may_be_there(statement, refusal.number):
                 raise refusal
+            if refusal is not None and refusal.number == _COLUMN_IS_THERE and at is not None:
+                self._check_column(statement, sql, refusal)
         except DdlRefused:
             self._note_intent(number, _REFUSED + noted, looks)
             raise
         return refusal is None
+
+    def _check_column(self, statement: TargetDdl, part: str, refusal: DdlRefused) -> None:
+        """Raise the refusal unless the column that is there is the one that the part would make."""
+        shown = look_of(self.connection, statement.tables[0])  # in the statement's session: it has its time zone
+        if not is_the_same_column(part, self.sql_mode, shown):
+            raise DdlRefused(refusal.sql, refusal.number, f"{refusal.reason}: {_ANOTHER}")
 
     def _may_be_there(self, statement: TargetDdl, number: int) -> bool:
         """Tell whether one of `_ALREADY` may mean that the target is as the statement, or a part, would make it."""
