@@ -132,12 +132,17 @@ def numbered(
     deadline = time.monotonic() + seconds
     readers = (reader, *elsewhere)
     while (found := _found_in(readers, lambda one: _gtid_set_at(lo, subtask, one, begins=begins))) is None:
-        if lo.suffix == 1:
+        if lo.suffix == 1 and not _goes_on_elsewhere(reader):
             return lo
         if time.monotonic() > deadline:
             raise GtidsUnknown(subtask.task, subtask.source, str(lo), str(reader.root))
         time.sleep(RELAY_LOOK_SECONDS)
     return replace(lo, gtid_set=found)
+
+
+def _goes_on_elsewhere(reader: RelayReader) -> bool:
+    """Tell whether the relay has another server's log, and nothing of the first one's."""
+    return (reader.newest_suffix() or 1) > 1 and reader.base_of(1) is None
 
 
 def _found_in(readers: Sequence[RelayReader], look: Callable[[RelayReader], str | None]) -> str | None:
