@@ -33,6 +33,16 @@ def mode_names(bits: int) -> tuple[str, ...]:
     return tuple(name for bit, name in _COMMON.items() if bits >> bit & 1 and name not in _SETS_OTHERS)
 
 
+def mode_bits(text: str) -> int:
+    """Return the bits of modes by their names, of those that every family has.
+
+    >>> mode_names(mode_bits("ANSI_QUOTES,TIME_TRUNCATE_FRACTIONAL"))
+    ('ANSI_QUOTES',)
+    """
+    names = text.split(",")
+    return sum(1 << bit for bit, name in _COMMON.items() if name in names)
+
+
 def mode_text(bits: int, source: Flavour, target: Flavour) -> str:
     """Return the value of sql_mode for a session on the target in which a statement does what it did at the source.
 

@@ -11,7 +11,8 @@ that nothing of anybody else is under way, and that whoever gets it later finds 
 
 A table may already be as the statement would make it: a person was there before, or another shard. Servers say so by
 the errors in `_ALREADY`. Then the parts of the statement are noted and executed one by one, and those that are refused
-so are taken for done. Whether the table takes the source's rows, the caller looks afterwards.
+so are taken for done; a column only if it is the same (already.py). Whether the table takes the source's rows, the
+caller looks afterwards.
 
 What the target has refused for good is noted as refused: it took no effect, so whatever makes the tables look otherwise
 later was a person, who cures what was in the way. So is what is noted of other SQL than the statement's: a person has
@@ -38,7 +39,9 @@ from airflow_provider_dm.engine.mysql.error_numbers import BUSY, CONNECTION_LOST
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.pinning import set_all
+from airflow_provider_dm.engine.mysql.sql_modes import mode_bits
 from airflow_provider_dm.engine.schema.catalogue import create_statement
+from airflow_provider_dm.engine.target.already import is_the_same_column
 from airflow_provider_dm.engine.target.ddl_journal import Entry, Looks, note_done, note_intent, read_entries
 from airflow_provider_dm.engine.target.errors import redacted, translate
 from airflow_provider_dm.engine.target.identity import Fence
@@ -49,14 +52,20 @@ log = logging.getLogger(__name__)
 
 LOCK_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 2
-_ALREADY: Final = frozenset(
-    {1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1507, 1517, 1826, 3821, 3822, 3940}
-)
-"""What is to be made is there, or what is to be dropped is not: schema, table, column, key, partition, constraint."""
+_ALREADY: Final = frozenset({1007, 1008, 1050, 1051, 1060, 1061, 1068, 1091, 1146, 1176, 1517, 1826, 3821, 3822, 3940})
+"""What is to be made is there, or what is to be dropped is not: schema, table, column, key, partition, constraint.
+
+Not 1507, partitions that are to be dropped: where the target has others, the rows of those would stay.
+"""
 _PATIENCE: Final = Setting("lock_wait_timeout", 60)
 """Seconds for which a statement waits until others let go of the table; then it is tried again. Usual is a year."""
 _MISPLACED: Final = frozenset({1050, 1146})
 """The new name of a RENAME is taken, or its old one is not there: both may be so where nothing was renamed."""
+_COLUMN_IS_THERE: Final = 1060
+_ANOTHER: Final = (
+    "the column of that name is another one, and rows that are there would keep its values; rename or drop it there, "
+    "unless it is yours to make alike"
+)
 _REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
@@ -139,7 +148,7 @@ def execute_ddl(
             noted = run_transaction(endpoint, lambda tx: _checked_entries(tx, fence, position))
             check_keyless(connection, [str(one.tables[0]) for one in statements if one.keyless], str(endpoint))
             set_all(connection, [*session, _PATIENCE], server=str(endpoint))
-            work = _Work(endpoint, connection, fence, position)
+            work = _Work(endpoint, connection, fence, position, _sql_mode(session))
             return sum(work.do(number, one, noted.get(number)) for number, one in enumerate(statements, first))
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
@@ -157,6 +166,10 @@ def end_earlier_ddl(endpoint: Endpoint, fence: Fence) -> None:
         raise translate(error, server=str(endpoint)) from error
 
 
+def _sql_mode(session: Sequence[Setting]) -> int:
+    return sum(mode_bits(str(one.value)) for one in session if one.name == "sql_mode")
+
+
 def _checked_entries(connection: Connection, fence: Fence, position: str) -> dict[int, Entry]:
     fence.check(connection)
     return read_entries(connection, fence.ref, position)
@@ -170,6 +183,7 @@ class _Work:
     connection: Connection
     fence: Fence
     position: str
+    sql_mode: int = 0
 
     def do(self, number: int, statement: TargetDdl, entry: Entry | None) -> int:
         """Execute the statement unless it has taken effect; return how many were executed. Raises DdlRefused."""
@@ -199,20 +213,32 @@ class _Work:
         Else a run that died between two of them would leave a table that has changed, which stands for all.
         """
         for at, part in enumerate(_parts(statement)[first:], first):
-            if not self._execute(number, statement, part, noted=_as_part(at, part), looks=self._looks(statement)):
+            if not self._execute(
+                number, statement, part, noted=_as_part(at, part), looks=self._looks(statement), at=at
+            ):
                 log.warning("the target is already as %s would make it", part[:500])
 
-    def _execute(self, number: int, statement: TargetDdl, sql: str, *, noted: str, looks: Looks) -> bool:
-        """Note and execute the statement or a part; tell whether the target took it. Raises DdlRefused."""
+    def _execute(
+        self, number: int, statement: TargetDdl, sql: str, *, noted: str, looks: Looks, at: int | None = None
+    ) -> bool:
+        """Note and execute the statement, or its part `at`; tell whether the target took it. Raises DdlRefused."""
         self._note_intent(number, noted, looks)
         try:
             refusal = _send(self.connection, sql)
             if refusal is not None and not self._may_be_there(statement, refusal.number):
                 raise refusal
+            if refusal is not None and refusal.number == _COLUMN_IS_THERE and at is not None:
+                self._check_column(statement, sql, refusal)
         except DdlRefused:
             self._note_intent(number, _REFUSED + noted, looks)
             raise
         return refusal is None
+
+    def _check_column(self, statement: TargetDdl, part: str, refusal: DdlRefused) -> None:
+        """Raise the refusal unless the column that is there is the one that the part would make."""
+        shown = look_of(self.connection, statement.tables[0])  # in the statement's session: it has its time zone
+        if not is_the_same_column(part, self.sql_mode, shown):
+            raise DdlRefused(refusal.sql, refusal.number, f"{refusal.reason}: {_ANOTHER}")
 
     def _may_be_there(self, statement: TargetDdl, number: int) -> bool:
         """Tell whether one of `_ALREADY` may mean that the target is as the statement, or a part, would make it."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
+from airflow_provider_dm.engine.target.ddl_execution import DdlRefused
 from testbed import Server
 from tests.integration.sync.conftest import SyncKit, rows_of
 
@@ -247,3 +248,41 @@ def test_a_look_ahead_and_a_zombie_do_no_harm(one_kit: SyncKit) -> None:
     assert not second.is_alive()
     assert len(first) == 1
     check_equal(one_kit)
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"), [("CHANGE v w int", [(1, 10)]), ("ADD COLUMN w int NOT NULL DEFAULT 5", [(1, 10, 5)])]
+)
+def test_a_column_that_only_the_target_has_is_not_taken_for_the_sources(
+    one_kit: SyncKit, change: str, rows: list[tuple[int, ...]]
+) -> None:
+    begin(one_kit)
+    one_kit.write("CREATE TABLE extra (id int PRIMARY KEY, v int)")
+    one_kit.write("INSERT INTO extra VALUES (1, 10)")
+    one_kit.sync()
+    one_kit.target.sql("ALTER TABLE extra ADD COLUMN w int NULL", database=one_kit.schema)
+    one_kit.write(f"ALTER TABLE extra {change}")
+    with pytest.raises(DdlRefused, match=r"DM-6033.* is another one"):
+        one_kit.sync()
+    one_kit.target.sql("ALTER TABLE extra DROP COLUMN w", database=one_kit.schema)
+    one_kit.sync()
+    assert rows_of(one_kit.target, one_kit.schema, "extra") == rows
+
+
+def test_columns_that_a_person_has_made_before_are_taken_for_the_sources(kit: SyncKit) -> None:
+    begin(kit)
+    kit.write("CREATE TABLE made (id int PRIMARY KEY, v int)")
+    kit.write("INSERT INTO made VALUES (1, 10)")
+    kit.sync()
+    columns = (
+        "a int NOT NULL DEFAULT -5, ADD b varchar(20) DEFAULT 'it''s', "
+        "ADD d datetime(3) NOT NULL DEFAULT '2024-01-01', ADD f bool DEFAULT TRUE, "
+        "ADD g timestamp NULL DEFAULT '2024-05-05 05:05:05', ADD h enum('x','y') DEFAULT 'y', ADD i double DEFAULT 1e3"
+    )
+    if kit.source.flavour == kit.target.flavour:
+        columns += ", ADD j int AS ((v + 1) * 2) STORED, ADD k varchar(9) AS (CONCAT('x', v)) VIRTUAL"
+    zone, change = "SET time_zone = '+05:00'", f"ALTER TABLE made ADD {columns}"
+    kit.target.sql(f"{zone}; {change}", database=kit.schema)
+    kit.write(zone, f"{change}, ADD z int DEFAULT 3")
+    kit.sync()
+    check_equal(kit)

@@ -108,7 +108,7 @@ def test_an_epoch_ends_where_something_is_injected() -> None:
 
 
 def subtask(**changes: Any) -> SubtaskStatus:
-    known: dict[str, Any] = {"needed": at(400), "applied": at(400, suffix=2), "age_seconds": 0.0}
+    known: dict[str, Any] = {"needed": at(400), "applied": at(400, suffix=2)}
     now = datetime(2026, 1, 1, tzinfo=UTC)
     return SubtaskStatus("task", "s1", Unit.SYNC, Stage.PAUSED, updated_at=now, **{**known, **changes})
 

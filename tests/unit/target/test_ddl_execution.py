@@ -15,10 +15,14 @@ from airflow_provider_dm.engine.target.ddl_execution import DdlRefused, TargetDd
 from airflow_provider_dm.engine.target.ddl_journal import Entry, Looks
 
 A, B = TableName("one", "a"), TableName("one", "b")
-ADD = TargetDdl("ADD c, MODIFY d", (A,), ("ADD c", "MODIFY d"))
+ADD_C = "ALTER TABLE `one`.`a` ADD COLUMN `c` int NULL"
+ADD = TargetDdl("ADD c, MODIFY d", (A,), (ADD_C, "MODIFY d"))
 OTHER = TargetDdl("ADD KEY k", (A,))
 SWAP = TargetDdl("x TO y, y TO x", (A,), (), divisible=False)
 RENAME = TargetDdl("RENAME a TO b", (A, B), renames=((A, B),))
+
+
+WITH_C = "CREATE TABLE `a` (`c` int(11) DEFAULT NULL)"
 
 
 @dataclass
@@ -85,7 +89,8 @@ def test_what_was_refused_is_executed_when_a_person_has_cured_the_table(server: 
 
 
 def test_a_part_that_was_refused_is_executed_then_and_those_before_it_are_not(server: Target) -> None:
-    server.refuses = {ADD.sql: 1060, "MODIFY d": 1265}
+    server.refuses = {ADD.sql: 1060, ADD_C: 1060, "MODIFY d": 1265}
+    server.looks = {A: WITH_C}
     server.refused(ADD)
 
     server.looks, server.refuses = {A: "cured"}, {}
@@ -127,3 +132,21 @@ def test_a_rename_is_done_if_it_shows(server: Target, number: int, there: set[Ta
         assert server.follow(RENAME) == []
     else:
         server.refused(RENAME)
+
+
+@pytest.mark.parametrize(
+    "change", ["CHANGE COLUMN `b` `c` int NULL", "RENAME COLUMN `b` TO `c`", "ADD COLUMN `c` int NOT NULL"]
+)
+def test_a_column_of_the_name_is_not_always_the_one_that_is_meant(server: Target, change: str) -> None:
+    first = f"ALTER TABLE `one`.`a` {change}"
+    both = TargetDdl(f"{first}, ADD COLUMN `c` int NULL", (A,), (first, ADD_C))
+    server.looks, server.refuses = {A: WITH_C}, dict.fromkeys((both.sql, *both.parts), 1060)
+    server.refused(both)
+    assert server.noted[0].sql == f"refused: part 1: {first}"
+    del server.refuses[first]
+    assert server.follow(both) == [first]  # ADD c is taken for done
+
+
+def test_partitions_that_are_not_there_to_be_dropped_are_no_answer(server: Target) -> None:
+    server.refuses = {OTHER.sql: 1507}
+    server.refused(OTHER)
