@@ -243,8 +243,8 @@ def test_a_relay_log_that_is_made_anew_from_the_first_number(kit: FailoverKit, r
     with pytest.raises(RelayMadeAnew):
         kit.sync()
     assert kit.stands() == stands
-    shutil.rmtree(kit.folder / "relay")
     kit.stop_relays()
+    shutil.rmtree(kit.folder / "relay")
     kit.sync()
     assert kit.report() == ""
 
