@@ -27,7 +27,9 @@ class SecretNotPassable(DmError):
 
     code: ClassVar[str] = "DM-1303"
     what: ClassVar[str] = "the password of {of} has a NUL byte, and cannot be given to the processes of a task."
-    hint: ClassVar[str] = "Give the account a password without one; see whether the file that it is in is the right one."
+    hint: ClassVar[str] = (
+        "Give the account a password without one; see whether the file that it is in is the right one."
+    )
 
 
 @dataclass
