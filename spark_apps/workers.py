@@ -13,12 +13,15 @@ import gc
 import importlib
 import logging
 import os
+import sys
 from collections.abc import Sequence
 from typing import Final
 
 VARIABLE: Final = "DM_WORKER_IMPORTS"
 """Environment: names of modules, apart by commas; `module:function` is called as well, without arguments."""
-ALWAYS: Final = ("pyspark.worker", "spark_apps.runner")
+TASKS: Final = "pyspark.worker"
+"""What Spark calls for tasks."""
+ALWAYS: Final = (TASKS, "spark_apps.runner")
 
 
 def prepare(names: Sequence[str]) -> None:
@@ -44,7 +47,8 @@ def main() -> None:
     """Prepare, then do as pyspark's daemon does."""
     from pyspark import daemon
 
-    prepare([*ALWAYS, *filter(None, os.environ.get(VARIABLE, "").split(","))])
+    if sys.argv[1:] == [TASKS]:  # others plan how a data source is read, once
+        prepare([*ALWAYS, *filter(None, os.environ.get(VARIABLE, "").split(","))])
     daemon.manager()
 
 

@@ -49,7 +49,7 @@ from testbed import (
 )
 from tests import far_away as far_away_module
 from tests import short_jvms
-from tests.forked_relays import forked_relays, relay_nursery  # noqa: F401 (fixtures)
+from tests.forked import driver_nursery, forked_relays, relay_nursery  # noqa: F401 (fixtures)
 
 pytest.register_assert_rewrite("tests.meta_contract")  # its asserts are a test's too: they say what they saw
 settings.register_profile("patient", deadline=None)  # how long an example takes on a loaded machine says nothing
@@ -154,7 +154,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     roles = [role for role in ROLES if role in metafunc.fixturenames]
     hostile = metafunc.definition.get_closest_marker(HOSTILE) is not None
     kinds = [f"{HOSTILE}_{flavour}" if hostile else flavour for flavour in FLAVOURS]
-    takes_tidb = not hostile and any(folder in metafunc.definition.path.parents for folder in TAKE_TIDB)
+    may_take_tidb = "target" in roles and not hostile
+    takes_tidb = may_take_tidb and any(folder in metafunc.definition.path.parents for folder in TAKE_TIDB)
     targets = [*kinds, TIDB] if takes_tidb else kinds
     if roles == ["source", "target"]:
         pairs = [pytest.param(source, target, id=f"{source}->{target}") for source in kinds for target in targets]

@@ -1,4 +1,4 @@
-"""What every relay of a test does first, done once for all that are forked from one process (`forked_relays`)."""
+"""What every relay of a test does first, done once for all that are forked from one process (`forked`)."""
 
 from sqlalchemy import create_engine, text
 

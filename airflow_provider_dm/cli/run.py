@@ -115,7 +115,7 @@ def _run(
         summary.seconds["total"] = time.monotonic() - began
         output.failure(error, summary.to_json(inputs.task))
         return _exit_of(error)
-    forget_private(upstreams)
+    forget_private(upstreams, store.list_subtasks(task=inputs.task.name))
     summary.seconds["total"] = time.monotonic() - began
     status = WAITING_FOR_LOCK if summary.waiting else "finished"
     body = {"status": status, **summary.to_json(inputs.task), "ddl_locks": locks}

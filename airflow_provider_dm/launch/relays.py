@@ -15,6 +15,7 @@ checkpoint; after a stop or a failure it stays, because upstream may have purged
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -28,11 +29,12 @@ from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, ReportedError
-from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.relay.keeper import LONGEST_PAUSE_SECONDS, AsAsked, Died, Failed, KeptRelay
+from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.target.subtask import Subtask, known_subtasks, noted_place
 from airflow_provider_dm.launch.job import App, Upstream, source_spec
@@ -158,11 +160,21 @@ def upstream_of(
     )
 
 
-def forget_private(upstreams: Sequence[Upstream]) -> None:
-    """Remove what was pulled for the task alone: the work is finished and the relays have ended."""
+def forget_private(upstreams: Sequence[Upstream], subtasks: Sequence[SubtaskStatus]) -> None:
+    """Remove what was pulled for the task alone: the work is finished and the relays have ended.
+
+    `subtasks`: how the task's sources stand. The log of one stays that needs some from before its checkpoint, as it
+    holds rows back or has prepared XA transactions; and a log into which the relay of another run writes by now.
+    """
+    unfinished = {
+        one.source for one in subtasks if one.needed and one.applied and one.needed.sort_key < one.applied.sort_key
+    }
     for upstream in upstreams:
-        if not upstream.config.enable_relay:
-            shutil.rmtree(upstream.relay_dir, ignore_errors=True)
+        if upstream.config.source_id in unfinished:
+            continue
+        if not upstream.config.enable_relay and upstream.relay_dir.exists():
+            with contextlib.suppress(DmError), sole_writer(upstream.relay_dir):
+                shutil.rmtree(upstream.relay_dir, ignore_errors=True)
         if upstream.fallback_dir is not None:
             shutil.rmtree(upstream.fallback_dir, ignore_errors=True)
 

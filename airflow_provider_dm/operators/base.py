@@ -186,8 +186,9 @@ class DmSparkAppOperator(DmTaskOperator):
                 finally:
                     self.hook.end()
             result = self._result_of(outcome)
-        if self.needs_relays and self.app == "incremental_sync":
-            forget_private(upstreams)  # step 3: a later run begins at its checkpoint
+            if self.needs_relays and self.app == "incremental_sync":
+                # step 3: a later run begins at its checkpoint
+                forget_private(upstreams, store.list_subtasks(task=inputs.task.name))
         directory.forget_old_runs()
         return {**result, RUN_ID_KEY: job.spec.run_id}
 

@@ -224,7 +224,8 @@ def _write_config(spec: AirflowSpec, home: Path, port: int, password: str) -> No
             "secret_key": secrets.token_hex(16),
         },
         "api_auth": {"jwt_secret": secrets.token_hex(32)},
-        "dag_processor": {"refresh_interval": "5", "min_file_process_interval": "15", "parsing_processes": "1"},
+        # A file that has changed is read at once. To read the others again is most of what an idle Airflow does.
+        "dag_processor": {"refresh_interval": "5", "min_file_process_interval": "600", "parsing_processes": "1"},
         "logging": {"base_log_folder": str(home / "logs"), "colored_console_log": "False"},
         "scheduler": {
             # A task whose process was killed is noticed after this long; Airflow's own default is five minutes.

@@ -15,6 +15,7 @@ from tests.chaos.forked import nursery_of_drivers
 from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
 from tests.nursery import Nursery
+from tests.unit.shard import test_moves_model as moves_model
 from tests.unit.shard.test_agreement_model import Rules, explore
 
 FLAVOURS: tuple[Flavour, ...] = ("mariadb", "mysql")
@@ -117,6 +118,14 @@ def _shard_model(options: argparse.Namespace) -> int:
     return 0
 
 
+def _moves_model(options: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    seeds = range(options.seed, options.seed + options.histories)
+    states = sum(moves_model.explore(moves_model.any_history(seed), moves_model.Rules()) for seed in seeds)
+    print(f"all: {states} states of {len(seeds)} histories, none breaks a law ({time.monotonic() - begun:.0f} s)")
+    return 0
+
+
 def _combinations(options: argparse.Namespace) -> list[tuple[Flavour, bool]]:
     modes = [False, True] if options.mode == "both" else [options.mode == "gtid"]
     flavours = FLAVOURS if options.flavour == "both" else (options.flavour,)
@@ -154,6 +163,10 @@ def _parser() -> argparse.ArgumentParser:
     altering.add_argument("--plain", action="store_true", help="drivers without Spark, and no Python workers to kill")
     rows = add("model", _model, "random histories of the exactly-once protocol's model")
     changes = add("ddl-model", _ddl_model, "random histories of the model of DDL")
+    places = add(
+        "moves-model", _moves_model, "all states of random histories of the model of rows that move beside DDL"
+    )
+    places.add_argument("--histories", type=int, default=10_000, help="(default 10,000)")
     for one in (rows, changes):
         one.add_argument("--histories", type=int, default=100_000, help="(default 100,000)")
     states = add("shard-model", _shard_model, "all states of the model of shard DDL")

@@ -51,6 +51,16 @@ WIDER: Final = {
 }
 """What holds the same values on every server."""
 CHARSETS: Final = ("latin1", "utf8mb4", "utf8mb4 COLLATE utf8mb4_bin", "utf8mb4 COLLATE utf8mb4_general_ci", "utf8mb3")
+KEYS: Final = (
+    ("id int NOT NULL", ""),
+    ("id int NOT NULL", ", PRIMARY KEY (id)"),
+    ("id int NOT NULL", ", UNIQUE KEY (id)"),
+    ("id int NOT NULL, j smallint NOT NULL", ", PRIMARY KEY (j, id)"),
+    ("id varchar(20) NOT NULL", ", PRIMARY KEY (id)"),
+    ("id int NOT NULL, u int", ", PRIMARY KEY (id), UNIQUE KEY u (u)"),
+    ("id int NOT NULL, u smallint", ", UNIQUE KEY u (u)"),
+)
+"""The first columns of a new table, and its keys: without one, of one column or two, text, several, nullable."""
 WORDS: Final = ("", "a", "A", "b ", "é", "ß", "It''s", "x\\\\y", "ü", "zz")
 MOST_TABLES: Final = 4
 """Of a life."""
@@ -104,6 +114,12 @@ class Writer:
         with self.server.connect(database=self.schema, autocommit=True) as connection:
             for life in self.lives:
                 life.begin(connection)
+
+    def change_rows(self) -> None:
+        """Let a few transactions change rows that have a primary key, in each life."""
+        with self.server.connect(database=self.schema, autocommit=False) as connection:
+            for life in [*self.lives] * 3:
+                life.change_rows(connection)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -162,10 +178,32 @@ class Life:
                     break
             self._tables = None
         elif self._tables:
-            if all(self._execute(connection, self._dml(self._tables)) for _ in range(self.chance.choice([1, 1, 2, 5]))):
-                connection.commit()
-            else:
-                self.chance.choice([connection.commit, connection.rollback])()
+            self._transact(connection, self._tables)
+
+    def change_rows(self, connection: pymysql.connections.Connection[Any]) -> None:
+        """A transaction of rows that have a primary key."""
+        self._tables = self._read(connection)
+        keyed = [one for one in self._tables if "PRIMARY" in one.keys]
+        if keyed:
+            self._transact(connection, keyed)
+
+    def _transact(self, connection: pymysql.connections.Connection[Any], tables: Sequence[Table]) -> None:
+        swapped = [one for one in tables if "u" in one.keys]
+        if swapped and self.chance.random() < 0.3:
+            statements = self._swap(self.chance.choice(swapped))
+        else:
+            statements = [self._dml(tables) for _ in range(self.chance.choice([1, 1, 2, 5]))]
+        if all(self._execute(connection, one) for one in statements):
+            connection.commit()
+        else:
+            self.chance.choice([connection.commit, connection.rollback])()
+
+    def _swap(self, table: Table) -> list[str]:
+        """Return what lets two rows swap a unique value, by way of a third one, or hands one over."""
+        column = f"`{table.keys['u'][0]}`"
+        one, other = self.chance.sample(range(12), 2)
+        moves = [(one, 99), (other, one), (99, other)]
+        return [f"UPDATE {table.quoted} SET {column} = {new} WHERE {column} = {old}" for old, new in moves]
 
     def _execute(self, connection: pymysql.connections.Connection[Any], sql: str) -> bool:
         what = " ".join(sql.split()[:2])
@@ -294,10 +332,10 @@ class Life:
             return f"CREATE TABLE {name} SELECT * FROM {self.chance.choice(tables).quoted}"
         names = self.chance.sample(NAMES, self.chance.choice([1, 2, 4]))
         columns = [self._definition(one) for one in names]
-        keys = ["", ", PRIMARY KEY (id)", ", PRIMARY KEY (id)", ", UNIQUE KEY (id)"]
+        first, keys = self.chance.choice(KEYS)
         charset = self.chance.choice(["", "", f" DEFAULT CHARSET {self.chance.choice(CHARSETS)}"])
         condition = self.chance.choice(["", "IF NOT EXISTS "])
-        inside = ", ".join(["id int NOT NULL", *columns]) + self.chance.choice(keys)
+        inside = ", ".join([first, *columns]) + keys
         return f"CREATE TABLE {condition}{name} ({inside}){charset}"
 
     def _definition(self, name: str) -> str:

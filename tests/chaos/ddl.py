@@ -3,17 +3,19 @@
 Each source has plain tables of its own, in groups with a history each, which a writer fills, alters, renames, swaps and
 drops (`altering`); rows of a merged table of both move about all the while (`moving`), and shards of another one make
 the same DDL, each when it likes (`agreeing`), also while they are copied. Apps, relays and targets die by kill -9
-(`runs`), a driver also while the target works on a DDL of its. In the end a run that nobody disturbs catches up: each
-table has the same definition and the same rows as at its source, and there is none besides.
+(`runs`), a driver also while the target works on a DDL of its. Each round has a mode, a rule of safe mode and a form of
+target tables of its own (`ways`); keys of all forms come and go with the tables. In the end a run that nobody disturbs
+catches up: each table has the same definition and the same rows as at its source, and there is none besides.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +30,7 @@ from tests.chaos.altering import Life, Writer
 from tests.chaos.moves import is_copying
 from tests.chaos.moving import TABLE, Mover, Place
 from tests.chaos.runs import Runs, a_task
+from tests.chaos.ways import EXTRA, PAST, Way
 from tests.integration.copy.migrations import differences
 from tests.integration.merge.conftest import Shops
 from tests.integration.sync.app_process import AppProcess
@@ -90,27 +93,80 @@ class Round:
     """One task, from its beginning to the comparison."""
 
     runs: Runs
+    way: Way
     mover: Mover
     shards: Agreeing
     writers: Sequence[Writer]
 
     def play(self, deeds: Sequence[str]) -> None:
         """Play it. Raises AssertionError where a run ends otherwise than well by itself, or something differs then."""
-        self.begin()
-        one, other = self.writers
-        with self.mover.moving(), one.writing(), other.writing(), self.shards.agreeing():
+        if self.way.has_merged_tables:
+            self.mover.fill(ROWS)
+            self.shards.fill(SHARD_ROWS)
+        for one in self.writers:
+            one.begin()
+        if self.way.safe == PAST:
+            self.begin_in_the_past()
+        else:
+            self.begin()
+        self._alter_target("ADD COLUMN {} int DEFAULT 7")
+        with ExitStack() as stack:
+            for writer in self.writers:
+                stack.enter_context(writer.writing())
+            if self.way.has_merged_tables:
+                stack.enter_context(self.mover.moving())
+            if self.way.shards_alter:
+                stack.enter_context(self.shards.agreeing())
             self.runs.sync(deeds)
         assert self.runs.until_it_ends("incremental_sync") == 0
+        self._alter_target("DROP COLUMN {}")
         self.compare()
+
+    def _alter_target(self, spec: str) -> None:
+        """Give the target's plain tables a column of their own, or take it away, if the way has one."""
+        shops = self.runs.shops
+        there = "SELECT table_name FROM information_schema.columns WHERE table_schema = %s AND column_name = %s"
+        having = {name for (name,) in shops.target.sql(there, [shops.schema, EXTRA])}
+        plain = {
+            name
+            for prefix in PREFIXES.values()
+            for name in definitions.tables_of(shops.target, shops.schema)
+            if name.startswith(prefix)
+        }
+        for name in sorted(having if spec.startswith("DROP") else plain if self.way.extra else []):
+            shops.target.sql(f"ALTER TABLE `{name}` {spec.format(EXTRA)}", database=shops.schema)
+            self.runs.done["tables with a column more"] += spec.startswith("DROP")
+
+    def begin_in_the_past(self) -> None:
+        """Another task fills the target; the task begins in front of what has changed some rows until then."""
+        shops, task = self.runs.shops, self.runs.shops.task
+        shops.relay()
+        starts = {name: shops.place(name) for name in shops.sources}
+        for writer in self.writers:
+            writer.change_rows()
+        shops.task = {**task, "name": "filled", "task-mode": "full"}
+        assert self.runs.until_it_ends("full_migration") == 0
+        begins = [
+            {**one, "meta": {"binlog-name": start.file, "binlog-pos": start.position}}
+            for one in task["mysql-instances"]
+            for start in [starts[one["source-id"]]]
+        ]
+        shops.task = {**task, "task-mode": "incremental", "mysql-instances": begins}
+        # No table may be altered before that: what its rows were where the log begins could not be told.
+        run = self.runs.start("incremental_sync", until="forever")
+        assert self.runs.wait_for(run, self._has_begun), run.text()[-6000:]
+        run.kill()
+
+    def _has_begun(self) -> bool:
+        shops = self.runs.shops
+        begun = "SELECT COUNT(*) FROM dm_subtask WHERE task = 'test' AND start_location IS NOT NULL"
+        return bool(shops.target.sql(begun, database=shops.meta) == [(len(shops.sources),)])
 
     def begin(self) -> None:
         """Copy what is there, while shards make DDL and the driver dies in the midst of it; then all others do, too."""
-        self.mover.fill(ROWS)
-        self.shards.fill(SHARD_ROWS)
-        for one in self.writers:
-            one.begin()
         self.runs.shops.relay()
-        with self.shards.touring() as tour:
+        with ExitStack() as stack:
+            tour = stack.enter_context(self.shards.touring()) if self.way.has_merged_tables else threading.Event()
             run = self.runs.start("full_migration")
             copying = self.runs.wait_for(run, partial(is_copying, self.runs.shops))
             tour.set()
@@ -126,9 +182,11 @@ class Round:
         """Raises AssertionError."""
         shops = self.runs.shops
         assert shops.meta_rows("dm_contested_row") == 0
-        report = shops.compared()
-        assert report.equal, report
-        self._compare_shards()
+        if self.way.has_merged_tables:
+            report = shops.compared()
+            assert report.equal, report
+            self.runs.done["rows compared"] += report.rows
+            self._compare_shards()
         for name in shops.sources:
             self.runs.done["tables compared"] += compare_plain(shops, name)
         for life in self._lives():
@@ -136,7 +194,6 @@ class Round:
             for what, count in life.done.items():
                 if not what.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE")):
                     self.runs.done["DDL refused" if what.endswith("refused") else "DDL"] += count
-        self.runs.done["rows compared"] += report.rows
         self.runs.done["transactions"] += self.mover.transactions
 
     def _compare_shards(self) -> None:
@@ -168,27 +225,29 @@ def compare_plain(shops: Shops, source: str) -> int:
     return len(names)
 
 
-def make_round(runs: Runs, seed: int) -> Round:
+def make_round(runs: Runs, seed: int, way: Way) -> Round:
     """Make a round in the schema of these runs."""
     shops = runs.shops
-    shops.create(TABLE, *(f"{place.source}:{place.table}" for place in PLACES))
-    shops.create(SHARD, *(f"{place.source}:{place.table}" for place in SHARDS))
+    if way.has_merged_tables:
+        shops.create(TABLE, *(f"{place.source}:{place.table}" for place in PLACES))
+        shops.create(SHARD, *(f"{place.source}:{place.table}" for place in SHARDS))
     mover = Mover(shops.sources, shops.schema, list(PLACES), random.Random(seed))
     shards = Agreeing(shops.sources, shops.schema, SHARDS, random.Random(f"{seed} shards"))
     wild = {server.flavour for server in shops.sources.values()} == {shops.target.flavour}
-    return Round(runs, mover, shards, [_writer(shops, name, seed, wild) for name in shops.sources])
+    return Round(runs, way, mover, shards, [_writer(shops, name, seed, wild) for name in shops.sources])
 
 
-def _task(shops: Shops) -> dict[str, Any]:
-    """Return what is said of the task: two merged tables, of which the shards of one make DDL."""
+def _task(shops: Shops, way: Way) -> dict[str, Any]:
+    """Return what is said of the task: its way, and two merged tables, of which the shards of one make DDL."""
 
     def route(table: str) -> dict[str, str]:
         names = {"schema-pattern": shops.schema, "target-schema": shops.schema}
         return {**names, "table-pattern": f"{table}_*", "target-table": table}
 
-    rules = {"route-rules": ["moving", "agreeing"]}
+    rules = {"route-rules": ["moving", "agreeing"], "syncer-config-name": "as-chosen"}
     return {
         "shard-mode": "pessimistic",
+        "syncers": {"as-chosen": way.syncer},
         "routes": {"moving": route("o"), "agreeing": route("s")},
         "mysql-instances": [{"source-id": name, "block-allow-list": name, **rules} for name in shops.sources],
     }
@@ -208,23 +267,25 @@ def play_round(
     seed: int,
     deeds: Sequence[str] = (),
     plain: bool = False,
+    way: Way | None = None,
     nursery: Nursery | None = None,
 ) -> Counter[str]:
     """One round in a schema of its own. Gives what was done. Raises AssertionError; then its folder is kept.
 
-    `deeds`: instead of some by chance. `plain`: without Spark, which some machines are too slow to start often.
+    `deeds`, `way`: instead of some by chance. `plain`: without Spark, which some machines are too slow to start often.
     `nursery`: where apps without Spark are forked, instead of started anew.
     """
     chance = random.Random(seed)
     usual = [deed for deed in DEEDS if not (plain and deed == "worker")]
     deeds = deeds or chance.sample(usual, min(len(usual), 3 + seed % 3))
-    script = PLAIN if plain else None
+    script, way = PLAIN if plain else None, way or Way.of(seed)
+    print(f"seed {seed}: {way}", flush=True)
     with (
         a_task(target, sources, schema=schema, seed=seed) as shops,
         closing(DdlRuns(shops, chance, nursery=nursery, sync_script=script)) as runs,
     ):
-        shops.task = _task(shops)
-        round_ = make_round(runs, seed)
+        shops.task = _task(shops, way)
+        round_ = make_round(runs, seed, way)
         try:
             round_.play(deeds)
         finally:

@@ -38,6 +38,7 @@ BASES: Final = (
 )
 KEYLESS: Final = BASES[-1]
 FIRST_ROWS: Final = 6
+MOVES: Final = 0.15
 SPAN: Final = 100_000
 """Numbers that the rows of one shard have for themselves."""
 
@@ -230,14 +231,25 @@ class History:
         self.written += [(step,) for step in steps]
 
     def _write(self, family: Family, shard: Shard) -> None:
+        others = [one for one in self.shards[family.name] if one is not shard]
+        if shard.rows and others and self.chance.random() < MOVES:
+            self._move(family, shard, self.chance.choice(others))
+            return
         statements = [self._change(family, shard) for _ in range(self.chance.choice([1, 1, 2, 4]))]
         if self.chance.random() < 0.2:  # one transaction for shards of several forms
             other = self.chance.choice(self.shards[family.name])
             statements.append(self._change(family, other))
         self.written.append(tuple(statements))
 
-    def _insert(self, family: Family, shard: Shard) -> str:
-        number = next(shard.numbers)
+    def _move(self, family: Family, shard: Shard, other: Shard) -> None:
+        """A row goes to another shard, which may have made more of the DDL, or less."""
+        row = self.chance.choice(shard.rows)
+        shard.rows.remove(row)
+        statements = (f"DELETE FROM {shard.name} WHERE id = {row}", self._insert(family, other, row))
+        self.written += [statements] if self.chance.random() < 0.5 else [(one,) for one in statements]
+
+    def _insert(self, family: Family, shard: Shard, number: int | None = None) -> str:
+        number = next(shard.numbers) if number is None else number
         shard.rows.append(number)
         form = family.form(shard.made)
         some = [name for name in form if self.chance.random() < 0.8]

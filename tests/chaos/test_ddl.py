@@ -1,10 +1,12 @@
-"""Two rounds in the normal run, 52 histories of all four pairs of flavours; `docker/local chaos ddl` plays more."""
+"""Two rounds in the normal run, 52 histories of all four pairs of flavours, in two modes and by two rules of safe mode;
+`docker/local chaos ddl` plays more."""
 
 import pytest
 
 from testbed import Server
 from tests.chaos.agreeing import TOUR
 from tests.chaos.ddl import AMID_DDL, LIVES, SHARDS, play_round
+from tests.chaos.ways import LOAD, PAST, Way
 from tests.conftest import FreshSchema
 from tests.nursery import Nursery
 
@@ -12,14 +14,18 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize(
-    ("kind", "deeds", "plain"),
-    [("mariadb", (AMID_DDL, "worker", "target"), False), ("mysql", (AMID_DDL, "target", "relay"), True)],
+    ("kind", "deeds", "plain", "way"),
+    [
+        ("mariadb", (AMID_DDL, "worker", "target"), False, Way("every change", LOAD, extra=True)),
+        ("mysql", (AMID_DDL, "target", "relay"), True, Way("whole transactions", PAST, extra=False)),
+    ],
 )
 def test_tables_and_rows_follow_whatever_dies(
     kind: str,
     deeds: tuple[str, ...],
     plain: bool,
-    nursery: Nursery,
+    way: Way,
+    driver_nursery: Nursery,
     request: pytest.FixtureRequest,
     mariadb_source: Server,
     mysql_source: Server,
@@ -33,9 +39,10 @@ def test_tables_and_rows_follow_whatever_dies(
         seed=2,
         deeds=deeds,
         plain=plain,
-        nursery=nursery,
+        way=way,
+        nursery=driver_nursery,
     )
     assert done["histories"] == 2 * LIVES
     assert done["tables compared"] > LIVES
     assert done["DDL"] > 4 * LIVES
-    assert done["DDL of shards"] >= len(SHARDS) * TOUR
+    assert done["DDL of shards"] >= len(SHARDS) * TOUR * way.shards_alter

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.server, pytest.mark.computes, pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])
 def test_shards_make_their_ddl_whatever_dies(
     kind: str,
-    nursery: Nursery,
+    driver_nursery: Nursery,
     request: pytest.FixtureRequest,
     mariadb_source: Server,
     mysql_source: Server,
@@ -28,7 +28,7 @@ def test_shards_make_their_ddl_whatever_dies(
         {"a": mariadb_source, "b": mysql_source},
         schema=fresh_schema(mariadb_source, mysql_source),
         seed=3,
-        nursery=nursery,
+        nursery=driver_nursery,
         deaths=deaths,
         deeds=(),
         families=3,

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import rows_of
@@ -73,9 +75,15 @@ def test_a_task_from_its_start_to_its_stop(
     def equal() -> bool:
         return rows_of(mariadb_target, schema, "t") == rows_of(mysql_source, schema, "t")
 
+    def known() -> list[tuple[Unit, Stage]]:
+        """Return what a status is made of: a command for it takes longer than what is waited for."""
+        with MetaStore.open(f"sqlite:///{dmctl.work / 'meta.db'}") as store:
+            return [(one.unit, one.stage) for one in store.list_subtasks(task=schema)]
+
     assert ask("start-task", *files.arguments)["result"] is True
     try:
-        until(lambda: stage() == "Sync Running", dmctl, schema)
+        until(lambda: known() == [(Unit.SYNC, Stage.RUNNING)], dmctl, schema)
+        assert stage() == "Sync Running"
         assert "is running already" in ask("start-task", *files.arguments, code=1)["msg"]
 
         (paused,) = ask("pause-task", schema)["sources"]

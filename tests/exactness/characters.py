@@ -59,15 +59,17 @@ def alphabet(charset: str) -> str:
     if charset in ONE_BYTE:
         known = bytes(range(256)).decode(CODECS[charset], "ignore")
         return "".join(sorted({found for found in known if found >= "\x80"}))
-    return "".join(found for code in range(0x80, 0x10000) if (found := chr(code)) and _has(found, CODECS[charset]))
+    return "".join(
+        one for block in range(0x80, 0x10000, 64) for one in _known(range(block, block + 64), CODECS[charset])
+    )
 
 
-def _has(character: str, codec: str) -> bool:
-    try:
-        character.encode(codec)
-    except UnicodeEncodeError:
-        return False
-    return True
+def _known(codes: range, codec: str) -> list[str]:
+    """Return those of some characters that a codec has, which are none in most blocks."""
+    characters = [chr(code) for code in codes]
+    if not "".join(characters).encode(codec, "ignore"):
+        return []
+    return [character for character in characters if character.encode(codec, "ignore")]
 
 
 def word(dice: Random, charset: str, most: int) -> str:

@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import zstandard
@@ -184,9 +185,16 @@ class Map:
     metadata: tuple[bytes, ...]
     unsigned: tuple[bool, ...] | None
     names: tuple[bytes, ...] | None
+    _forms: dict[int, tuple[Table, list[Form]]] = field(default_factory=dict, compare=False, repr=False)
 
     def forms(self, table: Table) -> list[Form]:
         """Return how its rows lie. Raises Malformed where the map is not this table's."""
+        known = self._forms.get(id(table))
+        if known is None or known[0] is not table:
+            known = self._forms[id(table)] = (table, self._found_forms(table))
+        return known[1]
+
+    def _found_forms(self, table: Table) -> list[Form]:
         if len(self.types) != len(table.columns):
             raise Malformed("another number of columns")
         if self.names is not None and self.names != tuple(column.name.encode() for column in table.columns):
@@ -218,6 +226,7 @@ def _name(cursor: _Cursor) -> tuple[bytes, bytes]:
     return schema, name
 
 
+@lru_cache(1024)
 def read_map(body: bytes) -> Map:
     """Read the body of a TABLE_MAP. Raises Malformed."""
     cursor = _Cursor(body, ID_AND_FLAGS)

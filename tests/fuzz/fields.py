@@ -6,7 +6,7 @@ Labels are best effort: where a body does not go on as it should, labelling ends
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.schema.model import Table
 from tests.fuzz import anatomy, codes
@@ -25,8 +25,23 @@ class Field(NamedTuple):
     end: int
 
 
-def fields_of(events: Sequence[Event], tables: Tables) -> list[Field]:
-    """Every labelled field of every event, in order."""
+_known: dict[tuple[Event, ...], tuple[Tables, list[Field]]] = {}
+_MOST_KNOWN: Final = 256
+"""Many more than there are seeds, which most damage begins with."""
+
+
+def fields_of(events: Sequence[Event], tables: Tables) -> Sequence[Field]:
+    """Every labelled field of every event, in order; known of logs that were asked for before."""
+    key = tuple(events)
+    known = _known.get(key)
+    if known is None or known[0] != tables:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[key] = (tables, _found_fields(events, tables))
+    return known[1]
+
+
+def _found_fields(events: Sequence[Event], tables: Tables) -> list[Field]:
     found: list[Field] = []
     maps: dict[bytes, Map] = {}
     for index, event in enumerate(events):

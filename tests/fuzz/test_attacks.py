@@ -124,9 +124,12 @@ def documents() -> Iterator[tuple[str, Attack]]:
         return Attack(partial(transaction, *insert(DOCUMENTS, image)))
 
     def changes(steps: list[Change], before: json_value.Document, *, refused: bool) -> Attack:
-        row = (b"1", json_seeds.text_of(before), None, None)
-        event = writer.partial_update(DOCUMENTS, [row, row], [{1: json_changes.written_changes(steps)}], 9)
-        return Attack(partial(transaction, writer.table_map(DOCUMENTS, 9), event), refused=refused)
+        def events() -> list[Event]:
+            row = (b"1", json_seeds.text_of(before), None, None)
+            event = writer.partial_update(DOCUMENTS, [row, row], [{1: json_changes.written_changes(steps)}], 9)
+            return transaction(writer.table_map(DOCUMENTS, 9), event)
+
+        return Attack(events, refused=refused)
 
     deep = b"\3" + b"".join(struct.pack("<IIBI", 1, 0, 3, 13) for _ in range(20_000))
     yield "JSON of 20,000 arrays inside each other", document(deep)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from airflow_provider_dm.engine.binlog.layout import Layout
-from airflow_provider_dm.engine.binlog.row_decoder import MalformedCells, decoder_of
+from airflow_provider_dm.engine.binlog.row_decoder import Decoder, MalformedCells, decoder_of
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.schema.codec import Row, Value
 
@@ -108,12 +108,17 @@ def _by_kernel(layout: Layout, picked: Sequence[int], compiled: bool) -> bool:
 
 
 def _plain_rows(layout: Layout, data: bytes, images: Any, picked: Sequence[int]) -> Iterator[Row]:
-    decode = decoder_of(layout.cells, tuple(picked))
+    decode = _decoder(layout, tuple(picked))
     for index, (start, end) in enumerate(images.tolist()):
         try:
             yield decode(data, start, end)
         except MalformedCells as error:
             raise MalformedImage(index, str(error)) from error
+
+
+@lru_cache(maxsize=1024)  # a layout is compared by its identity, its cells one by one
+def _decoder(layout: Layout, picked: tuple[int, ...]) -> Decoder:
+    return decoder_of(layout.cells, picked)
 
 
 @lru_cache(maxsize=1024)
@@ -145,7 +150,7 @@ def _kernel_cells(layout: Layout, data: bytes, images: Any, picked: Sequence[int
 def _raise_malformed(layout: Layout, data: bytes, images: Any, index: int, picked: Sequence[int]) -> None:
     """Raise MalformedImage with the reason that the plain decoder gives."""
     try:
-        decoder_of(layout.cells, tuple(picked))(data, int(images[index, 0]), int(images[index, 1]))
+        _decoder(layout, tuple(picked))(data, int(images[index, 0]), int(images[index, 1]))
     except MalformedCells as error:
         raise MalformedImage(index, str(error)) from error
     raise MalformedImage(index, "the compiled decoder refuses what the plain one reads; please report this")

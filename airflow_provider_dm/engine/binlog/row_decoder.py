@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.cells import Cell, reader
@@ -55,7 +54,6 @@ def image_end(cells: Sequence[Cell], data: bytes, start: int, end: int) -> int:
     return _end_of(locate(cells, data, start, end), cells, start)
 
 
-@lru_cache(maxsize=1024)
 def decoder_of(cells: tuple[Cell, ...], picked: tuple[int, ...]) -> Decoder:
     """Return the decoder of the columns `picked`, in that order, from images of these cells."""
     readers = [(index, reader(cells[index])) for index in picked]

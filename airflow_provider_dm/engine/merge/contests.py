@@ -4,9 +4,10 @@ At every look (every two seconds, after an epoch with rows that wait, at the end
 source that have waited for CONTEST_SECONDS are looked into (`collision`), earlier where there are too many of them. The
 same answer must come twice, CONFIRM_SECONDS apart, before it ends the run.
 
-A row whose place is held by a row that no source has is given time until the log of every source is applied up to where
-it ended when that was seen, twice. Whoever holds the place then is a stranger in the target (DM-6005), or its end is
-in what is held back of a shard (DM-6057).
+A row whose place is held by a row that no source has is given time until the log of every source is applied up to
+where it ended when that was seen, twice. Whoever holds the place then is a stranger in the target (DM-6005). Where
+shards hold rows back, the end of that row may be among those: then their drivers have to look first
+(sync/giving_way.py), twice, as the first of these looks may have begun before. It is DM-6057 if it stays all the same.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ FINISH_LOOK_SECONDS: Final = 0.5
 ROWS_LOOKED_INTO: Final = 20
 ROWS_LOOKED_INTO_NOW: Final = 200
 WINDOWS: Final = 2
+LOOKS: Final = 2
+"""The first may have begun before it was asked for."""
 
 
 @dataclass(eq=False)
@@ -92,14 +95,15 @@ class RowBehindHeldOne(DmError):
     code: ClassVar[str] = "DM-6057"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = (
-        "{source}: a row of {table} waits for its place in {target}, which a row holds that no source has; rows of "
-        "{held} are held back until all shards have made the same DDL, and one of them may give the place free. That "
-        "DDL waits for rows that wait, so neither goes on."
+        "{source}: a row of {table} waits for its place in {target}, which a row holds that no source has. Rows of "
+        "{held} are held back until all shards have made the same DDL, and that waits for rows that wait. They have "
+        "been looked into: nothing tells that one of them gives the place free."
     )
     hint: ClassVar[str] = (
-        "Nothing is lost. The row has moved to {table} from a shard that had made the DDL: delete it at its source in "
-        "{table} (see dm_contested_row), let {table} make the DDL too, insert it again behind that, and run the task "
-        "again. Do not delete the row in the target."
+        "Nothing is lost. If somebody else has written that row to the target, delete it there. If the DDL is about a "
+        "key, or the key's columns have other types in the target than at the sources, the row may have moved from a "
+        "shard that had made the DDL, and has to stay in the target: delete the row that waits at its source (see "
+        "dm_contested_row), let its table make the DDL too, and insert it again behind that. Run the task again then."
     )
 
 
@@ -122,8 +126,12 @@ class Surroundings(Protocol):
         """Return the source tables of all sources of the task that have begun."""
         ...
 
-    def held_shards(self, target: TableName) -> list[str]:
-        """Return the shards of a merged table whose rows are held back, as people read them."""
+    def held_shards(self, target: TableName) -> list[tuple[str, TableName]]:
+        """Return the shards, with their sources, of a merged table whose rows are held back."""
+        ...
+
+    def looks(self, target: TableName) -> dict[str, int]:
+        """Return how often each source has looked whether rows that it holds back give places free."""
         ...
 
     def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
@@ -161,6 +169,8 @@ class Contests:
     """Rows that collided at the last look, and when they were first seen to."""
     _held: dict[int, tuple[dict[str, Location], int]] = field(default_factory=dict)
     """Of a row whose place nobody's row holds: where all logs ended then, and how often they have come so far."""
+    _looks: dict[int, dict[str, int]] = field(default_factory=dict)
+    """Of such a row: the looks of sources with held shards, when it was first asked for them."""
     _due: float = 0.0
     _behind: int = 0
     _unknown: bool = False
@@ -180,8 +190,8 @@ class Contests:
         if self._settle():
             mine, over = self._count()
         if not mine:
-            self._seen.clear()
-            self._held.clear()
+            for known in (self._seen, self._held, self._looks):
+                known.clear()
         elif now or over or self.around.now() >= self._due:
             self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if now else ROWS_LOOKED_INTO)
         return self.rows
@@ -244,6 +254,7 @@ class Contests:
             return
         if not behind and len(rows) < most:  # these are all
             self._held = {row.id: self._held[row.id] for row in rows if row.id in self._held}
+            self._looks = {row.id: self._looks[row.id] for row in rows if row.id in self._looks}
         feeders = self.around.feeders()
         collisions: list[Collides] = []
         self._unknown = False
@@ -261,6 +272,7 @@ class Contests:
                 self._stranger(row, mapping, {feeder.source for feeder in there})
             else:
                 self._held.pop(row.id, None)
+                self._looks.pop(row.id, None)
         self._confirm(collisions)
         self._due = self.around.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
         if not collisions:  # else the same rows once more
@@ -280,12 +292,24 @@ class Contests:
                 return
             windows += 1
             if windows == WINDOWS:
-                if held := self.around.held_shards(row.target):
-                    raise RowBehindHeldOne(row.source, str(row.table), str(row.target), ", ".join(held))
-                raise DuplicateInTarget(str(row.target), "/".join(key.name for key in mapping.target.unique_keys))
+                held = self.around.held_shards(row.target)
+                if not held:
+                    raise DuplicateInTarget(str(row.target), "/".join(key.name for key in mapping.target.unique_keys))
+                if self._have_looked(row, {source for source, _ in held}):
+                    shown = ", ".join(f"{table} ({source})" for source, table in held)
+                    raise RowBehindHeldOne(row.source, str(row.table), str(row.target), shown)
+                windows -= 1  # once more, for what they hold back by then
         now = self.around.ends(sources)
         if now is not None:
             self._held[row.id] = (now, windows)
+
+    def _have_looked(self, row: ContestedRow, sources: Collection[str]) -> bool:
+        """Tell whether sources that hold rows back have done so since it was first asked, from beginning to end."""
+        looks = self.around.looks(row.target)
+        then = self._looks.setdefault(row.id, {})
+        for source in sources:
+            then.setdefault(source, looks.get(source, 0))
+        return all(looks.get(source, 0) >= then[source] + LOOKS for source in sources)
 
     def _all_applied(self, ends: Mapping[str, Location]) -> bool:
         here = {source: self.around.applied(source) for source in ends}

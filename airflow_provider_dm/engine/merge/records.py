@@ -52,7 +52,7 @@ class Records:
         """Give up what can be, remove some of what is left. Raises Fenced or TargetWentBack."""
         if not self.recorded:
             return
-        feeders, mine = self.see()
+        feeders, mine = self._numbered()
         if any(one.owner > 0 for one in mine) and (not self.adopts or self._all_have_come(feeders)):
             mine = self.around.transactions(self._give_up)
         self.recording = any(one.owner > 0 for one in mine)
@@ -62,15 +62,18 @@ class Records:
                 self.around.transactions(partial(self._remove, one=one))
                 return
 
-    def see(self) -> tuple[list[Feeder], list[Feeder]]:
-        """Look how far the others are. Return all source tables, and those of this subtask that have a number."""
-        feeders = self.around.feeders() if self.recorded else []
-        mine = [one for one in feeders if one.source == self.fence.ref.source and one.owner]
+    def see(self) -> None:
+        """Look how far the others are."""
+        feeders, mine = self._numbered() if self.recorded else ([], [])
         shared = {one.target for one in mine}
         self.behind = bool(mine) and not self.around.transactions(
             lambda connection: shared <= self._exact(connection, feeders)
         )
-        return feeders, mine
+
+    def _numbered(self) -> tuple[list[Feeder], list[Feeder]]:
+        """Return all source tables, and those of this subtask that have a number."""
+        feeders = self.around.feeders()
+        return feeders, [one for one in feeders if one.source == self.fence.ref.source and one.owner]
 
     def _all_have_come(self, feeders: Iterable[Feeder]) -> bool:
         """Tell whether all have come to where their logs ended when all of them were exact. Any of this subtask's

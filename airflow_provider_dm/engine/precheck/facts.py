@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +18,10 @@ from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
+from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.shard_groups import held_tables
 from airflow_provider_dm.engine.target.subtask import UNIT_LOAD, Subtask, begun_subtasks
 from airflow_provider_dm.engine.target.table_schema import TableSchema, load_table_schemas
 
@@ -112,6 +116,8 @@ class Begun:
     loading: bool
     """The full load is not complete yet."""
     schemas: list[TableSchema]
+    altering: frozenset[TableName] = frozenset()
+    """The source tables that look otherwise than their targets because a DDL is on its way, which the sync ends."""
 
 
 @dataclass
@@ -125,12 +131,12 @@ class TargetFacts(ServerFacts):
         """The map source-id -> what it has begun with, of those that have."""
         task, connection = self.task, self.connection
         found = begun_subtasks(connection, task.meta_schema, task.name, (source.id for source in self.sources))
-        return {
-            source: Begun(
-                one.unit == UNIT_LOAD, load_table_schemas(connection, SubtaskRef(task.meta_schema, task.name, source))
-            )
-            for source, one in found.items()
-        }
+        begun: dict[str, Begun] = {}
+        for source, one in found.items():
+            ref = SubtaskRef(task.meta_schema, task.name, source)
+            schemas = load_table_schemas(connection, ref)
+            begun[source] = Begun(one.unit == UNIT_LOAD, schemas, _altering(connection, ref, schemas))
+        return begun
 
     def of_task(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
         """Return the tables of a source that the task reads, as it reads them, and where their rows go: what it has
@@ -142,6 +148,12 @@ class TargetFacts(ServerFacts):
         allows = source.rules.block_allow.allows
         return [(one.table, one.target) for one in begun.schemas if allows(one.table.name)]
 
+    def settled(self, source: SourceFacts) -> list[tuple[Table, TableName]]:
+        """Return those of `of_task` that their target tables can be held against: no DDL of theirs is on its way."""
+        begun = self.begun.get(source.id)
+        altering = begun.altering if begun is not None else frozenset()
+        return [(table, target) for table, target in self.of_task(source) if table.name not in altering]
+
     @cached_property
     def wanted(self) -> list[TableName]:
         return sorted({target for source in self.sources for _, target in self.of_task(source)})
@@ -151,3 +163,17 @@ class TargetFacts(ServerFacts):
         """The definitions of those of `wanted` that exist."""
         there = set(list_tables(self.connection))
         return read_tables(self.connection, [name for name in self.wanted if name in there])
+
+
+def _altering(connection: Connection, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> frozenset[TableName]:
+    """Return the shards whose rows are held back, and the tables whose targets a DDL behind the frontier alters."""
+    rows = query(
+        connection, "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (ref.meta_schema,)
+    )
+    there = {text(name) for (name,) in rows}  # an older release has not made all of them
+    held = held_tables(connection, ref) if "dm_shard_member" in there else frozenset()
+    stands = read_all_stands(connection, ref)
+    if "dm_ddl" not in there or not stands:
+        return held
+    targets = tables_under_way(connection, ref, extent(stands)[0])
+    return held | {one.table.name for one in schemas if one.target in targets}

@@ -43,6 +43,7 @@ from airflow_provider_dm.engine.sync.ddl import (
 )
 from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
@@ -91,6 +92,7 @@ class Loop:
     sharing: Sharing
     following: Following
     shards: Shards
+    giving_way: GivingWay
     by_hand: ByHand
     runner: Runner
     store: MetaStore
@@ -155,11 +157,11 @@ class Loop:
                         assert_never(planned)
                 wait, idle_since = SHORTEST_WAIT, time.monotonic()
                 self.note(Stage.RUNNING)
-        while self._at_goal() and not self.stop.is_set() and self._shards(now=True):
-            pass
+        self._finish_shards()
         if self._at_goal() and self.sharing.rows:
             self.note(Stage.RUNNING, now=True)  # whoever waits for this log sees where it ends
             self._finish_shared()
+            self._finish_shards()  # for whose DDL they were waited
         # Stopped, not Finished: the next run goes on from here, and needs the log from here on.
         self.note(Stage.STOPPED, now=True)
         return self._at_goal()
@@ -421,7 +423,7 @@ class Loop:
     def _leave_catch_up(self) -> None:
         """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
         from before it are held back."""
-        if self.opened.catch_up_until is not None and not self._catching_up() and not self.shards.groups:
+        if self.opened.catch_up_until is not None and not self._catching_up() and not self.shards.unresolved:
             self.opened, self.safe_mode.overlap = replace(self.opened, catch_up_until=None), None
 
     def _step(self, hi: Location) -> Step:
@@ -458,7 +460,7 @@ class Loop:
         group = self.shards.look(self.applied, self.sharing.plan.buckets, now=now)
         self._show_shards()
         if group is None:
-            return False
+            return self._give_way(now=now)
         self.sharing.servers.forget_mappings()  # the target's table is another one now
         self._look_at_shared(now=True, between=False)
         self._write_over()
@@ -485,6 +487,20 @@ class Loop:
         self._show_shards()
         self._look_at_shared(now=False)  # rows that were held back may have met others'
         return True
+
+    def _give_way(self, *, now: bool) -> bool:
+        """Set rows of held shards aside for which others wait. Tell whether there were any."""
+        if self.plan.safe or self.safe_mode.always:
+            return False  # rows are written over each other: whose one is cannot be told, and none waits
+        if not self.giving_way.look(self.shards.unresolved, self.applied, self.size, now=now):
+            return False
+        self._look_at_shared(now=False)
+        self._show_shards()
+        return True
+
+    def _finish_shards(self) -> None:
+        while self._at_goal() and not self.stop.is_set() and self._shards(now=True):
+            pass
 
     def _resynced(self, epoch: Epoch, applied: Applied) -> None:
         self._count(epoch, applied)

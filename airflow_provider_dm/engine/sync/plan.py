@@ -79,8 +79,22 @@ class SyncPlan:
     """With `safe-mode: true`: rows of merged tables may be written over each other (sync/last_wins.py)."""
 
     def fingerprint(self) -> str:
-        """Return a hash that is equal for plans by which the same log is folded and written in the same way."""
-        made_of: tuple[object, ...] = (self.sources, self.targets, self.buckets, self.optional_columns())
+        """Return a hash that is equal for plans by which the same log is folded and written in the same way.
+
+        Of a target table it knows what tells rows apart, and not what their columns can hold: whoever widens one that
+        a row did not fit into wants the epoch completed into which that row belongs.
+        """
+        in_order = not self.compact or self.whole
+        return self._hash(
+            tuple(part.decisive(in_order=in_order or at in self.contended) for at, part in enumerate(self.targets))
+        )
+
+    def is_of(self, fingerprint: str) -> bool:
+        """Tell whether that is this plan's fingerprint, or was one in releases where it knew all of a target table."""
+        return fingerprint in (self.fingerprint(), self._hash(self.targets))
+
+    def _hash(self, targets: tuple[object, ...]) -> str:
+        made_of: tuple[object, ...] = (self.sources, targets, self.buckets, self.optional_columns())
         if apart := self._folded_apart():
             made_of = (*made_of, apart)
         if filters := self.filters:

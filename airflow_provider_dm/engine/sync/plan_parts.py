@@ -68,6 +68,16 @@ class TargetPart:
         """The columns whose values decide what is written: all but those that the target computes outside of keys."""
         return frozenset(self.mapping.written).union(self.key or (), *self.unique)
 
+    def decisive(self, *, in_order: bool) -> tuple[object, ...]:
+        """Return what decides in which bucket and when a change is written. `in_order`: changes are not folded, so that
+        those which meet in any unique key keep their order (sync/dependence.py)."""
+        keys: tuple[object, ...] = ()
+        if in_order:
+            target = self.mapping.target
+            names = {name.lower() for key in target.unique_keys for name in key.columns}
+            keys = (target.unique_keys, [one for one in target.columns if one.name.lower() in names])
+        return (self.name, self.key, self.hashed, self.unique, *keys)
+
     def row_of(self, key: Key, before: Row | None, after: Row | None) -> Row:
         """Return a row with this key: an image, or where there is none, one of which only the key is known."""
         image = after if after is not None else before

@@ -79,6 +79,17 @@ class ResyncPlanUnknown(DmError):
     )
 
 
+def tail_of_held(source: SyncSource, store: MetaStore) -> Tail:
+    """Return the log for what was held back alone: it reads what the sync has left behind, and waits for nobody."""
+    return replace(Tail.of(source.job, source.config.source_id, store, SyncProgress()), upstream=None)
+
+
+def held_from(lo: Location, known: Location, subtask: Subtask, reader: RelayReader) -> Location:
+    """Return `lo`, in what was held back from `known` on, with its GTID set: as for the sync itself, behind a failover
+    it has to be known what is repeated. Raises GtidsUnknown."""
+    return numbered(lo, replace(subtask, location=known, start=None), reader)
+
+
 @dataclass
 class Resyncing:
     """The re-sync of one group; for the thread of its sync. `told`: what was applied, after each epoch.
@@ -111,7 +122,7 @@ class Resyncing:
             raise ResyncPlanUnknown(*self.fence.ref.key, str(group.target), str(lo), str(edge))
         begun, noted = replace(subtask, plan=resync.plan), _Noted(self.source, group)
         log.info("rows of %s are applied that were held back, from %s to %s", group.target, lo, resync.stops[-1])
-        with closing(self._tail()) as tail:
+        with closing(tail_of_held(self.source, self.store)) as tail:
             for stop in resync.stops:
                 if reached(lo, stop):
                     continue
@@ -137,14 +148,8 @@ class Resyncing:
             raise InvariantBroken("a re-sync has one row of the frontier for each bucket", f"{len(stands)} rows")
         reader = RelayReader(Path(self.source.spec.relay_dir))
         lo, edge = (location_at(key, known, reader.base_of) for key in extent(stands))
-        # As for the sync itself: behind a failover it has to be known what is repeated.
-        lo = numbered(lo, replace(subtask, location=known, start=None), reader)
+        lo = held_from(lo, known, subtask, reader)
         return subtask, lo, None if compare(lo, edge) is Order.SAME else edge
-
-    def _tail(self) -> Tail:
-        """Return the log for this re-sync alone: it reads what the sync has left behind, and waits for nobody."""
-        of_sync = Tail.of(self.source.job, self.source.config.source_id, self.store, SyncProgress())
-        return replace(of_sync, upstream=None)
 
     def _plan(self, pieces: Sequence[Piece], group: Group) -> SyncPlan:
         connection: Connection = target_connection(self.source.target)

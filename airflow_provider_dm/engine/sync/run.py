@@ -16,6 +16,7 @@ from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
@@ -65,7 +66,7 @@ def run_sync(
     with closing(Tail.of(source.job, source.config.source_id, store, shown)) as tail:
         opened = open_sync(source, store=store, stop=stop)
         shards = Shards.load(source, store, opened.plan)
-        writes = Target.at(source.target)
+        writes, sharing = Target.at(source.target), Sharing.of(source, opened.plan)
         loop = Loop(
             source=source,
             opened=opened,
@@ -79,9 +80,10 @@ def run_sync(
                 loaded=not opened.plan.adopts,
                 window=opened.window,
             ),
-            sharing=Sharing.of(source, opened.plan),
+            sharing=sharing,
             following=Following(source, shards=shards),
             shards=shards,
+            giving_way=GivingWay(source, runner, store, stop, sharing.servers),
             by_hand=ByHand(store, *source.fence.ref.key),
             runner=runner,
             store=store,

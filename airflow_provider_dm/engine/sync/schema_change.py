@@ -37,6 +37,7 @@ from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
 from airflow_provider_dm.engine.ddl.server import CannotTrack
+from airflow_provider_dm.engine.ddl.shrunk_keys import with_shrunk_keys
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
@@ -66,6 +67,7 @@ from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
 from airflow_provider_dm.engine.rules.event_filter import Verdict
@@ -455,7 +457,7 @@ class _Change:
             return any(key.primary for key in before.table(name).unique_keys)
 
         emitted = for_target(
-            statement,
+            self._as_told(statement, before),
             sql_mode=mode,
             source=before.server.flavour,
             target=around.target,
@@ -475,6 +477,14 @@ class _Change:
             sql, alike = statement_sql(one, mode, flavour), statement_sql(without_widths(one), mode, flavour)
             new = newly_made(one, self.gone)
             self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), renames(one), new))
+
+    def _as_told(self, statement: Statement, before: Tracker) -> Statement:
+        """Return the statement with what only the source's flavour does unasked."""
+        told = (before.server.flavour, self.around.target.flavour) == (Flavour.MYSQL, Flavour.MARIADB)
+        if not (told and isinstance(statement, AlterTable) and statement.table in before.names()):
+            return statement
+        after = self._definition(statement.table)
+        return statement if after is None else with_shrunk_keys(statement, before.definition(statement.table), after)
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
         """Return a column as the source has it behind the statement; the table by its name in front of it."""

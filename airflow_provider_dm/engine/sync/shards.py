@@ -54,6 +54,7 @@ from airflow_provider_dm.engine.shard.group import (
 from airflow_provider_dm.engine.shard.lock import Action, Lock
 from airflow_provider_dm.engine.shard.turn import Turn, turn_of
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.giving_way import check_none_stays
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_groups import read_groups
 from airflow_provider_dm.engine.sync.shard_items import made_at, said_of, settings_of, statement_of
@@ -359,12 +360,17 @@ class Shards:
     # 7 and 8. Finish
 
     def finish(self, group: Group, plan: SyncPlan) -> None:
-        """Let shards whose rows are applied be as all others. `plan`: the one that holds from here on."""
+        """Let shards whose rows are applied be as all others. `plan`: the one that holds from here on.
+
+        Raises RowSetAsideStays.
+        """
         became, fence = finished(group), self.source.fence
+        ready = {one.table for one in group.members} - {one.table for one in became.members}
 
         def body(connection: Connection) -> None:
             note_plan(connection, fence, plan.fingerprint())
             _save(connection, self.source, became)
+            check_none_stays(connection, fence.ref, ready)
             end_resync(connection, fence.ref)
 
         run_transaction(self.source.target, body)

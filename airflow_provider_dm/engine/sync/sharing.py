@@ -85,11 +85,11 @@ class Sharing:
         Records decide how an epoch is written, so they do not end while one is half written. Raises as `Contests.look`.
         """
         self.notice()
-        if self.plan.merged:
+        if self.plan.merged or self.plan.held:  # rows of shards that are all held may wait still
             self.contests.look(now=now)
             if between:
                 self.records.look()
-            elif self.plan.safe:
+            if self.plan.safe:
                 self.records.see()
 
     def notice(self) -> bool:
@@ -107,6 +107,8 @@ class Sharing:
         news = merged != self.plan.merged
         if news:
             self.plan = replace(self.plan, merged=merged)
+            if self.plan.safe:
+                self.records.see()
         return news
 
     def write_over(self) -> list[Collision]:

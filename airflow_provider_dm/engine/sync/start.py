@@ -101,7 +101,10 @@ class PlanChanged(DmError):
         "task {task}, source {source}: the epoch from {lo} to {edge} is half written, and since then the rules, the "
         "tables of the task or the keys of a target table have changed."
     )
-    hint: ClassVar[str] = "Change them back, let the sync go on until it is behind that place, and change them then."
+    hint: ClassVar[str] = (
+        "Change them back, let the sync go on until it is behind that place, and change them then. Where a unique key "
+        "that only the target has is what stops it, change the row that is in the way there, and drop the key then."
+    )
 
 
 @dataclass(eq=False)
@@ -220,11 +223,11 @@ def plan_to_begin_with(plan: SyncPlan, subtask: Subtask, lo: Location, edge: Loc
 
     Else the new one holds from here. Raises PlanChanged.
     """
-    if edge is None or plan.fingerprint() == subtask.plan:
+    if edge is None or plan.is_of(subtask.plan):
         return plan
     in_any_mode = (plan, *plan.in_other_modes())
     for older in (*in_any_mode, *(before for one in in_any_mode for before in one.older())):
-        if older.fingerprint() == subtask.plan:
+        if older.is_of(subtask.plan):
             return older
     raise PlanChanged(subtask.task, subtask.source, str(lo), str(edge))
 

@@ -4,6 +4,10 @@ A row of a source table is in the target or here, never in both. It is put here 
 written it, and changed and removed here by its own log; once the place is free it is moved into the target
 (`merge/settling.py`). Rows come and go while others are at work, so who needs to know that a row is here reads the keys
 first and then locks those that it is about: nobody but the owner's own transactions adds any.
+
+A row may be *set aside* (`sync/giving_way.py`): its owner's log, as far as it is held back, gives it another image or
+takes it away before anybody needs it. It is here without an image, for its owner's log alone: it is not moved, not
+looked into, and no DDL waits for it.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from airflow_provider_dm.engine.target.row_key import decode_row, encode_row
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 
 _TABLE: Final = "dm_contested_row"
+_HAS_IMAGE: Final = "image <> ''"
 _OWNER: Final = "task = %s AND source = %s AND table_schema = %s AND table_name = %s"
 
 
@@ -74,22 +79,64 @@ def lock_contested(connection: Connection, owner: RowOwner, keys: Collection[byt
 def contest(connection: Connection, owner: RowOwner, target: TableName, rows: Iterable[tuple[bytes, Row]]) -> None:
     """Insert rows, by key, that wait from now on."""
     for key, row in rows:
-        query(
-            connection,
-            f"INSERT INTO {owner.ref.table(_TABLE)} (task, source, table_schema, table_name, target_schema, "
-            "target_name, row_key, image, since) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
-            (*_names(owner), *target, key, encode_row(row)),
-        )
+        _insert(connection, owner, target, key, encode_row(row))
+
+
+def _insert(connection: Connection, owner: RowOwner, target: TableName, key: bytes, image: bytes) -> None:
+    query(
+        connection,
+        f"INSERT INTO {owner.ref.table(_TABLE)} (task, source, table_schema, table_name, target_schema, "
+        "target_name, row_key, image, since) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, UTC_TIMESTAMP(6))",
+        (*_names(owner), *target, key, image),
+    )
 
 
 def change_contested(connection: Connection, owner: RowOwner, rows: Iterable[tuple[bytes, Row]]) -> None:
     """Replace the images of rows that wait. They wait since when they did: what changes often is looked at, too."""
     for key, row in rows:
-        query(
-            connection,
-            f"UPDATE {owner.ref.table(_TABLE)} SET image = %s WHERE {_OWNER} AND row_key = %s",
-            (encode_row(row), *_names(owner), key),
-        )
+        _write_image(connection, owner, key, encode_row(row))
+
+
+def _write_image(connection: Connection, owner: RowOwner, key: bytes, image: bytes) -> None:
+    query(
+        connection,
+        f"UPDATE {owner.ref.table(_TABLE)} SET image = %s WHERE {_OWNER} AND row_key = %s",
+        (image, *_names(owner), key),
+    )
+
+
+def set_aside(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> tuple[list[bytes], int]:
+    """Set those of an owner's rows aside that wait. Return the keys at which none waits, nor is set aside already, and
+    how many have been set aside now.
+    """
+    rows = query(
+        connection,
+        f"SELECT row_key, {_HAS_IMAGE} FROM {owner.ref.table(_TABLE)} "
+        f"WHERE {_OWNER} AND row_key IN ({_marks(keys)}) FOR UPDATE",
+        (*_names(owner), *keys),
+    )
+    known = {bytes(key): bool(has_image) for key, has_image in rows}
+    for key, has_image in known.items():
+        if has_image:
+            _write_image(connection, owner, key, b"")
+    return [key for key in keys if key not in known], sum(known.values())
+
+
+def take_aside(connection: Connection, owner: RowOwner, target: TableName, keys: Iterable[bytes]) -> None:
+    """Insert rows that are set aside, which the transaction has taken out of the target."""
+    for key in keys:
+        _insert(connection, owner, target, key, b"")
+
+
+def set_aside_of(connection: Connection, ref: SubtaskRef) -> dict[TableName, int]:
+    """Count the rows of this source that are set aside, by source table."""
+    rows = query(
+        connection,
+        f"SELECT table_schema, table_name, COUNT(*) FROM {ref.table(_TABLE)} "
+        f"WHERE task = %s AND source = %s AND NOT ({_HAS_IMAGE}) GROUP BY 1, 2",
+        ref.key,
+    )
+    return {_name(schema, table): int(count) for schema, table, count in rows}
 
 
 def withdraw(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> None:
@@ -114,7 +161,8 @@ def lock_rows(connection: Connection, ref: SubtaskRef, ids: Sequence[int]) -> li
     """Lock those of the rows that still wait, until the transaction ends; return them, the oldest first."""
     rows = query(
         connection,
-        f"SELECT {_COLUMNS} FROM {ref.table(_TABLE)} WHERE id IN ({_marks(ids)}) ORDER BY id FOR UPDATE",
+        f"SELECT {_COLUMNS} FROM {ref.table(_TABLE)} WHERE id IN ({_marks(ids)}) AND {_HAS_IMAGE} "
+        "ORDER BY id FOR UPDATE",
         tuple(ids),
     )
     return [_row(row) for row in rows]
@@ -129,7 +177,7 @@ def ids_behind(connection: Connection, ref: SubtaskRef, behind: int, most: int) 
     """Return the ids of a task's next rows that wait, of all its sources, in order. Locks nothing."""
     rows = query(
         connection,
-        f"SELECT id FROM {ref.table(_TABLE)} WHERE task = %s AND id > %s ORDER BY id LIMIT %s",
+        f"SELECT id FROM {ref.table(_TABLE)} WHERE task = %s AND id > %s AND {_HAS_IMAGE} ORDER BY id LIMIT %s",
         (ref.task, behind, most),
     )
     return [int(number) for (number,) in rows]
@@ -142,8 +190,22 @@ def oldest_rows(
     rows = query(
         connection,
         f"SELECT {_COLUMNS} FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s AND id > %s "
-        "AND since <= UTC_TIMESTAMP(6) - INTERVAL %s SECOND ORDER BY id LIMIT %s",
+        f"AND {_HAS_IMAGE} AND since <= UTC_TIMESTAMP(6) - INTERVAL %s SECOND ORDER BY id LIMIT %s",
         (*ref.key, behind, seconds, most),
+    )
+    return [_row(row) for row in rows]
+
+
+def rows_for(
+    connection: Connection, ref: SubtaskRef, target: TableName, *, behind: int, most: int
+) -> list[ContestedRow]:
+    """Return the next rows, by id, of all sources of the task that wait for places in a target table. Locks nothing."""
+    rows = query(
+        connection,
+        f"SELECT {_COLUMNS} FROM {ref.table(_TABLE)} "
+        f"WHERE task = %s AND target_schema = %s AND target_name = %s AND id > %s AND {_HAS_IMAGE} "
+        "ORDER BY id LIMIT %s",
+        (ref.task, *target, behind, most),
     )
     return [_row(row) for row in rows]
 
@@ -153,7 +215,7 @@ def waiting(connection: Connection, ref: SubtaskRef) -> list[Waiting]:
     rows = query(
         connection,
         "SELECT source, table_schema, table_name, target_schema, target_name, COUNT(*) "
-        f"FROM {ref.table(_TABLE)} WHERE task = %s GROUP BY 1, 2, 3, 4, 5",
+        f"FROM {ref.table(_TABLE)} WHERE task = %s AND {_HAS_IMAGE} GROUP BY 1, 2, 3, 4, 5",
         (ref.task,),
     )
     return [

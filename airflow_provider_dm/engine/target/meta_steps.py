@@ -198,6 +198,19 @@ _SAFE_MODE: Final = {
 }
 """Of safe mode by log time: of subtasks whose past is not ours."""
 
+_SHARD_LOOKS: Final = {
+    "dm_shard_look": """
+        task varchar(255) NOT NULL,
+        source varchar(64) NOT NULL,
+        target_schema varchar(64) NOT NULL,
+        target_name varchar(64) NOT NULL,
+        looks bigint NOT NULL COMMENT 'how often it was looked whether rows that are held back give places free',
+        PRIMARY KEY (task, source, target_schema, target_name)""",
+}
+"""Of looks into what is held back. Older releases, which are fenced by it, would take a row of dm_contested_row without
+an image for one without columns."""
+
+
 STEPS: Final[Sequence[Step]] = (
     FIRST_TABLES,
     _VERSIONS_AND_OWNERS,
@@ -207,6 +220,7 @@ STEPS: Final[Sequence[Step]] = (
     _COPIED_TABLES,
     _SHARD_GROUPS,
     _SAFE_MODE,
+    _SHARD_LOOKS,
 )
 """Step number n, counted from 1, makes version n of version n - 1."""
 

@@ -42,7 +42,7 @@ from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import begun_subtasks
 from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 from airflow_provider_dm.engine.verify.errors import DataDiffers, RowsHeldBack, SourceAltered, TargetTableMissing
-from airflow_provider_dm.engine.verify.held_back import attributed, read_held_back
+from airflow_provider_dm.engine.verify.held_back import HeldBack, attributed, read_held_back
 from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, Piece, SumPieces
 from airflow_provider_dm.engine.verify.row_bytes import source_form, target_form
 from airflow_provider_dm.engine.verify.sums import CLASSES, Focus, Sums, total
@@ -139,14 +139,18 @@ def _compared_at_last(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -
 def _compared(spec: JobSpec, runner: Runs, environ: Mapping[str, str]) -> list[Json]:
     servers = {one.config.source_id: one.endpoint.resolve(environ) for one in spec.sources}
     target = spec.target.resolve(environ)
+
+    def locks() -> dict[TableName, HeldBack]:
+        return read_held_back(target_connection(target), spec.task.meta_schema, spec.task.name, servers)
+
+    before = locks()
     compared, misfits = _plan(spec, servers, target, runner.slots)
     everywhere = servers | {TARGET: target}
     sums = _sum_up([side for one in compared for side in (one.here, one.there)], runner, everywhere)
     pairs = zip(compared, sums[::2], sums[1::2], strict=True)
-    locks = read_held_back(target_connection(target), spec.task.meta_schema, spec.task.name, servers)
-    held = {str(name): one for name, one in locks.items()}
     found = [_report(one, here, there, runner, everywhere) for one, here, there in pairs]
     found += [_misfit(target, sources, why) for target, (sources, why) in misfits.items()]
+    held = {str(name): one for name, one in {**before, **locks()}.items()}  # it may have come, or gone, meanwhile
     return [attributed(table, held) for table in found]
 
 

@@ -23,6 +23,8 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.precheck.result import PrecheckReport
+from airflow_provider_dm.engine.precheck.run import run_precheck
 from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.epoch import EpochSize
@@ -196,6 +198,12 @@ class Shops:
     def place(self, source: str) -> Location:
         with connected(endpoint(source, self.sources[source])) as connection:
             return current_location(connection)
+
+    def prechecked(self) -> PrecheckReport:
+        """Return what the precheck says now, before a run goes on."""
+        spec = self.migration().spec
+        sources = [(one.config, one.endpoint.resolve()) for one in spec.sources]
+        return run_precheck(spec.task, sources, spec.target.resolve())
 
     def compared(self) -> Report:
         found = [

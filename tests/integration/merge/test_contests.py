@@ -219,6 +219,15 @@ def test_shards_that_may_overwrite_each_other_go_on_as_before(one_pair: Shops) -
     assert len(one_pair.rows()) == 1
     assert one_pair.meta_rows("dm_owner") == 0
 
+    one_pair.instance = {"loader": {"on-duplicate-logical": "replace"}, "syncer": {"safe-mode": True}}
+    one_pair.write("a", "INSERT INTO o_0 VALUES (5, 'a')", "UPDATE o_0 SET v = 'last' WHERE id = 1")
+    one_pair.write("b", "INSERT INTO o_1 VALUES (5, 'b')")
+    one_pair.sync("b", "a")
+    assert one_pair.rows() == [(1, "last"), (5, "a")]
+    one_pair.write("b", "UPDATE o_1 SET v = 'last' WHERE id = 5; DELETE FROM o_1 WHERE id = 1")
+    one_pair.sync("b")
+    assert one_pair.rows() == [(5, "last")]
+
 
 def test_epochs_of_several_tasks_write_a_merged_table(one_pair: Shops) -> None:
     """Large epochs: fold, exchange, both waves by groups of buckets."""

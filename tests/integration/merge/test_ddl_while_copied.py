@@ -252,7 +252,7 @@ def test_shards_that_stay_unlike_end_the_run_for_now(one_pair: Shops, monkeypatc
     assert one_pair.compared().equal
 
 
-VISITS = [("_doubt", "behind"), ("_forget_records", "before"), ("_begin", "before"), ("_begin", "behind")]
+VISITS = [("_forget_records", "before"), ("_begin", "behind")]
 
 
 def test_a_run_that_dies_while_it_leaves_or_comes_back_goes_on(

@@ -84,13 +84,12 @@ def test_rows_that_wait_are_written_over_once_safe_mode_is_there(
     shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
     shops.load()
     shops.sync("a", "b", "a")
-    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a'), (2, 'a'), (3, 'a')")
-    shops.write("b", "INSERT INTO o_1 VALUES (1, 'b'), (2, 'b')")
+    shops.write("a", f"INSERT INTO o_0 VALUES {', '.join(f'({number}, 0)' for number in range(1, 32))}")
+    shops.write("b", f"INSERT INTO o_1 VALUES {', '.join(f'({number}, 0)' for number in range(1, 31))}")
     shops.sync("a")
     with pytest.raises(RowsCollide):
         shops.sync("b")
-    shops.write("b", f"INSERT INTO o_1 VALUES {', '.join(f'({number}, 0)' for number in range(10, 40))}")
-    shops.write("b", "UPDATE o_1 SET v = 'b2' WHERE id = 1; INSERT INTO o_1 VALUES (3, 'b')")
+    shops.write("b", "UPDATE o_1 SET v = 'b'; INSERT INTO o_1 VALUES (31, 'b')")
     with failing_halfway(monkeypatch, lambda: MissingRow("o", "UPDATE", 1, 0, "", "")), pytest.raises(MissingRow):
         shops.sync("b")
 
@@ -100,17 +99,17 @@ def test_rows_that_wait_are_written_over_once_safe_mode_is_there(
     with pytest.raises(NotSupportedYet, match="some of the sources of a merged table"):
         shops.sync("a")
     shops.task, shops.instance = {}, SAFE
-    assert sync(shops, "b") == {"b:o_1": (0, 3)}
-    assert shops.rows()[:3] == [(1, "b2"), (2, "b"), (3, "b")]
+    assert sync(shops, "b") == {"b:o_1": (0, 31)}
+    assert shops.rows() == [(number, "b") for number in range(1, 32)]
     assert shops.meta_rows("dm_contested_row") == 0
 
-    shops.write("a", "DELETE FROM o_0 WHERE id = 2", "UPDATE o_0 SET v = 'a2' WHERE id = 3")
+    shops.write("a", "DELETE FROM o_0 WHERE id = 2", "UPDATE o_0 SET v = 'a' WHERE id = 3")
     assert sync(shops, "a") == {}
     shops.instance = {}
     shops.write("b", "DELETE FROM o_1 WHERE id = 1")
     shops.sync("b")
-    assert shops.rows()[0] == (3, "a2")
-    shops.write("b", "UPDATE o_1 SET v = 'b2' WHERE id = 2")
+    assert shops.rows()[0] == (3, "a")
+    shops.write("b", "UPDATE o_1 SET v = 'c' WHERE id = 2")
     with pytest.raises(MissingRow):
         shops.sync("b")
 

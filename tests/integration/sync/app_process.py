@@ -18,6 +18,8 @@ from tests.nursery import Child, Nursery
 
 ROOT = Path(__file__).parents[3]
 APPS = ROOT / "spark_apps"
+PLAIN_SYNC = ROOT / "tests" / "chaos" / "plain_sync.py"
+"""The sync without Spark."""
 START_SECONDS = 90
 
 
@@ -76,7 +78,7 @@ class AppProcess:
             kill(worker)
 
     def workers(self) -> list[int]:
-        daemons = [pid for pid in descendants(self.process.pid) if "spark_apps.workers" in command(pid)]
+        daemons = [pid for pid in descendants(self.process.pid) if "-m spark_apps.workers" in command(pid)]
         return [worker for daemon in daemons for worker in descendants(daemon)]
 
     def run(self) -> Run:

@@ -1,4 +1,5 @@
-"""The app as a process, with Spark: exit codes, what it leaves in the metadata DB, and what it survives."""
+"""The app as a process: exit codes, what it leaves in the metadata DB, and what it survives. With Spark where that is
+killed, or has a say in how it ends."""
 
 from __future__ import annotations
 
@@ -16,18 +17,20 @@ from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence
-from tests.integration.sync.app_process import AppProcess, until
+from tests.integration.sync.app_process import PLAIN_SYNC, AppProcess, until
 from tests.integration.sync.conftest import SyncKit, random_transactions
+from tests.nursery import Nursery
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def launch(one_kit: SyncKit) -> Iterator[Callable[[JobSpec], AppProcess]]:
+def launch(one_kit: SyncKit, driver_nursery: Nursery) -> Iterator[Callable[..., AppProcess]]:
     started: list[AppProcess] = []
 
-    def start(spec: JobSpec) -> AppProcess:
-        started.append(AppProcess(one_kit.folder, one_kit.store, spec))
+    def start(spec: JobSpec, *, plain: bool = False) -> AppProcess:
+        without_spark = (PLAIN_SYNC, driver_nursery) if plain else (None, None)
+        started.append(AppProcess(one_kit.folder, one_kit.store, spec, *without_spark))
         return started[-1]
 
     yield start
@@ -36,7 +39,7 @@ def launch(one_kit: SyncKit) -> Iterator[Callable[[JobSpec], AppProcess]]:
             app.kill()
 
 
-Launch = Callable[[JobSpec], AppProcess]
+Launch = Callable[..., AppProcess]
 
 
 def test_killed_workers_and_a_killed_driver_lose_and_double_nothing(one_kit: SyncKit, launch: Launch) -> None:
@@ -48,6 +51,7 @@ def test_killed_workers_and_a_killed_driver_lose_and_double_nothing(one_kit: Syn
         seed = 0
         while not ended.is_set():
             random_transactions(one_kit, seed=(seed := seed + 1), transactions=30, keys=20)
+            ended.wait(0.1)
 
     writer = threading.Thread(target=write)
     writer.start()
@@ -91,7 +95,7 @@ def test_a_newer_generation_ends_it(one_kit: SyncKit, launch: Launch) -> None:
     one_kit.create("plain")
     one_kit.begin()
     spec = one_kit.spec("forever")
-    app = launch(spec)
+    app = launch(spec, plain=True)
     until(lambda: (run := one_kit.store.get_run(spec.run_id)) is not None and "s1" in run.progress, app)
 
     claim_generation(spec.target.resolve(), Fence(one_kit.ref, 1000))
@@ -105,7 +109,7 @@ def test_an_error_is_told_in_three_places(one_kit: SyncKit, launch: Launch) -> N
     one_kit.create("plain")
     one_kit.begin()
     one_kit.source.sql(f"ALTER TABLE `{one_kit.schema}`.plain ENGINE=MyISAM")
-    app = launch(one_kit.spec())
+    app = launch(one_kit.spec(), plain=True)
 
     assert app.ends() == 2
     (line,) = [line for line in app.text().splitlines() if line.startswith("DM-ERROR ")]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.config.rule_models import TablePattern
-from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.errors import DmError, NotSupportedYet
 from airflow_provider_dm.engine.merge.servers import target_access
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.rules.kept_keys import TargetKeyNotKept
@@ -152,6 +152,23 @@ def test_a_row_of_somebody_else_is_not_replaced(one_kit: SyncKit) -> None:
     assert f"{one_kit.schema}.plain" in str(stopped.value)
     assert "secret" not in str(stopped.value)
     assert one_kit.target.sql(f"SELECT v FROM `{one_kit.schema}`.plain") == [("not ours",)]
+
+
+def test_a_row_that_has_not_fitted_goes_on_when_its_column_is_widened(one_kit: SyncKit) -> None:
+    kit = one_kit
+    kit.tables = ("wide",)
+    for server, type_ in ((kit.source, "bigint"), (kit.target, "int")):
+        server.sql(f"CREATE TABLE `{kit.schema}`.wide (id int PRIMARY KEY, v {type_})")
+    kit.begin()
+    kit.write("INSERT INTO wide VALUES " + ",".join(f"({number}, 1)" for number in range(3000)))
+    kit.write("INSERT INTO wide VALUES (9000, 5000000000)")
+    with pytest.raises(DmError, match="DM-60"):
+        kit.sync()
+    assert len(kit.target.sql(f"SELECT DISTINCT position FROM `{kit.meta_schema}`.dm_frontier")) == 2
+
+    kit.target.sql(f"ALTER TABLE `{kit.schema}`.wide MODIFY v bigint")
+    assert kit.sync().finished
+    assert kit.differences() == []
 
 
 @pytest.mark.parametrize("change", ["UPDATE plain SET v = 'b' WHERE id = 1", "DELETE FROM plain WHERE id = 1"])

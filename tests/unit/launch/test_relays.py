@@ -1,6 +1,8 @@
 """What the end of a relay means to those who need one, and where relay logs lie."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,11 @@ import pytest
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import Reaction, ReportedError
+from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.keeper import Died, Failed
+from airflow_provider_dm.engine.relay.lock import sole_writer
 from airflow_provider_dm.engine.relay.spec import SpoolSpec
 from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import (
@@ -94,7 +98,27 @@ def test_finished_work_leaves_only_the_shared_log(tmp_path: Path, *, shared: boo
     for path in (one.relay_dir, one.fallback_dir):
         path.mkdir(parents=True)
 
-    forget_private([one])
+    forget_private([one], [])
 
     assert one.relay_dir.exists() is shared
     assert not one.fallback_dir.exists()
+
+
+@pytest.mark.parametrize("needed", [100, 400])
+def test_a_log_stays_from_which_rows_are_still_to_come(tmp_path: Path, needed: int) -> None:
+    one = upstream(tmp_path)
+    one.relay_dir.mkdir(parents=True)
+    applied = Location("bin.000007", 400)
+    stands = SubtaskStatus("shop", "one", Unit.SYNC, Stage.STOPPED, applied.at(needed), applied, datetime.now(UTC))
+
+    forget_private([one], [replace(stands, source=one.config.source_id)])
+
+    assert one.relay_dir.exists() is (needed == 100)
+
+
+def test_a_log_stays_that_another_run_writes(tmp_path: Path) -> None:
+    one = upstream(tmp_path)
+    one.relay_dir.mkdir(parents=True)
+    with sole_writer(one.relay_dir):
+        forget_private([one], [])
+    assert one.relay_dir.exists()

@@ -122,15 +122,9 @@ def test_the_jvm_has_our_options_unless_the_user_has_others(
     assert "UseSerialGC" not in theirs
 
 
-def test_no_process_of_an_app_shows_a_secret_in_its_arguments(launch: Launch, lines: list[str]) -> None:
-    app = launch(WITH_WORKERS + TICK_FOR_EVER)
-    wait_for_line(lines, "ticking")
-
-    for pid in session_members(app.pid):
-        assert SOURCE_PASSWORD.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
-def test_a_stop_lets_the_driver_save_its_progress(launch: Launch, lines: list[str]) -> None:
+def test_no_process_shows_a_secret_in_its_arguments_and_a_stop_lets_the_driver_save_its_progress(
+    launch: Launch, lines: list[str]
+) -> None:
     save = """
 def save(*_):
     # The JVM must still be there: an epoch in flight is finished before the app ends.
@@ -141,6 +135,8 @@ signal.signal(signal.SIGTERM, save)
 """
     app = launch(WITH_WORKERS + save + TICK_FOR_EVER)
     wait_for_line(lines, "ticking")
+    for pid in session_members(app.pid):
+        assert SOURCE_PASSWORD.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
 
     app.stop(grace_seconds=20)
 
@@ -190,22 +186,17 @@ def test_of_a_long_log_the_error_has_the_end(launch: Launch) -> None:
 
 def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
     reported = {"ErrCode": "DM-5002", "ErrScope": "upstream", "Message": "columns differ."}
-    failed = launch("import sys; sys.exit(2)")
+    line = 'DM-ERROR {"ErrCode": "DM-8001", "ErrScope": "internal", "Message": "metadata DB is gone."}'
+    failed = launch(f"import sys\nprint({line!r}, file=sys.stderr)\nsys.exit(2)")
     with pytest.raises(SparkAppFailed, match=r"\[DM-5002 upstream\] columns differ\.") as raised:
         failed.outcome(OneRun(Row(error=reported)))
     assert raised.value.reported == ReportedError.read(reported)
+    with pytest.raises(SparkAppFailed, match=r"DM-8001 internal\] metadata DB is gone\."):
+        failed.outcome(NoRuns())  # the error could not be stored: the log has it
 
     fenced = launch("import sys; sys.exit(3)")
     with pytest.raises(TaskTakenOver):
         fenced.outcome(NoRuns())
-
-
-def test_an_error_that_could_not_be_stored_is_read_from_the_log(launch: Launch) -> None:
-    line = 'DM-ERROR {"ErrCode": "DM-8001", "ErrScope": "internal", "Message": "metadata DB is gone."}'
-    app = launch(f"import sys\nprint({line!r}, file=sys.stderr)\nsys.exit(2)")
-
-    with pytest.raises(SparkAppFailed, match=r"DM-8001 internal\] metadata DB is gone\."):
-        app.outcome(NoRuns())
 
 
 def test_without_java_nothing_is_started(job: Job, tmp_path: Path) -> None:

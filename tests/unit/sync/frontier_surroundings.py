@@ -70,8 +70,11 @@ class Surroundings:
     def feeders(self) -> list[Feeder]:
         return load_feeders(self.world.database.connection(), SubtaskRef(META, TASK, "any"))
 
-    def held_shards(self, target: TableName) -> list[str]:
+    def held_shards(self, target: TableName) -> list[tuple[str, TableName]]:
         return []
+
+    def looks(self, target: TableName) -> dict[str, int]:
+        return {}
 
     def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
         return find_holders(row, mapping, self.world.database.connection(), self.access().select)

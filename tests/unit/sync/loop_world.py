@@ -35,6 +35,7 @@ from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.ddl import Repeat
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_parts import SourcePart, target_part
@@ -319,6 +320,7 @@ class World:
             sharing=self.sharing,
             following=self.follows,
             shards=Shards(ours, self.notes),
+            giving_way=GivingWay(ours, self.tasks, self.notes, self.stop, self.around),
             by_hand=ByHand(self.notes, *FENCE.ref.key),
             runner=self.tasks,
             store=self.notes,

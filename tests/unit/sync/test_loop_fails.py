@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
-from airflow_provider_dm.engine.errors import InvariantBroken
+from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
+from airflow_provider_dm.engine.sync.apply import MissingRow
 from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy, TargetDenied
 from airflow_provider_dm.engine.target.identity import Fenced, SubtaskRef
@@ -140,6 +141,7 @@ def test_an_epoch_that_ends_behind_the_edge_is_not_applied() -> None:
 # Tables that others feed as well
 
 TAKEN = DuplicateInTarget("shop.plain", "PRIMARY")
+MISSING = MissingRow("shop.plain", "UPDATE", 1, 0, "", "")
 APART = replace(PLAN, merged=frozenset({0}))
 
 
@@ -158,6 +160,24 @@ def test_a_row_that_is_there_may_be_that_of_a_source_that_has_begun_meanwhile() 
     assert world.run()
     assert [job.plan.value for job in world.tasks.jobs] == [PLAN, APART]
     assert world.asked()[1] == (100, 200)
+
+
+@pytest.mark.parametrize(("error", "always"), [(TAKEN, True), (MISSING, True), (MISSING, False)])
+def test_in_safe_mode_a_row_may_be_gone_as_well_by_a_source_that_has_begun_meanwhile(
+    error: DmError, *, always: bool
+) -> None:
+    """Its law is another one: whoever comes later takes rows away."""
+    world = World(epoch(100, 200), epoch(100, 200), goal=LO.at(200), several=True, plan=replace(PLAN, safe=always))
+    world.sharing.safe, world.loop.safe_mode.always = {"one": always, "two": always}, always
+    with_another_source(world).tasks.accidents = [(10, error)]
+    if not always:
+        with pytest.raises(MissingRow):
+            world.run()
+        return
+
+    assert world.run()
+    assert [job.plan.value for job in world.tasks.jobs] == [replace(PLAN, safe=True), replace(APART, safe=True)]
+    assert [(job.lenient, job.over) for job in world.tasks.jobs] == [(True, False), (True, True)]
 
 
 def test_in_a_task_of_one_source_it_is_a_strangers() -> None:

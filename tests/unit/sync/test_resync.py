@@ -74,7 +74,9 @@ class Lane:
         monkeypatch.setattr(resync, "run_transaction", lambda _endpoint, body: self.world.around.transactions(body))
         monkeypatch.setattr(resync, "plan_for", lambda *_, **__: self.plan)
         monkeypatch.setattr(resync, "Target", SimpleNamespace(at=lambda _endpoint: self.world.writes))
-        monkeypatch.setattr(Resyncing, "_tail", lambda _: SimpleNamespace(plan=self.world.log.plan, close=lambda: None))
+        monkeypatch.setattr(
+            resync, "tail_of_held", lambda *_: SimpleNamespace(plan=self.world.log.plan, close=lambda: None)
+        )
 
     def _look(self) -> None:
         plan: SyncPlan = self.world.tasks.jobs[-1].plan.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -193,6 +194,51 @@ def test_half_an_epoch_is_completed_in_the_mode_that_began_it(then: SyncPlan, no
 
     assert plan_to_begin_with(now, noted, LO, EDGE) == then
     assert plan_to_begin_with(now, noted, LO, None) is now
+
+
+def into(target: Table, *, compact: bool = True) -> SyncPlan:
+    part = target_part(map_table(WIDE, target))
+    return SyncPlan((SourcePart(WIDE, 0, None),), (part,), 2, ALL, compact=compact)
+
+
+def with_column(table: Table, column: Column) -> Table:
+    return replace(table, columns=tuple(column if one.name == column.name else one for one in table.columns))
+
+
+WIDE = Table(
+    TableName("shop", "w"),
+    (Column("id", 0, "int", "int(11)", False), Column("v", 1, "bigint", "bigint(20)", True)),
+    (Index("PRIMARY", ("id",)),),
+)
+NARROW = with_column(WIDE, Column("v", 1, "int", "int(11)", False))
+UNIQUE = (*WIDE.unique_keys, Index("u", ("v",)))
+
+
+@pytest.mark.parametrize("compact", [True, False])
+def test_half_an_epoch_goes_on_where_a_column_of_the_target_takes_more(compact: bool) -> None:
+    narrow, wide = into(NARROW, compact=compact), into(WIDE, compact=compact)
+    assert plan_to_begin_with(wide, replace(SUBTASK, plan=narrow.fingerprint()), LO, EDGE) is wide
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (into(replace(WIDE, unique_keys=UNIQUE)), into(WIDE)),
+        (into(replace(NARROW, unique_keys=UNIQUE), compact=False), into(replace(WIDE, unique_keys=UNIQUE))),
+    ],
+    ids=["a unique key is gone", "in order, and a column of a unique key is another one"],
+)
+def test_half_an_epoch_does_not_go_on_where_rows_are_told_apart_otherwise(then: SyncPlan, now: SyncPlan) -> None:
+    with pytest.raises(PlanChanged):
+        plan_to_begin_with(now, replace(SUBTASK, plan=then.fingerprint()), LO, EDGE)
+
+
+def test_the_fingerprint_of_a_release_that_knew_all_of_a_table_is_known() -> None:
+    plan = into(WIDE)
+    made_of = (plan.sources, plan.targets, plan.buckets, plan.optional_columns())
+    noted = hashlib.sha256(repr(made_of).encode()).hexdigest()
+    assert noted != plan.fingerprint()
+    assert plan_to_begin_with(plan, replace(SUBTASK, plan=noted), LO, EDGE) is plan
 
 
 # Which tables

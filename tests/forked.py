@@ -1,6 +1,6 @@
-"""Relays of a test as processes that need no time to start: the fixture `forked_relays`, which `conftest` has.
+"""Fixtures for processes of a test that need no time to start, which `conftest` has: relays, and drivers without Spark.
 
-They are processes of their own as `RelayProcess` starts them, forked instead of begun anew (`nursery`), so that they
+They are processes of their own as they are started elsewhere, forked instead of begun anew (`nursery`), so that they
 can be killed. Where a relay's death is of no interest a `RelayThread` is cheaper still.
 """
 
@@ -14,6 +14,7 @@ from typing import cast
 import pytest
 
 from airflow_provider_dm.engine.relay import process
+from tests.chaos.forked import nursery_of_drivers
 from tests.nursery import Nursery
 
 RELAY = "airflow_provider_dm.engine.relay.child"
@@ -35,3 +36,10 @@ def forked_relays(relay_nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> No
         return cast("subprocess.Popen[bytes]", child)  # as much of one as a RelayProcess uses
 
     monkeypatch.setattr(process, "spawned", spawned)
+
+
+@pytest.fixture(scope="session")
+def driver_nursery() -> Iterator[Nursery]:
+    """Where drivers without Spark are forked (`chaos.forked`); it starts with the first."""
+    with closing(nursery_of_drivers()) as nursery:
+        yield nursery

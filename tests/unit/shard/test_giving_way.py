@@ -1,0 +1,64 @@
+"""Of which rows of held shards it is known where they go."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.schema.model import Column, Index, Table
+from airflow_provider_dm.engine.shard.giving_way import held_pieces, keys_stay
+from airflow_provider_dm.engine.shard.group import Item, Member
+
+NAME = TableName("shop", "o_1")
+ID, V = Column("id", 0, "int", "int", False), Column("v", 1, "varchar", "varchar(20)", True)
+PRIMARY, UNIQUE = Index("PRIMARY", ("id",)), Index("v", ("v",))
+W = Column("w", 2, "int", "int", False)
+BASE = Table(NAME, (ID, V, W), (PRIMARY, UNIQUE))
+
+
+def place(position: int) -> Location:
+    return Location("bin.000001", position)
+
+
+def item(at: int, table: Table) -> Item:
+    return Item(place(at), place(at + 1), (), table, place(at), {})
+
+
+@pytest.mark.parametrize(
+    ("form", "stay"),
+    [
+        (Table(NAME, (ID, V), (PRIMARY, UNIQUE)), False),
+        (
+            Table(
+                NAME,
+                (Column("c", 0, "int", "int", True), Column("ID", 1, "int", "int", False), V, W),
+                (PRIMARY, UNIQUE),
+            ),
+            True,
+        ),
+        (Table(NAME, (ID, Column("v", 1, "varchar", "varchar(60)", True), W), (PRIMARY, UNIQUE)), True),
+        (Table(NAME, (Column("id", 0, "bigint", "bigint", False), V, W), (PRIMARY, UNIQUE)), False),
+        (Table(NAME, (ID, Column("v", 1, "varchar", "varchar(20)", False), W), (PRIMARY, UNIQUE)), False),
+        (Table(NAME, (ID, V, W), (PRIMARY,)), False),
+        (Table(NAME, (ID, V, W), (Index("PRIMARY", ("id", "v")), UNIQUE)), False),
+    ],
+    ids=[
+        "without a column of the target's key",
+        "a new column",
+        "another length",
+        "another type",
+        "not null",
+        "without a key",
+        "another key",
+    ],
+)
+def test_rows_are_told_apart_as_before(form: Table, *, stay: bool) -> None:
+    assert keys_stay(Member(NAME, BASE, (item(10, BASE), item(20, form))), {"id", "w"}) is stay
+
+
+def test_what_is_held_back_is_read_form_by_form() -> None:
+    other = Table(NAME, (ID,), (PRIMARY,))
+    member = Member(NAME, BASE, (item(10, other), item(20, BASE), item(21, other)))
+    found = [(one.table, one.after, one.until) for one in held_pieces(member, place(30))]
+    assert found == [(other, place(11), place(20)), (other, place(22), place(30))]
