@@ -45,7 +45,7 @@ from airflow_provider_dm.engine.sync.fallback import (
     unreadable,
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.reach import end_of, left_bytes, reaches
+from airflow_provider_dm.engine.sync.reach import end_of, left_bytes, not_begun, reaches
 from airflow_provider_dm.engine.sync.reading_from import FromRelay, FromUpstream, Reading
 from airflow_provider_dm.engine.sync.upstream import UpstreamLog
 
@@ -197,6 +197,10 @@ class Tail:
             if shown.at_end:
                 shown.at_end_at = time.time() - (health.age_of(status) if status is not None and fresh else 0.0)
         shown.left_bytes = left_bytes(reader, here, goal, master)
+        far = not_begun(goal, shown.master) if shown.at_end else ""
+        if far and not shown.goal_far:
+            log.warning("%s; the sync waits for that, and does not end before", far)
+        shown.goal_far = far
 
     def close(self) -> None:
         """Stop what pulls for us. The files stay: a later run may need them."""
