@@ -54,7 +54,8 @@ class RowsCollide(DmError):
     )
     hint: ClassVar[str] = (
         "Delete or renumber one of the two rows at its source (then resume), give the target another key, or route the "
-        "tables to different ones. If rows are meant to overwrite each other, set safe-mode: true of the syncers."
+        "tables to different ones. If rows are meant to overwrite each other, set safe-mode: true of the syncers (not "
+        "with shard-mode: pessimistic)."
     )
 
 

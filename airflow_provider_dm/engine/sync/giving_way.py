@@ -71,7 +71,7 @@ class RowSetAsideStays(DmError):
         "gives up their places. All of it is applied now, and did not."
     )
     hint: ClassVar[str] = (
-        "A filter rule or `safe-mode: true` was added meanwhile, or a statement was skipped by hand. The rows "
+        "A filter rule was added meanwhile, or a statement was skipped by hand. The rows "
         "without an image in dm_contested_row are they: where the source has such a row, write it to the target, if "
         "its place is free; then remove it from dm_contested_row, and run the task again."
     )

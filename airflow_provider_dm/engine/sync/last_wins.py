@@ -19,6 +19,9 @@ So nothing depends on what the task file said in an earlier phase: records are k
 comes into the second phase, from wherever, finds at most rows that wait. Each is put into its place in front of the
 first change that could be about it, also where half an epoch is written: what waits is the row as far as its bucket has
 come. Two laws at once would be none, so all sources of a table need the same.
+
+Rows that shards hold back come in another order than the log has them: a DELETE that is applied in the re-sync would
+take away the row that has come to its place since. So shard-mode pessimistic is refused with it.
 """
 
 from __future__ import annotations
@@ -28,17 +31,20 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
+from airflow_provider_dm.engine.config.task import ShardMode, SubtaskConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.contests import Surroundings
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.settling import known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table
 from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites
+from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_parts import target_part
 from airflow_provider_dm.engine.target.contested_row import ContestedRow, lock_rows, oldest_rows, remove_rows
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
-from airflow_provider_dm.engine.target.table_schema import Feeder
+from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema
 
 ROWS_OF_A_TRANSACTION: Final = 100
 
@@ -50,9 +56,10 @@ def check_one_law(
 
     `safe`: by source of the task; `targets`: those of `ours`.
     """
+    mine = safe.get(ours, False)
     for one in feeders:
-        if one.target in targets and safe.get(one.source, safe[ours]) != safe[ours]:
-            with_it, without = (ours, one.source) if safe[ours] else (one.source, ours)
+        if one.target in targets and safe.get(one.source, mine) != mine:
+            with_it, without = (ours, one.source) if mine else (one.source, ours)
             raise NotSupportedYet(
                 "safe-mode: true for some of the sources of a merged table",
                 f"{one.target}, which {with_it} feeds with it and {without} without it",
@@ -60,14 +67,54 @@ def check_one_law(
             )
 
 
-def write_over_waiting(fence: Fence, around: Surroundings) -> list[Collision]:
+def check_none_held(merged: Collection[TableName], subtask: SubtaskConfig, held: Collection[TableName]) -> None:
+    """Refuse `safe-mode: true` where shards may hold rows back, or do so still.
+
+    `merged`: the merged tables that the source feeds; `held`: its shards that hold rows back. Raises NotSupportedYet.
+    """
+    sharded = merged if subtask.shard_mode is ShardMode.PESSIMISTIC else ()
+    if subtask.syncer.safe_mode and (held or sharded):
+        raise NotSupportedYet(
+            "safe-mode: true with shard-mode: pessimistic for a merged table",
+            ", ".join(map(str, sorted(sharded or held))),
+            "Leave safe-mode out of all its sources: restarts are exact without it, and rows that collide stop the "
+            "task and are named with both their tables.",
+        )
+
+
+def check_one_reach(plan: SyncPlan, others: Iterable[tuple[str, TableSchema, Mapping[str, str]]]) -> None:
+    """Refuse that rows of a merged table can be written over by how this source's tables go into it, and not by how
+    another's do. Raises NotSupportedYet.
+
+    `others`: tables of other sources, with the values that the target's columns have of them.
+    """
+    reach = {plan.targets[at].name: (plan.targets[at].mapping.target, at in plan.over) for at in plan.merged}
+    for source, schema, extracted in others:
+        if not plan.safe or schema.target not in reach:
+            continue
+        target, ours = reach[schema.target]
+        try:
+            theirs = can_be_written_over(map_table(schema.table, target, extracted))
+        except TargetTableMismatch:  # that source says so itself, before it writes anything
+            continue
+        if theirs != ours:
+            raise NotSupportedYet(
+                "safe-mode: true for a merged table whose rows can be written over for some of its sources only",
+                f"{schema.target}, by how the keys of {source}:{schema.table.name} go into it and those of this source",
+                "Leave safe-mode out of all its sources, or give their keys the same types and collations.",
+            )
+
+
+def write_over_waiting(
+    fence: Fence, around: Surroundings, kept: Collection[TableName] = frozenset()
+) -> list[Collision]:
     """Put the rows of this source that wait into their places, in the order in which they came to wait, and return whom
-    they were written over. Raises Fenced, TargetWentBack, and what statements raise.
+    they were written over. `kept`: see `SyncPlan.kept`. Raises Fenced, TargetWentBack, and what statements raise.
     """
     found: list[Collision] = []
     behind = 0
     while rows := around.transactions(partial(_next, ref=fence.ref, behind=behind)):
-        found += around.transactions(partial(_put, fence=fence, around=around, rows=rows))
+        found += around.transactions(partial(_put, fence=fence, around=around, rows=rows, kept=kept))
         behind = rows[-1].id
     return [one for one in found if one.missing or one.present]
 
@@ -76,14 +123,16 @@ def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[Conte
     return oldest_rows(connection, ref, seconds=0, behind=behind, most=ROWS_OF_A_TRANSACTION)
 
 
-def _put(connection: Connection, *, fence: Fence, around: Surroundings, rows: list[ContestedRow]) -> list[Collision]:
+def _put(
+    connection: Connection, *, fence: Fence, around: Surroundings, rows: list[ContestedRow], kept: Collection[TableName]
+) -> list[Collision]:
     fence.check(connection)
     found, put = [], []
     for (table, target), some in groupby(
         lock_rows(connection, fence.ref, [row.id for row in rows]), key=lambda row: (row.table, row.target)
     ):
         mapping = around.mapped(fence.ref.source, table, target)
-        if not can_be_written_over(mapping):
+        if target in kept or not can_be_written_over(mapping):
             continue
         access, waiting = around.access(), list(some)
         literals = known_literals(mapping.source, access.dialect.server.flavour)

@@ -477,7 +477,6 @@ class Loop:
             return self._give_way(now=now)
         self.sharing.servers.forget_mappings()  # the target's table is another one now
         self._look_at_shared(now=True, between=False)
-        self._write_over()
         resyncing = Resyncing(
             source=self.source,
             runner=self.runner,
@@ -504,8 +503,6 @@ class Loop:
 
     def _give_way(self, *, now: bool) -> bool:
         """Set rows of held shards aside for which others wait. Tell whether there were any."""
-        if self.plan.safe or self.safe_mode.always:
-            return False  # rows are written over each other: whose one is cannot be told, and none waits
         if not self.giving_way.look(self.shards.unresolved, self.applied, self.size, now=now):
             return False
         self._look_at_shared(now=False)

@@ -177,6 +177,11 @@ class SyncPlan:
         return frozenset(target for target, can in able.items() if can)
 
     @cached_property
+    def kept(self) -> frozenset[TableName]:
+        """Return the targets whose rows are not: those that wait for their places there are looked into."""
+        return frozenset(part.name for at, part in enumerate(self.targets) if at not in self.over)
+
+    @cached_property
     def contended(self) -> frozenset[int]:
         """Return those of them in which tables of this source meet: their changes keep their order, unfolded."""
         shards = Counter(source.target for source in self.sources)

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_dm.engine.config.task import ShardMode
+from airflow_provider_dm.engine.config.task import ShardMode, SubtaskConfig
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.merge.records import Records
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
+from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.last_wins import check_one_law, write_over_waiting
+from airflow_provider_dm.engine.sync.last_wins import check_none_held, check_one_law, write_over_waiting
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_making import merged_parts
@@ -39,6 +40,7 @@ class Sharing:
     user wishes of the loader."""
     safe: Mapping[str, bool] = field(default_factory=dict)
     """By source of the task: whether the user wants safe mode throughout."""
+    subtask: SubtaskConfig | None = None
 
     @classmethod
     def of(cls, source: SyncSource, plan: SyncPlan) -> Sharing:
@@ -49,9 +51,7 @@ class Sharing:
         routers = {name: SubtaskRules.of(one).router for name, one in subtasks.items()}
         servers = Servers(source.target, fence.ref, sources, routers)
         contests = Contests(fence, servers, MOST_WHILE_SYNCING, source.config.shard_mode is ShardMode.PESSIMISTIC)
-        if source.config.syncer.safe_mode:
-            contests.spares = can_be_written_over
-        return cls(
+        sharing = cls(
             plan,
             contests,
             Records(fence, servers, plan.adopts),
@@ -59,7 +59,11 @@ class Sharing:
             several=len(source.job.task.source_ids) > 1,
             lawful=source.config.syncs_by_owner,
             safe={name: one.syncer.safe_mode for name, one in subtasks.items()},
+            subtask=source.config,
         )
+        if source.config.syncer.safe_mode:
+            contests.spares = sharing.writes_over
+        return sharing
 
     @property
     def rows(self) -> int:
@@ -99,8 +103,9 @@ class Sharing:
         mine, feeders = self.contests.fence.ref.source, self.servers.feeders()
         elsewhere = {feeder.target for feeder in feeders if feeder.source != mine}
         self.plan.check_filters(elsewhere, overwrites=not self.lawful)
-        if self.plan.safe:
-            check_one_law({part.name for part in self.plan.targets if part.key is not None}, self.safe, mine, feeders)
+        check_one_law({part.name for part in self.plan.targets if part.key is not None}, self.safe, mine, feeders)
+        if self.subtask is not None:
+            check_none_held(elsewhere & {part.name for part in self.plan.targets}, self.subtask, ())
         if not self.lawful:
             return False
         merged = self.plan.merged | merged_parts(self.plan.sources, self.plan.targets, elsewhere)
@@ -113,9 +118,13 @@ class Sharing:
 
     def write_over(self) -> list[Collision]:
         """Put rows that wait into their places, whosever they are. Raises as `write_over_waiting`."""
-        found = write_over_waiting(self.contests.fence, self.servers)
+        found = write_over_waiting(self.contests.fence, self.servers, self.plan.kept)
         self.contests.count()
         return found
+
+    def writes_over(self, mapping: TableMapping) -> bool:
+        """Tell whether rows that wait for their places in such a table will be put there by `write_over`."""
+        return can_be_written_over(mapping) and mapping.target.name not in self.plan.kept
 
     def adopt(self, plan: SyncPlan) -> None:
         """Take the plan that holds behind a DDL statement."""

@@ -6,7 +6,8 @@ The full load has made the dm_subtask row; for an incremental-only task `begin` 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -23,9 +24,11 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
+from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
+from airflow_provider_dm.engine.sync.last_wins import check_none_held, check_one_reach
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.open_places import read_open_places
 from airflow_provider_dm.engine.sync.plan import SyncPlan
@@ -344,7 +347,10 @@ def plan_for(
     recorded = {schema.target for schema in schemas if schema.owner > 0}
     shared = fed_by_others(connection, ref) | recorded | waited_for(connection, ref) | frozenset(also_merged)
     collations = [name for target in targets.values() for name in text_collations(target)]
-    return make_plan(
+    shards = Counter(schema.target for schema in schemas)
+    merged = [target for target, number in shards.items() if number > 1 or target in shared]
+    check_none_held(merged, source.config, held)
+    plan = make_plan(
         schemas,
         targets,
         folds=read_folds(connection, collations),
@@ -359,6 +365,17 @@ def plan_for(
         whole=syncer.apply is Apply.TRANSACTIONAL,
         safe=syncer.safe_mode,
     )
+    check_one_reach(plan, _of_others(connection, source) if syncer.safe_mode else ())
+    return plan
+
+
+def _of_others(connection: Connection, source: SyncSource) -> Iterator[tuple[str, TableSchema, Mapping[str, str]]]:
+    """Yield the tables of the task's other sources, with the values that the target's columns have of them."""
+    ref, task = source.fence.ref, source.job.task
+    for name in sorted({one.source for one in load_feeders(connection, ref)} - {ref.source}):
+        router = SubtaskRules.of(task.subtask(name)).router if name in task.source_ids else None
+        for schema in load_table_schemas(connection, ref.of_source(name)):
+            yield name, schema, router.extracted(schema.table.name) if router else {}
 
 
 def chosen(

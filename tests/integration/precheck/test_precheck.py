@@ -333,6 +333,10 @@ def test_shards_that_do_not_begin_alike(
     assert len(warnings) == 2
     assert "safe-mode: true, so that rows of the same key" in warnings[0]
     assert "no shard-mode is set" in warnings[1]
+    held = check(
+        mariadb_source, mysql_target, [schema], task={**safe, **PESSIMISTIC, "mysql-instances": safe["mysql-instances"]}
+    )
+    assert "safe-mode: true with shard-mode: pessimistic" in result(held, "shard_tables", "target", State.FAIL).message
     of_one = {**both, "mysql-instances": [both["mysql-instances"][0] | {"syncer": {"safe-mode": True}}, two]}
     mixed = check(mariadb_source, mysql_target, [schema], task=of_one, more=more)
     assert "for some of the sources of" in result(mixed, "shard_tables", "target", State.FAIL).message

@@ -227,7 +227,7 @@ def test_half_an_epoch_of_the_other_law_is_known_by_its_plan() -> None:
 def test_a_table_whose_rows_may_be_one_in_the_target_keeps_to_its_owners() -> None:
     narrower = replace(UNIQUE, unique_keys=(*UNIQUE.unique_keys, Index("v", ("v",), prefixes=(None,))))
     plan = plan_of(target=narrower)
-    assert (plan.over, plan.contended) == (frozenset(), frozenset())
+    assert (plan.over, plan.contended, plan.kept) == (frozenset(), frozenset(), frozenset({UNIQUE.name}))
     assert plan.by_owner(0, over=True)
     assert not plan_of().by_owner(0, over=True)
     assert plan_of().by_owner(0, over=False)
@@ -269,6 +269,8 @@ def test_rows_that_wait_are_put_into_their_places_the_last_one_last() -> None:
     waiting(world.database, world.fences[1], "shop_0", image(3, 4, 30))
     waiting(world.database, world.fences[0], "shop_1", image(6, 5, 20))
 
+    assert write_over_waiting(FENCE, around, kept={UNIQUE.name}) == []
+    assert world.database.contested() == 4
     found = write_over_waiting(FENCE, around)
 
     assert found == [Collision("shop.unique", 0, 2, "shop_0.o"), Collision("shop.unique", 0, 1, "shop_1.o")]

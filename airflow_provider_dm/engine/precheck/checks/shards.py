@@ -63,7 +63,7 @@ def check_shards(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
     Where a task begins in the past, its log may hold the DDL in which they differ now: that is a warning.
     """
     merged = _merged(facts)
-    yield from _check_safe_mode(merged)
+    yield from _check_safe_mode(merged, facts.task.sharding)
     if facts.task.sharding is ShardMode.NONE:
         what = f"several tables each are merged into {named([str(one) for one in merged])}, and no shard-mode is set"
         yield State.WARN, f"{what}: DDL on one of them stops the sync", "Set shard-mode: pessimistic."
@@ -81,14 +81,20 @@ def check_shards(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
         yield State.OK, f"the shards of {len(merged)} merged tables are alike", ""
 
 
-def _check_safe_mode(merged: Mapping[TableName, Sequence[_Shard]]) -> Iterator[tuple[State, str, str]]:
+def _check_safe_mode(
+    merged: Mapping[TableName, Sequence[_Shard]], sharding: ShardMode
+) -> Iterator[tuple[State, str, str]]:
     safe = {target: {shard.source.subtask.syncer.safe_mode for shard in shards} for target, shards in merged.items()}
     if mixed := [str(target) for target, found in safe.items() if len(found) > 1]:
         what = (
             f"safe-mode: true for some of the sources of {named(mixed)}, which take rows of several, and not for others"
         )
         yield State.FAIL, what, "Set it for all of them, or for none."
-    if loose := [str(target) for target, found in safe.items() if found == {True}]:
+    loose = [str(target) for target, found in safe.items() if found == {True}]
+    if loose and sharding is ShardMode.PESSIMISTIC:
+        what = f"safe-mode: true with shard-mode: pessimistic for {named(loose)}, which take rows of several tables"
+        yield State.FAIL, what, "Leave safe-mode out: restarts are exact without it, and a collision stops the task."
+    elif loose:
         what = (
             f"safe-mode: true, so that rows of the same key in several source tables of {named(loose)} overwrite each"
         )
