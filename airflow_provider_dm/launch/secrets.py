@@ -9,13 +9,27 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 from urllib.parse import unquote
 
 from airflow_provider_dm.engine.config.job import EndpointSpec, SecretRef
+from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 
 Role = Literal["SOURCE", "TARGET", "META"]
+
+
+@dataclass(eq=False)
+class SecretNotPassable(DmError):
+    """A secret that no environment variable can hold."""
+
+    of: str
+
+    code: ClassVar[str] = "DM-1303"
+    what: ClassVar[str] = "the password of {of} has a NUL byte, and cannot be given to the processes of a task."
+    hint: ClassVar[str] = (
+        "Give the account a password without one; see whether the file that it is in is the right one."
+    )
 
 
 @dataclass
@@ -25,8 +39,10 @@ class SecretEnvironment:
     variables: dict[str, str] = field(default_factory=dict, repr=False)
 
     def reference(self, role: Role, name: str, secret: Secret) -> SecretRef:
-        """Remember the secret; what is returned may be written anywhere."""
+        """Remember the secret; what is returned may be written anywhere. Raises SecretNotPassable."""
         variable = variable_name(role, name)
+        if "\0" in secret.reveal():
+            raise SecretNotPassable(name)
         self.variables[variable] = secret.reveal()
         return SecretRef(env=variable)
 

@@ -190,6 +190,8 @@ def _sync_json(subtask: SubtaskStatus, run: Run | None, relay: RelayStatus | Non
         # collided and was written over since the run began, by table.
         "safeMode": shown.get("safe_mode") or {},
         "remainingSeconds": shown.get("seconds_left"),
+        # Ours: that the end asked for lies behind the source's newest file, and may never come.
+        "goalFar": str(shown.get("goal_far", "")),
     }
 
 

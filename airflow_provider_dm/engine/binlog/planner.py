@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.binlog.errors import BrokenFileChain, LocationNo
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.gtid_events import GtidTrail
 from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, OpenPlace, check_passed
 from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.prepared_ranges import Held, NoRows, PreparedRanges
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions, cross
@@ -50,6 +51,7 @@ def plan_epoch(
     held: Held | None = None,
     bounds_only: bool = False,
     until_time: int | None = None,
+    open_places: Sequence[OpenPlace] = (),
 ) -> Planned:
     """Plan the next piece of the log behind `lo`.
 
@@ -59,13 +61,14 @@ def plan_epoch(
     log, have found out. `prepared`: what is prepared and has not ended at `lo`. `held`: lists the files in which
     prepared transactions lie that `files` do not have. `bounds_only`: nobody asks for the rows of prepared ones.
     `until_time`: end the epoch with the first transaction that has committed then or later, in seconds since 1970.
+    `open_places`: to be passed in their own log.
     Raises LocationNotInLog, BrokenFileChain, UnsupportedFormat, HistoryGap, HistoryDiverged, NotNumbered, XaRowsGone,
-    XaNotSeen, and what `boundary.scan` raises if it is the first thing found.
+    XaNotSeen, OldLogNotHeld, and what `boundary.scan` raises if it is the first thing found.
     """
     if goal is not None and reached(lo, goal):
         return UpToDate(lo)
     xa = PreparedRanges({group.xid: group for group in prepared}, files, held, bounds_only)
-    plan = _Plan(lo, goal, max_bytes, range_bytes, repetitions or Repetitions(), xa, until_time)
+    plan = _Plan(lo, goal, max_bytes, range_bytes, repetitions or Repetitions(), xa, until_time, open_places)
     first = _index_of(files, lo)
     if first is None and not plan.cross(None, files[0]):
         return UpToDate(lo)
@@ -74,8 +77,8 @@ def plan_epoch(
         try:
             if not plan.take(files[index], following):
                 break
-        except DmError:
-            if not plan.transactions:
+        except DmError as error:
+            if not plan.transactions or isinstance(error, OldLogNotHeld):  # half of an epoch is none
                 raise
             break  # first what lies before it; the next plan begins with it
     return plan.result()
@@ -104,6 +107,7 @@ class _Plan:
         repetitions: Repetitions,
         xa: PreparedRanges,
         until_time: int | None,
+        open_places: Sequence[OpenPlace],
     ) -> None:
         self.lo = lo
         self.goal = goal
@@ -112,6 +116,7 @@ class _Plan:
         self.repetitions = repetitions
         self.xa = xa
         self.until_time = until_time
+        self.open_places = open_places
         self.here = replace(lo, position=max(lo.position, BINLOG_HEADER_SIZE))
         self.ranges: list[ByteRange] = []
         self.transactions = 0
@@ -272,8 +277,13 @@ class _Plan:
         return not self._full()
 
     def cross(self, file: LogFile | None, following: LogFile) -> bool:
-        """Go to the beginning of the next sub-directory, if it is known already what was committed before it."""
+        """Go to the beginning of the next sub-directory, if it is known already what was committed before it.
+
+        Raises OldLogNotHeld, and what `repetitions.cross` does.
+        """
         there = cross(self.here, file, following)
+        if there is not None:
+            check_passed(self.open_places, self.here, following)
         self.here = there or self.here
         return there is not None
 

@@ -34,6 +34,8 @@ class ChunkJob:
     """A REPLACE that must not meet its own identity key (`writing.check_absent`)."""
     number: int = 0
     """Of the table in dm_row_owner: the target is merged, and its rows are written by the law of `merge`."""
+    server_uuid: str = ""
+    """Of the server in whose log this source's locations are; "" where no log is read."""
 
     def writer(self, access: Access) -> OwnerWriter:
         """Return what writes the rows of this table into a merged target."""

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 import pymysql
 
 from airflow_provider_dm.engine.copy.job import ChunkJob
 from airflow_provider_dm.engine.copy.watermark import table_snapshot
 from airflow_provider_dm.engine.copy.writing import copy_merged, write_all
+from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.merge.writer import ROWS_OF_A_STATEMENT, Access
 from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -30,6 +31,25 @@ from airflow_provider_dm.engine.target.session import run_transaction, target_di
 from airflow_provider_dm.engine.target.statements import Dialect, write_rows
 from airflow_provider_dm.engine.target.table_schema import set_skip_until
 
+
+@dataclass(eq=False)
+class SnapshotElsewhere(DmError):
+    """The source failed over during the load, and a table without a key to page by is still to be copied."""
+
+    source: str
+    table: str
+    began: str
+    now: str
+
+    code: ClassVar[str] = "DM-7026"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    what: ClassVar[str] = (
+        "{source}: the load began on server {began}, and server {now} answers now. {table} is copied from one "
+        "snapshot, whose place would be in another server's log."
+    )
+    hint: ClassVar[str] = f"Point the source back to the first server until all is copied, or {MIGRATE_AGAIN}."
+
+
 MOST_ROWS: Final = 500_000
 """Estimated. More would be one transaction of minutes, all lost when it breaks."""
 
@@ -37,14 +57,17 @@ MOST_ROWS: Final = 500_000
 def copy_whole_table(job: ChunkJob, seen: ChunkProgress, source: Endpoint, target: Endpoint) -> ChunkProgress:
     """Write all rows of the table, its `skip_until` and its chunk's end in one transaction of the target.
 
-    Raises Fenced, DuplicateDuringCopy, TooManyContested, WatermarkBlocked, WatermarkNotPermitted, AnswerCut, and what
-    reading and writing raise.
+    Raises SnapshotElsewhere, Fenced, DuplicateDuringCopy, TooManyContested, WatermarkBlocked, WatermarkNotPermitted,
+    AnswerCut, and what reading and writing raise.
     """
 
     dialect = target_dialect(target)
 
     def attempt() -> ChunkProgress:
         with table_snapshot(source, job.mapping.source.name) as (snapshot, location):
+            if job.server_uuid and location.server_uuid != job.server_uuid:
+                name = str(job.mapping.source.name)
+                raise SnapshotElsewhere(job.fence.ref.source, name, job.server_uuid, location.server_uuid)
             at = replace(location, suffix=job.suffix)
             run_transaction(target, lambda into: _copy(into, snapshot, job, seen, source, dialect, at))
         return run_transaction(target, lambda connection: load_chunk(connection, job.fence, seen.number))

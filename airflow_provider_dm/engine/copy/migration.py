@@ -307,6 +307,7 @@ def _job(loading: Loading, chunk: ChunkProgress, mapping: TableMapping) -> Chunk
         siblings=loading.design.siblings(source.id, mapping),
         first_of_key=verb is Verb.REPLACE and not source.subtask.overwrites and same_key(mapping),
         number=loading.numbers.get(chunk.table, 0),
+        server_uuid="" if source.subtask.mode is TaskMode.FULL else loading.start.server_uuid,
     )
 
 

@@ -20,7 +20,13 @@ from airflow_provider_dm.engine.reading.chunks import TableSize
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
-from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.schema.catalogue import (
+    TableNotFound,
+    create_statement,
+    list_tables,
+    named,
+    read_tables,
+)
 from airflow_provider_dm.engine.schema.model import Table
 
 TRANSACTIONAL: Final = frozenset({"innodb", "rocksdb", "tokudb"})
@@ -188,12 +194,12 @@ def _facts(connection: Connection, names: Sequence[TableName]) -> dict[TableName
     found: dict[TableName, _Facts] = {}
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        marks = ", ".join(["(%s, %s)"] * len(batch))
+        condition, arguments = named(batch)
         rows = query_whole(
             connection,
             "table_schema, table_name, engine, table_rows, table_collation",
-            f"FROM information_schema.tables WHERE (table_schema, table_name) IN ({marks})",
-            tuple(part for name in batch for part in name),
+            f"FROM information_schema.tables WHERE {condition}",
+            arguments,
         )
         for schema, table, engine, estimate, collation in rows:
             facts = _Facts(text(engine or b""), int(estimate or 0), text(collation or b""))

@@ -118,11 +118,21 @@ def _read_batch(connection: Connection, names: list[TableName]) -> dict[TableNam
     }
 
 
+def named(names: Collection[TableName]) -> tuple[str, tuple[str, ...]]:
+    """Return the condition on the catalogue's rows that they are of these tables, and its arguments.
+
+    Names that are equal without case or accents MariaDB takes for one where the list has no others: it answers with one
+    of these tables. So no list of several is without the empty name, which is equal to none.
+    """
+    asked = (*names, TableName("", "")) if len(names) > 1 else tuple(names)
+    condition = "(table_schema, table_name) IN (" + ", ".join(["(%s, %s)"] * len(asked)) + ")"
+    return condition, tuple(part for name in asked for part in name)
+
+
 def _select(connection: Connection, view: _View, names: Collection[TableName]) -> list[tuple[Any, ...]]:
     """Return the catalogue's rows of exactly these tables; where it compares names loosely, others are dropped here."""
-    condition = "(table_schema, table_name) IN (" + ", ".join(["(%s, %s)"] * len(names)) + ")"
+    condition, arguments = named(names)
     wanted = set(names)
-    arguments = tuple(part for name in names for part in name)
     rows = query_whole(connection, view.columns, view.rest.format(names=condition), arguments, tail=view.tail)
     return [row for row in rows if _name(row[0], row[1]) in wanted]
 

@@ -21,6 +21,7 @@ from airflow_provider_dm.engine.binlog.errors import (
     UnsupportedFormat,
 )
 from airflow_provider_dm.engine.binlog.events import UnknownEvent
+from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld
 from airflow_provider_dm.engine.binlog.xa import XaRowsGone
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, ReportedError, Scope
 from airflow_provider_dm.engine.relay.decide import FileSequenceBroken
@@ -119,6 +120,7 @@ _LOG: Final = (
     LocationNotInLog,
     UnsupportedFormat,
     XaRowsGone,
+    OldLogNotHeld,
 )
 _SUSPECT: Final = (UnknownEvent, EventTooLarge)
 

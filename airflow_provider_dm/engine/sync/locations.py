@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
@@ -111,24 +111,42 @@ def location_at(
     return Location(str(file), position, suffix=suffix, server_uuid=known.server_uuid if here else "")
 
 
-def numbered(lo: Location, subtask: Subtask, reader: RelayReader, *, seconds: float = RELAY_SECONDS) -> Location:
+def numbered(
+    lo: Location,
+    subtask: Subtask,
+    reader: RelayReader,
+    *,
+    seconds: float = RELAY_SECONDS,
+    elsewhere: Sequence[RelayReader] = (),
+) -> Location:
     """Return `lo` with its GTID set, so that a failover behind it can be followed. Raises GtidsUnknown.
 
     Behind the noted location it is read in the log. Where the task begins it is what that server's log says: a busy
     server's own answer may have been a little more or less. In the first sub-directory it may stay as it is (a server
     without GTIDs, or a relay that has not come so far); behind a failover that would apply transactions twice.
+    `elsewhere`: what else may hold that log.
     """
     begins = subtask.start is not None and lo.sort_key == subtask.start.sort_key
     if lo.gtid_set and not begins:
         return lo
     deadline = time.monotonic() + seconds
-    while (found := _gtid_set_at(lo, subtask, reader, begins=begins)) is None:
-        if lo.suffix == 1:
+    readers = (reader, *elsewhere)
+    while (found := _found_in(readers, lambda one: _gtid_set_at(lo, subtask, one, begins=begins))) is None:
+        if lo.suffix == 1 and not _goes_on_elsewhere(reader):
             return lo
         if time.monotonic() > deadline:
             raise GtidsUnknown(subtask.task, subtask.source, str(lo), str(reader.root))
         time.sleep(RELAY_LOOK_SECONDS)
     return replace(lo, gtid_set=found)
+
+
+def _goes_on_elsewhere(reader: RelayReader) -> bool:
+    """Tell whether the relay has another server's log, and nothing of the first one's."""
+    return (reader.newest_suffix() or 1) > 1 and reader.base_of(1) is None
+
+
+def _found_in(readers: Sequence[RelayReader], look: Callable[[RelayReader], str | None]) -> str | None:
+    return next((found for one in readers if (found := look(one)) is not None), None)
 
 
 def _gtid_set_at(lo: Location, subtask: Subtask, reader: RelayReader, *, begins: bool) -> str | None:

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
+from airflow_provider_dm.engine.binlog.open_places import half_epoch
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.config.task import ShardMode
@@ -177,7 +178,12 @@ class Loop:
             ahead.exception()  # waited for only: before the edge nothing else may be applied, nor end the run
         range_bytes = self.size.range_bytes(1)
         planned = self.tail.plan(
-            self.here, goal=self.edge, limit=None, range_bytes=range_bytes, prepared=self.prepared.now
+            self.here,
+            goal=self.edge,
+            limit=None,
+            range_bytes=range_bytes,
+            prepared=self.prepared.now,
+            open_places=(half_epoch(self.source.fence.ref.source, self.edge), *self.opened.open_places),
         )
         return self._ending_at_edge(planned, self.edge)
 
@@ -196,7 +202,15 @@ class Loop:
     def _plan_from(self, lo: Location, prepared: tuple[Prepared, ...]) -> Planned:
         limit, range_bytes = self.size.limit, self.size.range_bytes(self.runner.slots)
         goal, time_ = self._next_goal(lo), self.safe_mode.until_time
-        return self.tail.plan(lo, goal=goal, limit=limit, range_bytes=range_bytes, prepared=prepared, until_time=time_)
+        return self.tail.plan(
+            lo,
+            goal=goal,
+            limit=limit,
+            range_bytes=range_bytes,
+            prepared=prepared,
+            until_time=time_,
+            open_places=self.opened.open_places,
+        )
 
     def _next_goal(self, lo: Location) -> Location | None:
         """Return what an epoch must not cross: goal, ends of safe mode, a person's place; None: none is ahead."""
@@ -430,7 +444,7 @@ class Loop:
         return Step(self.source.fence, self.applied.sort_key, hi.sort_key)
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:
-        self.progress.caught_up = not self.tail.waiting
+        self.progress.caught_up = self.edge is None and not self.tail.waiting
         if self.edge is None:
             self.here = at
             if (at.suffix, at.file) != (self.applied.suffix, self.applied.file) or self._at_goal():

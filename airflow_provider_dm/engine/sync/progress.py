@@ -18,6 +18,8 @@ class SyncProgress:
     location: Location | None = None
     """Everything before is in the target."""
     goal: Location | None = None
+    goal_far: str = ""
+    """The goal lies where the source has not begun a file, and may never: says so while nothing else is left."""
     epochs: int = 0
     transactions: int = 0
     changes: int = 0
@@ -84,6 +86,7 @@ class SyncProgress:
         return {
             "location": str(self.location) if self.location else None,
             "goal": str(self.goal) if self.goal else None,
+            "goal_far": self.goal_far,
             "master": str(self.master) if self.master else None,
             "epochs": self.epochs,
             "transactions": self.transactions,
@@ -129,6 +132,8 @@ def progress_line(progress: Mapping[str, Any]) -> str:
     'at bin.000003:99, 12,000 rows (350/s), lag 1 min 1 s, 3.0 MiB to go, 2 min 5 s left'
     >>> progress_line({"lag_seconds": 0.0, "resuming": "DM-6001, again in 2 s"})
     '0 rows (0/s), lag 0 s, waiting: DM-6001, again in 2 s'
+    >>> progress_line({"lag_seconds": 0.0, "goal_far": "the goal lies behind the newest file"})
+    '0 rows (0/s), lag 0 s, waiting: the goal lies behind the newest file'
     """
     said = [f"at {progress['location']}"] if progress.get("location") else []
     said.append(f"{progress.get('changes_applied', 0):,} rows ({progress.get('recent_rps', 0):,.0f}/s)")
@@ -147,6 +152,8 @@ def progress_line(progress: Mapping[str, Any]) -> str:
         said.append(f"{rows:,} rows of {', '.join(sorted(tables))} collided and were written over")
     if rows := progress.get("contested_rows"):
         said.append(f"{rows:,} rows wait for their places")
+    if far := progress.get("goal_far"):
+        said.append(f"waiting: {far}")
     if why := progress.get("resuming"):
         said.append(f"waiting: {why}")
     return ", ".join(said)

@@ -42,5 +42,20 @@ def left_bytes(reader: RelayReader, here: Location, goal: Location | None, maste
     return max(0, left)
 
 
+def not_begun(goal: Location | None, master: Location | None) -> str:
+    """Say that a goal lies in a file that the source has not begun; "" where it has, or nobody knows.
+
+    >>> not_begun(Location("bin.000099", 4), Location("bin.000003", 500))
+    'the goal bin.000099:4 lies behind the newest file of the source, bin.000003'
+    >>> not_begun(Location("bin.000003", 900), Location("bin.000003", 500)), not_begun(None, None)
+    ('', '')
+    """
+    if goal is None or master is None or goal.suffix != master.suffix:
+        return ""
+    if BinlogFile.parse(goal.file).number <= BinlogFile.parse(master.file).number:
+        return ""
+    return f"the goal {goal.file}:{goal.position} lies behind the newest file of the source, {master.file}"
+
+
 def end_of(file: LogFile) -> Place:
     return Place(file.suffix, BinlogFile.parse(file.name).number, file.size)

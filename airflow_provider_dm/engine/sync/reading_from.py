@@ -32,6 +32,8 @@ class FromUpstream:
     """What is wrong with the relay log."""
     failed_at: Location | None
     """Where it was left for what it says, not for its silence: what is wrong lies behind it."""
+    pulled: bool = True
+    """It grows. False: an earlier run has left it, and its server is gone."""
     return_pause: float = RETURN_SECONDS
     return_at: float = field(default_factory=lambda: time.monotonic() + RETURN_SECONDS)
 

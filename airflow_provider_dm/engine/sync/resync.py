@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, assert_never
 
+from airflow_provider_dm.engine.binlog.open_places import OpenPlace, half_epoch
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
@@ -210,7 +211,12 @@ class _Lane:
             limit = None if self.edge is not None else self.of.size.limit
             slots = self.of.runner.slots
             planned = self.tail.plan(
-                self.here, goal=goal, limit=limit, range_bytes=self.of.size.range_bytes(slots), prepared=self.prepared
+                self.here,
+                goal=goal,
+                limit=limit,
+                range_bytes=self.of.size.range_bytes(slots),
+                prepared=self.prepared,
+                open_places=self._open_places(),
             )
             match planned:
                 case Epoch(hi=hi) if self.edge is None or compare(hi, self.edge) is Order.SAME:
@@ -230,6 +236,12 @@ class _Lane:
                 case _:
                     assert_never(planned)
         return True
+
+    def _open_places(self) -> tuple[OpenPlace, ...]:
+        """Return what has to be read in its own log: which rows are held back is known by places alone."""
+        source = self.of.source.fence.ref.source
+        stop = OpenPlace(source, self.stop, "rows up to there were held back")
+        return (stop,) if self.edge is None else (half_epoch(source, self.edge), stop)
 
     def _wait(self) -> None:
         """Wait for the log. Raises RelaySilent where nobody pulls it, and RelayFileGone."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from airflow_provider_dm.engine.binlog.open_places import OpenPlace
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, SourceSpec, place_of
 from airflow_provider_dm.engine.config.units import Apply
@@ -26,6 +27,7 @@ from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
+from airflow_provider_dm.engine.sync.open_places import read_open_places
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_making import make_plan
 from airflow_provider_dm.engine.sync.plan_parts import text_collations
@@ -159,6 +161,8 @@ class Opened:
     """The log time that is to go by in safe mode; None: none."""
     prepared: tuple[Prepared, ...] = ()
     """The XA transactions that are prepared at `lo`."""
+    open_places: tuple[OpenPlace, ...] = ()
+    """Where more is known of the log behind `lo`, but for `edge`."""
 
 
 def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) -> Opened:
@@ -181,7 +185,8 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
     announcer.say(lo, needed, again=True)
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
-    lo = numbered(lo, subtask, reader)
+    pulled = source.spec.fallback_dir  # by an earlier run, ahead of the relay
+    lo = numbered(lo, subtask, reader, elsewhere=() if pulled is None else (RelayReader(Path(pulled)),))
     plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
     if (
         subtask.catch_up_until is not None
@@ -201,6 +206,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         goal=_goal(source.job.until, source.spec, lo),
         prepared=prepared,
         window=load_window(connection, ref),
+        open_places=read_open_places(connection, ref, source.rules.block_allow, lo, reader.base_of),
     )
 
 

@@ -21,6 +21,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch, LocationNotInLog, MalformedEvent
 from airflow_provider_dm.engine.binlog.log_file import LogFile
+from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld, OpenPlace, first_open
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.repetitions import Repetitions
@@ -35,9 +36,16 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory, SubDir
 from airflow_provider_dm.engine.relay.reader import RelayFileGone, RelayReader
 from airflow_provider_dm.engine.relay.spool import Place, write_mark
 from airflow_provider_dm.engine.sync.damage import check_events, check_prepared
-from airflow_provider_dm.engine.sync.fallback import Fault, RelaySilent, fault_of, neither_serves, unreadable
+from airflow_provider_dm.engine.sync.fallback import (
+    Fault,
+    RelaySilent,
+    fault_of,
+    is_another_server,
+    neither_serves,
+    unreadable,
+)
 from airflow_provider_dm.engine.sync.progress import SyncProgress
-from airflow_provider_dm.engine.sync.reach import end_of, left_bytes, reaches
+from airflow_provider_dm.engine.sync.reach import end_of, left_bytes, not_begun, reaches
 from airflow_provider_dm.engine.sync.reading_from import FromRelay, FromUpstream, Reading
 from airflow_provider_dm.engine.sync.upstream import UpstreamLog
 
@@ -80,6 +88,7 @@ class Tail:
     _prepared: tuple[Prepared, ...] = field(default=(), init=False, repr=False)
     """The XA transactions that are prepared where the last plan began."""
     _until_time: int | None = field(default=None, init=False, repr=False)
+    _open_places: Sequence[OpenPlace] = field(default=(), init=False, repr=False)
     _repetitions: Repetitions = field(default_factory=Repetitions, init=False, repr=False)
     """What was found out about the log that is being read."""
 
@@ -108,15 +117,16 @@ class Tail:
         range_bytes: int,
         prepared: Sequence[Prepared] = (),
         until_time: int | None = None,
+        open_places: Sequence[OpenPlace] = (),
     ) -> Planned:
         """Plan the next piece behind `lo`; `limit` in bytes, None: all up to the goal.
 
-        `prepared`: the XA transactions that are prepared at `lo`. `until_time`: see `plan_epoch`.
+        `prepared`: the XA transactions that are prepared at `lo`. `until_time`, `open_places`: see `plan_epoch`.
 
         Raises what reader and planner raise where it is not the relay log's fault, and NeitherServes.
         """
         with self._lock:
-            self._prepared, self._until_time = tuple(prepared), until_time
+            self._prepared, self._until_time, self._open_places = tuple(prepared), until_time, open_places
             match self.reading:
                 case FromRelay(left_at):
                     self._forget_left(left_at, lo)
@@ -167,6 +177,8 @@ class Tail:
             match self.reading:
                 case FromRelay():
                     self._idle_local(here, seconds)
+                case FromUpstream(pulled=False, why=error):
+                    raise error
                 case FromUpstream(log=pulled) if seconds > health.SILENT_SECONDS:
                     pulled.check_upstream()
 
@@ -185,6 +197,10 @@ class Tail:
             if shown.at_end:
                 shown.at_end_at = time.time() - (health.age_of(status) if status is not None and fresh else 0.0)
         shown.left_bytes = left_bytes(reader, here, goal, master)
+        far = not_begun(goal, shown.master) if shown.at_end else ""
+        if far and not shown.goal_far:
+            log.warning("%s; the sync waits for that, and does not end before", far)
+        shown.goal_far = far
 
     def close(self) -> None:
         """Stop what pulls for us. The files stay: a later run may need them."""
@@ -220,6 +236,7 @@ class Tail:
                 prepared=self._prepared,
                 held=self._held,
                 until_time=self._until_time,
+                open_places=self._open_places,
             )
         except OSError as error:
             raise unreadable(str(error.filename or files[0].path), error) from error
@@ -317,9 +334,21 @@ class Tail:
         try:
             self._begin_upstream(self.upstream, at)
         except DmError as refused:
+            if self._was_pulled_before(self.upstream, at):
+                log.warning("what was pulled from the upstream of %s before is read: %s", self.source, error)
+                self._go(FromUpstream(self.upstream, error, at, pulled=False))
+                return
+            if isinstance(error, OldLogNotHeld):
+                raise error from refused
             raise neither_serves(self.source, str(at), error, refused, by_gtid=self.by_gtid) from error
         log.warning("the relay log of %s cannot serve %s, pulling from the upstream: %s", self.source, at, error)
         self._go(FromUpstream(self.upstream, error, None if isinstance(error, RelaySilent) else at))
+
+    def _was_pulled_before(self, upstream: UpstreamLog, at: Location) -> bool:
+        """Tell whether an earlier run has left what comes next: up to an open place, where there is one."""
+        found = first_open(self._open_places, at, at.suffix + 1)
+        place = at.at(at.position + 1) if found is None else found.place
+        return upstream.holds_up_to(place, at, self._server_uuid(at))
 
     def _begin_upstream(self, upstream: UpstreamLog, at: Location) -> None:
         """Pull from `at` on, or from where the oldest prepared transaction begins, if the server still has that."""
@@ -337,7 +366,8 @@ class Tail:
         serves = self._local_serves(at)
         reading.log.end()
         if not serves:
-            reading.log.forget()  # so that another run pulls it anew
+            if reading.pulled and not is_another_server(error):
+                reading.log.forget()  # so that another run pulls it anew
             raise neither_serves(self.source, str(at), reading.why, error, by_gtid=self.by_gtid) from error
         log.warning("what was pulled from %s cannot serve %s, back to the relay log: %s", self.source, at, error)
         self._go(FromRelay(left_at=at))
@@ -370,7 +400,10 @@ class Tail:
     # Going back
 
     def _look_back(self, reading: FromUpstream, lo: Location) -> None:
-        """Go back to the relay log once it can serve."""
+        """Go back to the relay log once it can serve; from what nobody pulls, once what it lacked is read."""
+        if not reading.pulled and reading.failed_at is not None and lo.sort_key != reading.failed_at.sort_key:
+            self._go(FromRelay(left_at=lo))
+            return
         if not reading.looks_back(lo):
             return
         if not self._local_serves(lo):

@@ -115,6 +115,13 @@ class UpstreamLog:
         """Remove the files. After `end`."""
         shutil.rmtree(self.root, ignore_errors=True)
 
+    def holds_up_to(self, place: Location, at: Location, server_uuid: str) -> bool:
+        """Tell whether an earlier run left that server's log from `at` to `place`, of one sub-directory."""
+        if not self._holds(at, server_uuid):
+            return False
+        last = self.reader.files(at)[-1]
+        return Location(last.name, last.size, suffix=last.suffix).sort_key >= place.sort_key
+
     def _holds(self, at: Location, server_uuid: str) -> bool:
         """Tell whether an earlier run left something to go on with."""
         try:

@@ -80,6 +80,18 @@ def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> fro
     )
 
 
+def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) -> list[tuple[str, str]]:
+    """Return the DDL behind this place that was begun: where it ends, and its first statement. Raises AnswerCut."""
+    rows = query_whole(
+        connection,
+        "position, statement",
+        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s AND number < %s",
+        (*ref.lane_key, place, INJECTED),
+        tail="ORDER BY position, number DESC",
+    )
+    return list({text(position): text(sql) for position, sql in rows}.items())
+
+
 def note_intent(connection: Connection, fence: Fence, position: str, number: int, sql: str, before: Looks) -> None:
     """Note, as a transaction of its own, that a statement is about to be executed. Raises Fenced or TargetWentBack."""
     fence.check(connection)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from airflow_provider_dm.engine.copy.begin import Source, begin
 from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.design import TargetTableGone
 from airflow_provider_dm.engine.copy.job import ChunkJob
+from airflow_provider_dm.engine.copy.keyless import SnapshotElsewhere
 from airflow_provider_dm.engine.copy.migration import Stopped
 from airflow_provider_dm.engine.copy.writing import verb_for
 from airflow_provider_dm.engine.mysql.location import Location
@@ -150,6 +152,9 @@ def test_two_attempts_of_one_chunk_at_once_write_every_row_once(
     migration = Migration(target, {"one": source}, {"one": [schema]}, f"{schema}_meta")
     work = jobs(migration)
     here, there = endpoint("one", source), endpoint("target", target)
+    (whole,) = (job for job in work if job.mapping.source.name.table == "keyless")
+    with pytest.raises(SnapshotElsewhere, match=f"began on server gone, .*{schema}.keyless"):
+        copy_chunk(replace(whole, server_uuid="gone"), here, there)
 
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda job: copy_chunk(job, here, there), [job for job in work for _ in range(2)]))

@@ -76,6 +76,7 @@ def test_strange_names_and_views(source: Server, fresh_schema: FreshSchema) -> N
     assert [tables[name].columns[1].name for name in names] == ["c`0", "c`1", "c`2"]
     assert [len(tables[name].unique_keys) for name in names] == [2, 2, 2]
     assert "CREATE TABLE" in create_statement(connection, names[2])
+    assert read_tables(connection, names[:2]) == {name: tables[name] for name in names[:2]}  # equal without case
     for missing in ("v", "nothing"):
         with pytest.raises(TableNotFound):
             read_tables(connection, [TableName(schema, missing)])

@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.binlog.applied import HistoryDiverged
+from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld
 from airflow_provider_dm.engine.merge.contests import end_in, is_in_log_of
 from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
+from airflow_provider_dm.engine.sync import loop
 from airflow_provider_dm.engine.sync.epoch import EpochSize
-from airflow_provider_dm.engine.sync.locations import RelayMadeAnew
+from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.locations import RelayMadeAnew, location_at
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult
 from airflow_provider_dm.engine.target.session import close_target
@@ -26,7 +29,7 @@ from testbed import Server
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.binlog.walking import end_xa
 from tests.integration.relay.replicas import has_all_of, replicate, replicated
-from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID
+from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, Strike
 from tests.integration.sync.failover import Address, FailoverKit, executed, wait_until
 
 OPTIONS = {
@@ -240,8 +243,8 @@ def test_a_relay_log_that_is_made_anew_from_the_first_number(kit: FailoverKit, r
     with pytest.raises(RelayMadeAnew):
         kit.sync()
     assert kit.stands() == stands
-    shutil.rmtree(kit.folder / "relay")
     kit.stop_relays()
+    shutil.rmtree(kit.folder / "relay")
     kit.sync()
     assert kit.report() == ""
 
@@ -363,3 +366,71 @@ def test_what_was_prepared_on_the_old_server_is_committed_on_the_new_one(
     assert [row[0] for row in b.sql(f"SELECT id FROM `{kit.schema}`.plain WHERE id > 1000 ORDER BY id")] == [1001, 1003]
     for left in ("'kept'", "'undone'", "'late'"):  # the old server has them still
         end_xa(a, left, "ROLLBACK")
+
+
+def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
+    kit: FailoverKit, replicas: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half an epoch, a copied table, DDL that was begun: where that log is not held the sync stops, again and again,
+    and nothing is done twice. What the sync has once pulled for itself will do."""
+    a, b = replicas
+    swap = "ALTER TABLE x RENAME COLUMN p TO q, RENAME COLUMN q TO p"
+    a.sql("CREATE TABLE x (id int primary key, p int, q int)", database=kit.schema)
+    kit.tables = (*kit.tables, "x")
+    kit.sync()
+    kit.write("INSERT INTO x VALUES (1, 10, 20)")
+    half = kit.upstream()
+    kit.write("INSERT INTO keyless VALUES (1, 'a'), (2, 'b')")
+    copied = kit.upstream()
+    a.sql(swap, database=kit.schema)
+    has_all_of(a, b)
+    kit.catch_up_relay()
+    (old,) = kit.sub_dirs()
+    a.kill()
+    kit.fail_over_to(b)
+    kit.write("INSERT INTO keyless VALUES (3, 'c')")
+    kit.catch_up_relay()
+    kit.stop_relays()
+    held, aside, fallback = (kit.folder / name for name in ("relay", "aside", "upstream"))
+    (held / old).rename(aside)
+    source_spec = kit.source_spec()
+    config = source_spec.config.model_copy(update={"enable_relay": True})
+    spec = source_spec.model_copy(update={"config": config, "fallback_dir": str(fallback)})
+    monkeypatch.setattr(kit, "source_spec", lambda: spec)
+    meta, where = kit.meta_schema, f"task = '{kit.task}'"
+
+    def refused(place: Location, what: str) -> None:
+        before = kit.stands(), kit.digest()
+        for _ in range(2):
+            with pytest.raises(OldLogNotHeld) as caught:
+                kit.run(kit.spec())
+            assert caught.value.place == str(place)
+            assert what in caught.value.open
+        assert (kit.stands(), kit.digest()) == before
+
+    kit.target.sql(f"UPDATE `{meta}`.dm_frontier SET released = '{half.sort_key}' WHERE {where} AND bucket = 0")
+    refused(half, "a part of the rows")
+    kit.target.sql(f"UPDATE `{meta}`.dm_frontier SET released = position WHERE {where}")
+    keyless = f"{where} AND table_name = 'keyless'"
+    kit.target.sql(f"UPDATE `{meta}`.dm_table_schema SET skip_until = '{copied.sort_key}' WHERE {keyless}")
+    refused(copied, "keyless is copied")
+    kit.target.sql(f"UPDATE `{meta}`.dm_table_schema SET skip_until = '' WHERE {keyless}")
+
+    aside.rename(held / old)
+    with monkeypatch.context() as patch:
+        patch.setattr(Following, "_commit", dies)
+        patch.setattr(loop, "NOTE_SECONDS", 0)  # what is applied is noted, for which the old log would be needed, too
+        with pytest.raises(Strike):
+            kit.run(kit.spec())
+    (held / old).rename(aside)
+    (position,) = {str(one) for (one,) in kit.target.sql(f"SELECT position FROM `{meta}`.dm_ddl")}
+    refused(location_at(position, half), "ALTER TABLE")
+
+    fallback.mkdir()
+    aside.rename(fallback / old)
+    assert kit.run(kit.spec()).finished
+    assert kit.report() == ""
+
+
+def dies(*_: object) -> None:
+    raise Strike

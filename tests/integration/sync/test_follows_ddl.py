@@ -51,6 +51,10 @@ LIVES: dict[str, Sequence[str]] = {
         "ALTER TABLE a DROP INDEX uu, DROP INDEX other",
         "INSERT INTO a VALUES (9, 90, 'nine'), (9, 90, 'nine')",
         "DELETE FROM a WHERE id = 9 LIMIT 2",
+        "CREATE TABLE b (id int, w int, v int, UNIQUE KEY k (id, w, v), PRIMARY KEY (id, w))",
+        "INSERT INTO b VALUES (1, 1, 1)",  # MariaDB has to be told of the keys, MySQL does not see that it is
+        "ALTER TABLE b DROP w /*!100000 , DROP KEY k, ADD UNIQUE k (id, v), DROP PRIMARY KEY, ADD PRIMARY KEY (id) */",
+        "UPDATE b SET id = 2",
     ),
     "tables": (
         "CREATE TABLE a (id int PRIMARY KEY, v varchar(20))",

@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.plan import UnknownTable
-from airflow_provider_dm.engine.sync.progress import SyncProgress
+from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
 from airflow_provider_dm.engine.sync.run import run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner, Runner
 from airflow_provider_dm.engine.sync.start import PlanChanged, SourceWentBack
@@ -278,17 +278,22 @@ def test_until_a_location(one_kit: SyncKit) -> None:
     assert one_kit.target.sql(f"SELECT id FROM `{one_kit.schema}`.plain") == [(1,)]
 
 
-def test_forever_ends_on_a_wish_and_shows_its_lag(one_kit: SyncKit) -> None:
+@pytest.mark.parametrize("until", ["forever", "a file that the source has not begun"])
+def test_forever_ends_on_a_wish_and_shows_its_lag(
+    one_kit: SyncKit, until: str, caplog: pytest.LogCaptureFixture
+) -> None:
     one_kit.create("plain")
     one_kit.begin()
     stop, progress = threading.Event(), SyncProgress()
-    worker = threading.Thread(target=one_kit.run, args=(one_kit.spec("forever"), None, stop, progress))
+    far = until != "forever"
+    goal = f"{one_kit.upstream().file.partition('.')[0]}.000099:4" if far else until
+    worker = threading.Thread(target=one_kit.run, args=(one_kit.spec(goal), None, stop, progress))
     worker.start()
     try:
         one_kit.write("INSERT INTO plain VALUES (1, 'a')")
         deadline = threading.Event()
         for _ in range(200):
-            if progress.changes == 1 and progress.lag_seconds() == 0:
+            if progress.changes == 1 and progress.lag_seconds() == 0 and bool(progress.goal_far) is far:
                 break
             deadline.wait(0.05)
     finally:
@@ -297,6 +302,9 @@ def test_forever_ends_on_a_wish_and_shows_its_lag(one_kit: SyncKit) -> None:
 
     assert not worker.is_alive()
     assert progress.lag_seconds() == 0
+    said = f"the goal {goal} lies behind the newest file"
+    assert far is (said in progress_line(progress.to_json()))
+    assert [one.levelname for one in caplog.records if said in one.getMessage()][:1] == ["WARNING"] * far
     assert one_kit.differences() == []
     (subtask,) = one_kit.store.list_subtasks(task="test")
     assert subtask.stage.value == "Stopped"

@@ -225,6 +225,7 @@ def test_the_sync_unit_has_all_that_dms_has() -> None:
         "contested_rows": 0,
         "safeMode": {},
         "remainingSeconds": 7.5,
+        "goalFar": "",
     }
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dm.engine.config.job import JobSpec
+from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import InvalidLocation
 from airflow_provider_dm.launch.job import Job, checked_until, local_holder, new_run_id
-from airflow_provider_dm.launch.secrets import variable_name
+from airflow_provider_dm.launch.secrets import SecretEnvironment, SecretNotPassable, variable_name
 
 from .conftest import META_PASSWORD, SOURCE_PASSWORD, TARGET_PASSWORD
 
@@ -39,6 +40,12 @@ def test_names_that_look_alike_get_variables_of_their_own() -> None:
     names = [variable_name("SOURCE", name) for name in ("a-b", "a_b", "target")] + [variable_name("TARGET", "target")]
 
     assert len(set(names)) == 4
+
+
+def test_a_password_that_no_environment_holds_is_refused_without_showing_it() -> None:
+    with pytest.raises(SecretNotPassable, match=r"DM-1303.*password of s1 ") as refusal:
+        SecretEnvironment().reference("SOURCE", "s1", Secret("pass\0word"))
+    assert "word" not in str(refusal.value).replace("password", "")
 
 
 def test_log_lines_show_no_password(job: Job) -> None:

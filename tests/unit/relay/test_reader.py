@@ -139,6 +139,26 @@ def test_nobody_guesses_behind_a_failover(failed_over: World, flavour: str, tmp_
     remove(failed_over, 0, 1)
     with pytest.raises(GtidsUnknown, match=r"DM-4047"):
         numbered(lo, subtask(replace(noted, gtid_set=set_of(OLD[:2], flavour)), failed_over.first), reader, seconds=0)
+    old = replace(failed_over.first, position=noted.position - 1)
+    with pytest.raises(GtidsUnknown):
+        numbered(old, subtask(noted, failed_over.first), reader, seconds=0)
+    yet_to_begin = RelayReader(tmp_path / "none")
+    assert numbered(old, subtask(noted, failed_over.first), yet_to_begin, seconds=0) == old
+
+
+@FLAVOURS
+def test_what_a_sync_has_pulled_for_itself_says_what_is_applied(
+    failed_over: World, flavour: str, tmp_path: Path
+) -> None:
+    """The relay has lost it, or never had it."""
+    first, begin = failed_over.files[0], failed_over.first
+    lo = replace(begin, position=first.size)
+    pulled = tmp_path / "pulled"
+    pulled.mkdir()
+    Path(first.path).parent.rename(pulled / Path(first.path).parent.name)
+    relay, known = RelayReader(tmp_path), subtask(replace(begin, gtid_set=""), begin)
+    found = numbered(lo, known, relay, seconds=0, elsewhere=(RelayReader(pulled),))
+    assert found.gtid_set == set_of(OLD[:3], flavour)
 
 
 @FLAVOURS

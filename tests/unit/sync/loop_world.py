@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from airflow_provider_dm.engine.binlog.open_places import OpenPlace
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.binlog.xa import Prepared, oldest_place
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
@@ -87,6 +88,7 @@ class Log(Tail):
         self.asked: list[tuple[Location, Location | None, int | None]] = []
         self.prepared: list[tuple[Prepared, ...]] = []
         self.until_times: list[int | None] = []
+        self.open_places: list[list[Location]] = []
         self.looked_ahead = threading.Event()
         self.waiting = False
 
@@ -99,12 +101,14 @@ class Log(Tail):
         range_bytes: int,
         prepared: Sequence[Prepared] = (),
         until_time: int | None = None,
+        open_places: Sequence[OpenPlace] = (),
     ) -> Planned:
         ahead = threading.current_thread() is not threading.main_thread()
         self.world.events.append(f"{'look ahead' if ahead else 'plan'} {lo.position}")
         self.asked.append((lo, goal, limit))
         self.prepared.append(tuple(prepared))
         self.until_times.append(until_time)
+        self.open_places.append([one.place for one in open_places])
         if not self.script:
             self.world.stop.set()
         answer = self.script.pop(0) if self.script else UpToDate(lo)

@@ -16,7 +16,7 @@ import pytest
 
 from airflow_provider_dm.engine.ddl import target_statements
 from airflow_provider_dm.engine.schema.text_folds import TextFold
-from airflow_provider_dm.engine.sync import causality, dependence, following, start
+from airflow_provider_dm.engine.sync import bucket, causality, dependence, following, start
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.target import ddl_execution, frontier
 from airflow_provider_dm.engine.target.ddl_journal import note_intent, read_entries
@@ -234,6 +234,18 @@ RULES = [
 ]  # fmt: skip
 
 
+@pytest.fixture
+def nothing_remembered() -> Iterator[None]:
+    """Have what the engine makes of tables made anew, and forgotten behind the test: a rule is broken in between."""
+    made = (bucket.bucket_function, bucket.forms_function, dependence.marks_of)
+    for one in made:
+        one.cache_clear()
+    yield
+    for one in made:
+        one.cache_clear()
+
+
+@pytest.mark.usefixtures("nothing_remembered")
 @pytest.mark.parametrize("rule", RULES, ids=[rule.said.replace(" ", "-") for rule in RULES])
 def test_without_this_rule_harm_is_done(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> None:
     rule.broken(monkeypatch)

@@ -128,6 +128,15 @@ def test_it_waits_for_a_log_that_does_not_come_so_far_yet() -> None:
 
     assert world.run(), "the goal lay before the edge, and counts when that is reached"
     assert world.said("idle", "apply") == ["idle 100", "apply 100..200"]
+    assert world.log.open_places == [[LO.at(200)]] * 2, "another server's log would not end it"
+
+
+def test_a_sync_that_has_half_an_epoch_is_not_caught_up() -> None:
+    world = World(edge=LO.at(200))
+
+    assert not world.run()
+    assert world.said("idle") == ["idle 100"]
+    assert not world.loop.progress.caught_up
 
 
 def test_an_epoch_that_ends_behind_the_edge_is_not_applied() -> None:

@@ -47,7 +47,7 @@ def test_a_log_that_nobody_pulls_on_is_not_waited_for_in_silence(monkeypatch: py
     monkeypatch.setattr(resync, "WAIT_SECONDS", 0.0)
     shared = SimpleNamespace(share=lambda plan: plan, slots=1)
     size = SimpleNamespace(limit=1, range_bytes=lambda slots: 1)
-    of = SimpleNamespace(runner=shared, stop=threading.Event(), size=size)
+    of = SimpleNamespace(source=SimpleNamespace(fence=FENCE), runner=shared, stop=threading.Event(), size=size)
     noted, nothing = SimpleNamespace(note=lambda _plan: None), cast(Any, None)
     lane = _Lane(cast(Any, of), cast(Any, Short()), nothing, nothing, cast(Any, noted), STOP, LO, None)
     with pytest.raises(RelaySilent, match="has ended"):
@@ -74,7 +74,8 @@ class Lane:
         monkeypatch.setattr(resync, "run_transaction", lambda _endpoint, body: self.world.around.transactions(body))
         monkeypatch.setattr(resync, "plan_for", lambda *_, **__: self.plan)
         monkeypatch.setattr(resync, "Target", SimpleNamespace(at=lambda _endpoint: self.world.writes))
-        monkeypatch.setattr(Resyncing, "_tail", lambda _: SimpleNamespace(plan=self.world.log.plan, close=lambda: None))
+        held = SimpleNamespace(plan=self.world.log.plan, close=lambda: None)
+        monkeypatch.setattr(resync, "tail_of_held", lambda *_: held)
 
     def _look(self) -> None:
         plan: SyncPlan = self.world.tasks.jobs[-1].plan.value
@@ -121,6 +122,8 @@ def test_half_an_epoch_is_completed_by_the_plan_that_began_it(monkeypatch: pytes
         lane.run(folded, DIES)
     assert lane.run(folded)
     assert lane.seen == [(False, True), (False, True), (False, True), (True, True)]
+    half, rest = [BEGIN.at(300), BEGIN.at(400)], [BEGIN.at(400)]
+    assert lane.world.log.open_places[-2:] == [half, rest], "what was held back is known in its own log only"
 
 
 def test_it_is_not_completed_by_other_rules(monkeypatch: pytest.MonkeyPatch) -> None:
