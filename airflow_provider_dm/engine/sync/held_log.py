@@ -36,7 +36,7 @@ from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.epoch import EpochSize, with_data
 from airflow_provider_dm.engine.sync.fallback import unreadable
 from airflow_provider_dm.engine.sync.prepared import after
-from airflow_provider_dm.engine.sync.resync import held_from, tail_of_held
+from airflow_provider_dm.engine.sync.resync import end_of_held, held_from, tail_of_held
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.target.session import target_connection
@@ -183,7 +183,14 @@ class HeldLog:
     def _next(self, tail: Tail, here: Location, stop: Location, task: LookForRows, size: EpochSize) -> Location | None:
         """Return up to where one more piece is read; None: the log has not got it (a relay pulls it again)."""
         range_bytes = size.range_bytes(self.runner.slots)
-        planned = tail.plan(here, goal=stop, limit=size.limit, range_bytes=range_bytes, prepared=self._prepared)
+        planned = tail.plan(
+            here,
+            goal=stop,
+            limit=size.limit,
+            range_bytes=range_bytes,
+            prepared=self._prepared,
+            open_places=(end_of_held(self.source, stop),),
+        )
         match planned:
             case Epoch():
                 self._look_into(planned, task)

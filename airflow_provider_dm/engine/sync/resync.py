@@ -80,6 +80,11 @@ class ResyncPlanUnknown(DmError):
     )
 
 
+def end_of_held(source: SyncSource, stop: Location) -> OpenPlace:
+    """Return the end of what is held back, which has to be read in its own log."""
+    return OpenPlace(source.fence.ref.source, stop, "rows up to there were held back")
+
+
 def tail_of_held(source: SyncSource, store: MetaStore) -> Tail:
     """Return the log for what was held back alone: it reads what the sync has left behind, and waits for nobody."""
     return replace(Tail.of(source.job, source.config.source_id, store, SyncProgress()), upstream=None)
@@ -239,9 +244,8 @@ class _Lane:
 
     def _open_places(self) -> tuple[OpenPlace, ...]:
         """Return what has to be read in its own log: which rows are held back is known by places alone."""
-        source = self.of.source.fence.ref.source
-        stop = OpenPlace(source, self.stop, "rows up to there were held back")
-        return (stop,) if self.edge is None else (half_epoch(source, self.edge), stop)
+        stop = end_of_held(self.of.source, self.stop)
+        return (stop,) if self.edge is None else (half_epoch(stop.source, self.edge), stop)
 
     def _wait(self) -> None:
         """Wait for the log. Raises RelaySilent where nobody pulls it, and RelayFileGone."""

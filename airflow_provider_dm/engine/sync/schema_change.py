@@ -479,9 +479,12 @@ class _Change:
             self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), renames(one), new))
 
     def _as_told(self, statement: Statement, before: Tracker) -> Statement:
-        """Return the statement with what only the source's flavour does unasked."""
+        """Return the statement with what only the source's flavour does unasked. Not where the target's keys may have
+        columns of routing: they would be replaced by narrower ones."""
         told = (before.server.flavour, self.around.target.flavour) == (Flavour.MYSQL, Flavour.MARIADB)
         if not (told and isinstance(statement, AlterTable) and statement.table in before.names()):
+            return statement
+        if self.around.rules.router.extracted(statement.table):
             return statement
         after = self._definition(statement.table)
         return statement if after is None else with_shrunk_keys(statement, before.definition(statement.table), after)
