@@ -213,7 +213,7 @@ class WaveWriter:
             return WritesInOrder(part, access, tuple(changes), sql.row, sql.key, self.catch_up)
         known = not (self.catch_up or self.recording) or all(self.plan.owner(source) for source in works)
         if not known or not all(self.plan.by_owner(source, over=self.over) for source in works):
-            overlapping = self.catch_up and not self.plan.snapshots.issuperset(works)
+            overlapping = self.catch_up and any(map(self.plan.overlaps, works))
             unsure = overlapping or not self.plan.losses.keys().isdisjoint(works)
             by_table = {str(self.plan.sources[source].table.name): some for source, some in works.items()}
             shared = self.over and all(map(self.plan.is_merged, works))

@@ -19,7 +19,7 @@ changed rows are upserts that must find their row, deletions must find theirs. *
 this piece of the log, rows may be newer or missing; every surviving image is a REPLACE, everything that vanished or
 moved is deleted, nothing is counted. REPLACE removes whoever holds its unique values, so one wave is enough. It is
 right at the end of the mode, not in between. Tables that are copied from one snapshot (those without a key among them)
-are never in catch-up: `plan.snapshots`.
+are never in catch-up, unless they are merged: `plan.overlaps`.
 
 *Kept*: filters leave deletes out (`rules.row_filter`), so rows are there that the log knows nothing of. Every change
 says what its key's row is to be, and that is written over whatever is there, by the identity key only: a row that is
@@ -157,7 +157,7 @@ class _Sorting:
         index, part = sorter.table, self.plan.part(sorter.table)
         if self.recording and not self.catch_up and self.plan.is_merged(index):
             _recording(keyed.values(), sorter)
-        elif self.catch_up and index not in self.plan.snapshots:
+        elif self.catch_up and self.plan.overlaps(index):
             in_place = has_own_columns(part.mapping) and not part.unique and not self.plan.is_merged(index)
             _catch_up(keyed.items(), part, sorter, in_place=in_place)
         elif index in self.plan.losses and not self._by_owner(index):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
+from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING, Access, OwnerWriter, Rows
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
@@ -106,6 +107,7 @@ class MergedWrites:
         target = self.owners[0].writer.mapping.target.name
         waiting = contested_keys(connection, self.step.fence.ref, target)
         keys = [waiting.get(work.writer.owner.table, set()) for work in self.owners]
+        self._check_sorted()
         if self.mode is not Mode.EXACT:
             return self._by_records(connection, keys)
         for work, mine in zip(self.owners, keys, strict=True):
@@ -114,6 +116,16 @@ class MergedWrites:
             self._write(connection, work, mine, found if careful else None, changed)
             for work, mine in zip(self.owners, keys, strict=True)
         )
+
+    def _check_sorted(self) -> None:
+        """Check that the rows were sorted for this mode: what is in a list that it knows nothing of would be lost."""
+        exact = self.mode is Mode.EXACT
+        for work in self.owners:
+            if unfit := (work.replace if exact else work.change).keys:
+                raise InvariantBroken(
+                    f"changes of {work.writer.owner} are sorted for mode {self.mode.name}",
+                    f"{len(unfit)} that are sorted for another one",
+                )
 
     def _by_records(self, connection: Connection, keys: Sequence[set[bytes]]) -> int:
         pairs = list(zip(self.owners, keys, strict=True))

@@ -67,7 +67,7 @@ class SyncPlan:
     """Rows of other tables are passed over, whatever the rules say: these are applied afterwards."""
     snapshots: frozenset[int] = frozenset()
     """Indexes of the source tables that were copied from one snapshot, so that their rows are exact from `skip_until`
-    on."""
+    on, unless others' are there as well (`overlaps`)."""
     gone: tuple[tuple[TableName, str], ...] = ()
     """Tables that the source had, and had no more where others were copied again: rows up to that place are passed
     over."""
@@ -166,6 +166,13 @@ class SyncPlan:
 
     def is_merged(self, source: int) -> bool:
         return self.sources[source].target in self.merged
+
+    def overlaps(self, source: int) -> bool:
+        """Tell whether a load overlaps the log of a source table, while there is one to catch up with.
+
+        It does in merged tables, whatever they were copied from: a row of the snapshot may wait for its place.
+        """
+        return self.is_merged(source) or source not in self.snapshots
 
     @cached_property
     def over(self) -> frozenset[int]:

@@ -268,6 +268,25 @@ def test_every_kind_of_key_is_told_apart(one_pair: Shops, kind: str, monkeypatch
     assert one_pair.meta_rows("dm_contested_row") == 0
 
 
+def test_rows_change_behind_the_snapshot_of_a_table_whose_key_cannot_be_paged(one_pair: Shops) -> None:
+    """One table of each source: it is exact for itself, but others' rows are there as well, and some wait for them."""
+    one_pair.create(KINDS["enum"], "a:o_0", "b:o_1")
+    one_pair.write("a", "INSERT INTO o_0 VALUES ('x', 1, 'a'), ('y', 1, 'a')")
+    one_pair.write("b", "INSERT INTO o_1 VALUES ('x', 1, 'b'), ('y', 2, 'b'), ('y', 3, 'b'), ('z', 4, 'b')")
+
+    def change() -> None:
+        one_pair.write("a", "DELETE FROM o_0 WHERE n = 1 AND e = 'x'", "UPDATE o_0 SET v = 'changed'")
+        one_pair.write("b", "UPDATE o_1 SET v = 'changed' WHERE n < 3", "DELETE FROM o_1 WHERE n = 4")
+        one_pair.write("b", "DELETE FROM o_1 WHERE n = 3; INSERT INTO o_1 VALUES ('y', 3, 'again')")
+
+    one_pair.load(copied=change)
+    one_pair.sync()
+
+    assert one_pair.compared().equal, one_pair.compared()
+    assert [v for _, _, v in one_pair.rows()] == ["changed", "changed", "changed", "again"]
+    assert one_pair.meta_rows("dm_contested_row") == 0
+
+
 def test_two_syncs_at_once_while_rows_move(one_pair: Shops) -> None:
     one_pair.create(UNIQUE, "a:o_0", "a:o_1", "b:o_2")
     one_pair.load()

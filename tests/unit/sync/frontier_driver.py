@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_dm.engine.copy.copier import paging_order
 from airflow_provider_dm.engine.copy.writing import copy_merged
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.joining import Newcomer, OwnerNotReady, enter_tables
@@ -193,7 +194,7 @@ class Driver:
 
     def _cut(self, number: int) -> list[tuple[int, list[bytes]]]:
         rng = self.world.rng
-        if self.target(number).identity is None:
+        if not self._pages(number):
             return [(rng.randint(self.start, self.end), [])]
         keys = [b"%d" % key for key in (*range(KEYS), 91, 92)]
         cuts = sorted(rng.sample(range(1, len(keys)), rng.choice([1, 2, 4])))
@@ -201,22 +202,26 @@ class Driver:
             (rng.randint(self.start, self.end), keys[a:b]) for a, b in zip([0, *cuts], [*cuts, len(keys)], strict=True)
         ]
 
+    def _pages(self, number: int) -> bool:
+        """Tell whether a table is copied by pages, not from one snapshot."""
+        return paging_order(TableMapping(self.table(number), self.target(number))) is not None
+
     def _copy(self, chunk: ChunkProgress, fence: Fence) -> None:
         """The next page, or the whole table; in one transaction with the chunk's step."""
         assert self.pages is not None
         pages, table = self.pages[chunk.number], self.table(chunk.number)
         page = int(chunk.last_key or 0)
         at, keys = pages[page]
-        keyed = self.target(chunk.number).identity is not None
+        by_pages = self._pages(chunk.number)
         state = self.world.history.states[self.number][at][chunk.number]
-        rows = [row for row in state.elements() if not keyed or row[0] in keys]
+        rows = [row for row in state.elements() if not by_pages or row[0] in keys]
         last = page + 1 == len(pages)
 
         def body(connection: Any) -> None:
             # A page without rows counts as one: that it was read must be seen.
             if advance_chunk(connection, fence, chunk, rows=len(rows) or 1, last_key=str(page + 1), done=last):
                 self._write(connection, chunk.number, rows)
-                if not keyed:
+                if not by_pages:
                     set_skip_until(connection, self.ref, table, key_of(at))
 
         self.world.transaction(body)

@@ -15,11 +15,13 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge import joining, settling
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.merge.writer import OwnerWriter
+from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.sync import apply, causality, dependence, merged, transactional
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.target import contested_row, frontier
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from tests.unit.sync.broken_rules import last_first
+from tests.unit.sync.frontier_epochs import make_the_plan
 from tests.unit.sync.frontier_world import COLLIDING, MERGED_CHANGES, MODES, SHARED, SINGLE, Quirks, World
 from tests.unit.sync.sqlite_target import Died
 
@@ -55,6 +57,21 @@ def test_target_equals_source_whatever_dies_and_whoever_returns(options: dict[st
 def test_it_does_so_in_every_mode(mode: dict[str, bool], options: dict[str, Any]) -> None:
     for seed in range(HISTORIES // 40):
         assert play(seed, **options, **mode).differences() == [], f"seed {seed}"
+
+
+LOADED = {name: one for name, one in (SINGLE | SHARED).items() if "catch_up" in one}
+
+
+@pytest.mark.parametrize("options", LOADED.values(), ids=LOADED.keys())
+def test_it_does_so_where_no_key_can_be_paged(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then tables are copied from one snapshot, each from its own: exact at once, unless others' rows are there too."""
+    monkeypatch.setattr(KeyOrder, "of", lambda _table: None)
+    make_the_plan.cache_clear()
+    try:
+        for seed in range(HISTORIES // 12):
+            assert play(seed, **options).differences() == [], f"seed {seed}"
+    finally:
+        make_the_plan.cache_clear()
 
 
 @pytest.mark.parametrize("large", [1 << 20, 2], ids=["small", "larger than memory"])
