@@ -157,6 +157,8 @@ class Opened:
     goal: Location | None
     window: Window | None = None
     """The log time that is to go by in safe mode; None: none."""
+    noted_otherwise: bool = False
+    """Half of the first epoch was begun by `plan`, and its fingerprint is noted as an older release had it."""
     prepared: tuple[Prepared, ...] = ()
     """The XA transactions that are prepared at `lo`."""
 
@@ -190,7 +192,8 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
     ):
         plan.check_keys_kept()
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
-    if edge is None and plan.fingerprint() != subtask.plan:
+    news = plan.fingerprint() != subtask.plan
+    if edge is None and news:
         _note_plan(plan, left_out, source)
     return Opened(
         plan=plan,
@@ -201,6 +204,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         goal=_goal(source.job.until, source.spec, lo),
         prepared=prepared,
         window=load_window(connection, ref),
+        noted_otherwise=edge is not None and first_plan is plan and news,
     )
 
 
