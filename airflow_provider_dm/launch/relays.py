@@ -164,11 +164,10 @@ def forget_private(upstreams: Sequence[Upstream], subtasks: Sequence[SubtaskStat
     """Remove what was pulled for the task alone: the work is finished and the relays have ended.
 
     `subtasks`: how the task's sources stand. The log of one stays that needs some from before its checkpoint, as it
-    holds rows back or has prepared XA transactions; and a log into which the relay of another run writes by now.
+    holds rows back or has prepared XA transactions; one whose end nobody could note, as what it needs is unknown then;
+    and a log into which the relay of another run writes by now.
     """
-    unfinished = {
-        one.source for one in subtasks if one.needed and one.applied and one.needed.sort_key < one.applied.sort_key
-    }
+    unfinished = {one.source for one in subtasks if not _has_ended(one) or _needs_the_past(one)}
     for upstream in upstreams:
         if upstream.config.source_id in unfinished:
             continue
@@ -177,6 +176,15 @@ def forget_private(upstreams: Sequence[Upstream], subtasks: Sequence[SubtaskStat
                 shutil.rmtree(upstream.relay_dir, ignore_errors=True)
         if upstream.fallback_dir is not None:
             shutil.rmtree(upstream.fallback_dir, ignore_errors=True)
+
+
+def _has_ended(one: SubtaskStatus) -> bool:
+    """Tell whether the last that was noted is how a sync has ended; the place is of the same note."""
+    return one.stage in (Stage.STOPPED, Stage.FINISHED) and one.applied is not None
+
+
+def _needs_the_past(one: SubtaskStatus) -> bool:
+    return bool(one.needed and one.applied and one.needed.sort_key < one.applied.sort_key)
 
 
 # Keeping them alive

@@ -58,6 +58,7 @@ from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.server import server_of
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -76,6 +77,7 @@ from airflow_provider_dm.engine.target.copied_tables import (
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, add_chunks, forget_chunks
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl, end_earlier_ddl, execute_ddl
 from airflow_provider_dm.engine.target.ddl_journal import forget_entries
+from airflow_provider_dm.engine.target.owner_keys import save_owner_keys
 from airflow_provider_dm.engine.target.owner_numbers import give_owner_numbers, lock_owner_numbers, remove_owner
 from airflow_provider_dm.engine.target.row_owner import forget_some
 from airflow_provider_dm.engine.target.session import run_transaction
@@ -382,7 +384,7 @@ class Watches:
             for one in work:
                 one.watch.source.fence.check(connection)
             numbers: dict[str, dict[TableName, int]] = {}
-            for one, chunks, without, needless in planned:
+            for one, chunks, without, kept, needless in planned:
                 source, place, births = one.watch.source, one.place.sort_key, one.births.tables
                 ref, names = source.fence.ref, [table.table.name for table in one.survey.tables]
                 check_may_enter(connection, one, groups.visited, self._run)
@@ -394,6 +396,7 @@ class Watches:
                     forget_chunks(connection, ref, name)
                 add_chunks(connection, source.fence, chunks)
                 forget_entries(connection, ref, place)
+                save_owner_keys(connection, ref, kept)
                 for name in needless:
                     remove_owner(connection, ref, name)
                 numbers[source.id] = dict.fromkeys(needless, 0) | give_owner_numbers(connection, ref, without)
@@ -423,17 +426,22 @@ def _was_copied(one: Settled) -> bool:
     return not {chunk.table for chunk in one.seen.stand.chunks}.isdisjoint(one.names)
 
 
-def _numbering(one: Settled, made: Design, groups: Groups) -> tuple[list[TableName], list[TableName]]:
-    """Return the merged tables of a source whose rows have to be recorded and have no number, and those that have one
-    and no key any more that tells their rows apart.
+def _numbering(
+    one: Settled, made: Design, groups: Groups
+) -> tuple[dict[TableName, str], dict[int, str], list[TableName]]:
+    """Return the merged tables of a source whose rows have to be recorded and have no number, with their keys; the keys
+    of the numbers that go on, whose records were removed; and the tables that have a number and no key any more that
+    tells their rows apart.
     """
     ours, schemas = one.watch.source.id, one.seen.stand.schemas
     left = {*one.away, *visitors(one, groups)}
     numbered = {name for name, schema in schemas.items() if schema.owner > 0} - left
     merged = [m for m in made.mappings[ours] if m.target.name in groups.together or m.source.name in left]
-    without = [m.source.name for m in merged if m.target.identity is not None and m.source.name not in numbered]
+    keys = {m.source.name: recorded_key(m.target) for m in merged if m.target.identity is not None}
+    without = {name: key for name, key in keys.items() if name not in numbered}
+    kept = {schemas[name].owner: key for name, key in keys.items() if name in numbered}
     needless = [m.source.name for m in merged if m.target.identity is None and m.source.name in numbered]
-    return without, needless
+    return without, kept, needless
 
 
 def _schema(table: SourceTable, one: Settled, sides: Sides) -> TargetDdl:

@@ -32,6 +32,7 @@ from airflow_provider_dm.engine.copy.prepared import wait_for_prepared
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.joining import Newcomer, check_none_in_doubt, enter_tables, read_others
+from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -220,7 +221,7 @@ def _newcomers(source: Source, made: Design) -> list[Newcomer]:
     if source.subtask.overwrites:
         return []
     return [
-        Newcomer(mapping.source.name, mapping.target.name)
+        Newcomer(mapping.source.name, mapping.target.name, recorded_key(mapping.target))
         for mapping in made.mappings[source.id]
         if mapping.target.identity is not None
     ]

@@ -130,7 +130,7 @@ def check_may_enter(connection: Connection, one: Settled, targets: Collection[Ta
         lock_owner_numbers(connection, source.fence.ref)
         others = read_others(connection, source.fence.ref, full=not one.watch.reads_log)
         check_none_in_doubt(source.id, tables, others, run)
-        newcomers = [Newcomer(name, to) for name, to in tables.items()]
+        newcomers = [Newcomer(name, to, key="") for name, to in tables.items()]  # asked only whether they may
         recorded_tables(source.id, newcomers, others, (), loading=True)
 
 

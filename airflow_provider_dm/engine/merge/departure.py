@@ -14,6 +14,7 @@ from typing import Final
 import pymysql
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.merge.recorded_key import check_recorded_key
 from airflow_provider_dm.engine.merge.writer import identity_reader
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -35,9 +36,11 @@ def remove_rows(target: Endpoint, fence: Fence, owner: RowOwner, mapping: TableM
     """Remove the owner's rows and their records. `mapping`: its table as it was when they were written, and the
     target's as it is now; None: that is gone, and so are the rows.
 
-    Raises NotSupportedYet where they cannot be found, Fenced, TargetWentBack, and what writing raises.
+    Raises RecordedKeyChanged, NotSupportedYet where they cannot be found, Fenced, TargetWentBack, and what writing
+    raises.
     """
     if mapping is not None:
+        run_transaction(target, lambda tx: _check_key(tx, owner, mapping))
         _remove_short(target, fence, owner, mapping)
         if run_transaction(target, lambda tx: is_any_recorded(tx, owner.ref, owner.number)):
             _remove_long(target, fence, owner, mapping)
@@ -48,6 +51,12 @@ def remove_rows(target: Endpoint, fence: Fence, owner: RowOwner, mapping: TableM
 
     while run_transaction(target, forget):
         pass
+
+
+def _check_key(connection: Connection, owner: RowOwner, mapping: TableMapping) -> None:
+    """Check that the records name the owner's rows, if there are any. What is not known is not taken for it."""
+    if is_any_recorded(connection, owner.ref, owner.number):
+        check_recorded_key(connection, owner, mapping.target, otherwise="")
 
 
 def _remove_short(target: Endpoint, fence: Fence, owner: RowOwner, mapping: TableMapping) -> None:

@@ -84,10 +84,11 @@ class PastNotOurs(DmError):
 
 @dataclass(frozen=True)
 class Newcomer:
-    """A source table that is about to begin, with a target that has a key. `past`: not ours."""
+    """A source table that is about to begin, with a target that has a key (recorded_key.py). `past`: not ours."""
 
     table: TableName
     target: TableName
+    key: str
     past: bool = False
 
 
@@ -167,7 +168,7 @@ def enter_tables(
     check_none_in_doubt(ref.source, {one.table.name: one.target for one in schemas}, others, run)
     recorded = recorded_tables(ref.source, newcomers, others, fellows, loading=loading)
     numbers = dict(zip(recorded, range(last + 1, last + 1 + len(recorded)), strict=True))
-    save_owner_numbers(connection, ref, numbers)
+    save_owner_numbers(connection, ref, numbers, {one.table: one.key for one in newcomers})
     withdraw_all(connection, ref)  # of a task of this name whose other rows somebody has removed
     save_table_schemas(connection, ref, schemas)
     return numbers

@@ -91,7 +91,9 @@ class Settler:
         placed = [row for number, row in enumerate(rows) if number not in taken]
         number = lock_owner(connection, owner.ref, table) if placed else 0
         if number:  # else it is exact, or never was recorded
-            replace(owner, number=number).record(connection, [row.key for row in placed])
+            numbered = replace(writer, owner=replace(owner, number=number))
+            numbered.check_key(connection)
+            numbered.owner.record(connection, [row.key for row in placed])
         return [row.id for row in placed]
 
 

@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
+from airflow_provider_dm.engine.merge.recorded_key import check_recorded_key
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import quote
@@ -139,6 +140,11 @@ class OwnerWriter:
         key = self.key
         return lambda row: tuple([row[position] for position in key])
 
+    def check_key(self, connection: Connection) -> None:
+        """Check that records of the owner are by this key. Raises RecordedKeyChanged."""
+        if self.owner.number:
+            check_recorded_key(connection, self.owner, self.mapping.target)
+
     def key_literals(self, found: Rows) -> list[Literals]:
         return [self._key_literals(row) for row in found.literals]
 
@@ -178,8 +184,9 @@ class OwnerWriter:
 
     def clear(self, connection: Connection, waiting: Collection[bytes], gone: Rows, written: Rows) -> Rows:
         """Make room: what this owner has at these keys goes. Return the rows of `written` that have to be inserted; the
-        others wait, and have their new images.
+        others wait, and have their new images. Raises RecordedKeyChanged.
         """
+        self.check_key(connection)
         keys = {*gone.keys, *written.keys}
         here = self._locked(connection, waiting, keys)
         withdraw(connection, self.owner, here.intersection(gone.keys))
@@ -198,10 +205,12 @@ class OwnerWriter:
         return self._insert(connection, waiting, written, evict=True)
 
     def copy(self, connection: Connection, waiting: Collection[bytes], copied: Rows) -> int:
-        """Insert rows as a page of the copy has found them. Return how many have to wait. Raises TooManyContested.
+        """Insert rows as a page of the copy has found them. Return how many have to wait. Raises TooManyContested and
+        RecordedKeyChanged.
 
         A key comes once, unless the target has another key than the source.
         """
+        self.check_key(connection)
         here = self._locked(connection, waiting, copied.keys)
         change_contested(connection, self.owner, self._images(copied.where(here.__contains__)))
         return self.put(connection, waiting, copied.where(lambda key: key not in here) if here else copied)

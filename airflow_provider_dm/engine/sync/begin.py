@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.config.task import SubtaskConfig, TaskMode
 from airflow_provider_dm.engine.ddl.server import Server, server_of
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
+from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.meta.model import Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.binlog_status import BinlogSize, current_location, list_binlogs
@@ -272,12 +273,12 @@ class _Beginning:
         one = self if self.dm is None else replace(self, dm=self.dm.for_tables(tables, rules.block_allow.allows))
         return _Found(one, today, tuple(binlogs), schemas, keyed, definitions, server)
 
-    def _schemas(self, tables: Mapping[TableName, Known]) -> tuple[tuple[TableSchema, ...], frozenset[TableName]]:
-        """Return these tables with their targets, and those of the targets that can be merged."""
+    def _schemas(self, tables: Mapping[TableName, Known]) -> tuple[tuple[TableSchema, ...], Mapping[TableName, str]]:
+        """Return these tables with their targets, and the keys of those targets that can be merged."""
         route = self.source.rules.router.route
         schemas = tuple(TableSchema(one.table, route(name)) for name, one in tables.items())
         names = {one.target for one in schemas}
-        return schemas, frozenset() if self.source.config.overwrites else _keyed(self.source.target, names)
+        return schemas, {} if self.source.config.overwrites else _keyed(self.source.target, names)
 
     def by_hand(self) -> dict[TableName, Definition]:
         """Return the definitions that people have written, as the task could not begin without them."""
@@ -294,13 +295,14 @@ class _Beginning:
 
 @dataclass(frozen=True)
 class _Found:
-    """The state of a source that is about to begin. `keyed`: of its target tables, those that can be merged."""
+    """The state of a source that is about to begin. `keyed`: of its target tables, those that can be merged, with
+    their keys (merge/recorded_key.py)."""
 
     beginning: _Beginning
     today: Location
     binlogs: tuple[BinlogSize, ...]
     schemas: tuple[TableSchema, ...]
-    keyed: frozenset[TableName]
+    keyed: Mapping[TableName, str]
     definitions: Definitions
     server: Server
     dm_extent: DmExtent | None = None
@@ -374,7 +376,8 @@ class _Found:
     def newcomers(self, start: Location) -> tuple[Newcomer, ...]:
         """Return the source tables that can share a target with others."""
         past = start.sort_key != self.today.sort_key
-        return tuple(Newcomer(one.table.name, one.target, past) for one in self.schemas if one.target in self.keyed)
+        schemas = [one for one in self.schemas if one.target in self.keyed]
+        return tuple(Newcomer(one.table.name, one.target, self.keyed[one.target], past) for one in schemas)
 
     def begin(self, start: Location, fellows: Sequence[Newcomer]) -> None:
         """Begin the subtask, in one transaction. `fellows`: tables of other sources that begin in the same run."""
@@ -400,11 +403,11 @@ class _Found:
         run_transaction(source.target, body)
 
 
-def _keyed(target: Endpoint, names: set[TableName]) -> frozenset[TableName]:
-    """Return those of the target tables that are there and have a key."""
+def _keyed(target: Endpoint, names: set[TableName]) -> dict[TableName, str]:
+    """Return the keys of those of the target tables that are there and have one."""
     connection = target_connection(target)
     found = read_tables(connection, names & set(list_tables(connection)))
-    return frozenset(name for name, table in found.items() if table.identity is not None)
+    return {name: recorded_key(table) for name, table in found.items() if table.identity is not None}
 
 
 @dataclass(frozen=True)

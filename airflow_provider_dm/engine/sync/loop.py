@@ -332,14 +332,20 @@ class Loop:
 
     def _follow_plan(self) -> None:
         """Switch to the plan as it is now: after the first epoch, and when tables have become shared."""
+        if self.opened.noted_otherwise and self.edge is None:
+            self._note_plan()
+            self.opened = replace(self.opened, noted_otherwise=False)
         if self.plan is not self.sharing.plan:
             if self.plan is self.opened.first_plan is not self.opened.plan:
                 # Before anything is written by it: half an epoch of its own must not be taken for the older one's.
-                fence, noted = self.source.fence, self.sharing.plan.fingerprint()
-                self.writes.transactions(lambda connection: note_plan(connection, fence, noted))
+                self._note_plan()
             self.plan, self.shared_plan = self.sharing.plan, self.runner.share(self.sharing.plan)
             if self.plan.contended:
                 self.size = self.size.keeping()
+
+    def _note_plan(self) -> None:
+        fence, noted = self.source.fence, self.sharing.plan.fingerprint()
+        self.writes.transactions(lambda connection: note_plan(connection, fence, noted))
 
     def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
         """Look after shared tables. `between`: no epoch is being written; nor half written, where `edge` says so."""

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
 from airflow_provider_dm.engine.shard.turn import Turn
@@ -108,8 +110,15 @@ class ShardLocks:
         connection, ref = target_connection(self.source.target), self.source.fence.ref
         members = {(one.source, one.table): one for one in load_members(connection, ref, group.target)}
         counts: dict[str, StoredGroup | None] = {}
+        rekeys = any(
+            one.items and _keys(one.base) != _keys(Table.from_json(one.items[0]["table"])) for one in members.values()
+        )
         for feeder in load_feeders(connection, ref):
-            if feeder.target != group.target or (lock.wish is not None and feeder.source in lock.unsynced):
+            if feeder.target != group.target:
+                continue
+            if lock.wish is not None and feeder.source in lock.unsynced:
+                if feeder.owner > 0 and rekeys:
+                    return f"for {feeder.table} of {feeder.source}, whose rows are recorded by the key as it is"
                 continue
             if feeder.source not in counts:
                 there = load_groups(connection, ref.of_source(feeder.source))
@@ -175,6 +184,12 @@ class ShardLocks:
     def _change(self, target: TableName, number: int, how: Callable[[Json | None], Json | None]) -> Json | None:
         task = self.source.fence.ref.task
         return self.store.change_ddl_lock(task, locks.lock_id(task, target), number, how)
+
+
+def _keys(table: Table) -> tuple[object, ...]:
+    """Return what names the rows of a table, and what places they take."""
+    unique = [[one.lower() for one in key.columns] for key in table.unique_keys]
+    return recorded_key(table), sorted(unique)
 
 
 def item_due(group: Group, names: Collection[TableName]) -> Item:

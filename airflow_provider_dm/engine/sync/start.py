@@ -162,6 +162,8 @@ class Opened:
     goal: Location | None
     window: Window | None = None
     """The log time that is to go by in safe mode; None: none."""
+    noted_otherwise: bool = False
+    """Half of the first epoch was begun by `plan`, and its fingerprint is noted as an older release had it."""
     prepared: tuple[Prepared, ...] = ()
     """The XA transactions that are prepared at `lo`."""
     open_places: tuple[OpenPlace, ...] = ()
@@ -198,7 +200,8 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
     ):
         plan.check_keys_kept()
     first_plan = plan_to_begin_with(plan, subtask, lo, edge)
-    if edge is None and plan.fingerprint() != subtask.plan:
+    news = plan.fingerprint() != subtask.plan
+    if edge is None and news:
         _note_plan(plan, left_out, source)
     return Opened(
         plan=plan,
@@ -210,6 +213,7 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         prepared=prepared,
         window=load_window(connection, ref),
         open_places=read_open_places(connection, ref, source.rules.block_allow, lo, reader.base_of),
+        noted_otherwise=edge is not None and first_plan is plan and news,
     )
 
 

@@ -210,6 +210,14 @@ _SHARD_LOOKS: Final = {
 """Of looks into what is held back. Older releases, which are fenced by it, would take a row of dm_contested_row without
 an image for one without columns."""
 
+_OWNER_KEYS: Final = {
+    "dm_owner_key": """
+        number bigint NOT NULL COMMENT 'in dm_owner',
+        identity text NOT NULL COMMENT 'JSON: the key of the target whose values its records are',
+        PRIMARY KEY (number)""",
+}
+"""Of the keys by which rows are recorded. Older releases, which are fenced by it, would give numbers without."""
+
 
 STEPS: Final[Sequence[Step]] = (
     FIRST_TABLES,
@@ -221,6 +229,7 @@ STEPS: Final[Sequence[Step]] = (
     _SHARD_GROUPS,
     _SAFE_MODE,
     _SHARD_LOOKS,
+    _OWNER_KEYS,
 )
 """Step number n, counted from 1, makes version n of version n - 1."""
 

@@ -9,6 +9,7 @@
     dm_table_definition  the same tables as SQL, where the frontier stands: what the next DDL is applied to
     dm_ddl           DDL that is being executed: what each of its statements has found, and which are done
     dm_owner         the numbers of source tables whose rows in merged tables are recorded
+    dm_owner_key     of which columns of the target the keys are by which these rows are recorded
     dm_xa            XA transactions that are prepared at the source: where their rows are in its log
     dm_row_owner     of tables that are merged: which rows a source table has put there, while its log cannot tell
     dm_contested_row of tables that are merged: rows whose place in the target is held by another one's row

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.identity import SubtaskRef
+from airflow_provider_dm.engine.target.owner_keys import forget_owner_keys, save_owner_keys
 
 _TABLE = "task = %s AND source = %s AND table_schema = %s AND table_name = %s"
 
@@ -23,22 +24,34 @@ def lock_owner_numbers(connection: Connection, ref: SubtaskRef) -> int:
     return int(last)
 
 
-def save_owner_numbers(connection: Connection, ref: SubtaskRef, numbers: Mapping[TableName, int]) -> None:
-    """Replace the numbers of this subtask, after `lock_owner_numbers`. The highest one is the last given now."""
+def save_owner_numbers(
+    connection: Connection, ref: SubtaskRef, numbers: Mapping[TableName, int], keys: Mapping[TableName, str]
+) -> None:
+    """Replace the numbers of this subtask, after `lock_owner_numbers`. The highest one is the last given now.
+
+    `keys`: those by which the tables' rows will be recorded (owner_keys.py).
+    """
+    forget_owner_keys(connection, ref, "task = %s AND source = %s", ref.key)
     query(connection, f"DELETE FROM {ref.table('dm_owner')} WHERE task = %s AND source = %s", ref.key)
-    _add(connection, ref, numbers)
+    _add(connection, ref, numbers, keys)
 
 
-def give_owner_numbers(connection: Connection, ref: SubtaskRef, tables: Iterable[TableName]) -> dict[TableName, int]:
-    """Give numbers to further tables of a subtask, in a transaction that has checked the generation; return them."""
+def give_owner_numbers(connection: Connection, ref: SubtaskRef, keys: Mapping[TableName, str]) -> dict[TableName, int]:
+    """Give numbers to further tables of a subtask, in a transaction that has checked the generation; return them.
+
+    `keys`: as in `save_owner_numbers`.
+    """
     last = lock_owner_numbers(connection, ref)
-    numbers = {table: last + 1 + at for at, table in enumerate(tables)}
-    _add(connection, ref, numbers)
+    numbers = {table: last + 1 + at for at, table in enumerate(keys)}
+    _add(connection, ref, numbers, keys)
     return numbers
 
 
-def _add(connection: Connection, ref: SubtaskRef, numbers: Mapping[TableName, int]) -> None:
+def _add(
+    connection: Connection, ref: SubtaskRef, numbers: Mapping[TableName, int], keys: Mapping[TableName, str]
+) -> None:
     if numbers:
+        save_owner_keys(connection, ref, {number: keys[table] for table, number in numbers.items()})
         with connection.cursor() as cursor:
             cursor.executemany(
                 f"INSERT INTO {ref.table('dm_owner')} (task, source, table_schema, table_name, number) "
@@ -63,6 +76,7 @@ def give_up_owner(connection: Connection, ref: SubtaskRef, table: TableName) -> 
 
 def remove_owner(connection: Connection, ref: SubtaskRef, table: TableName) -> None:
     """Remove the table's number, after its records."""
+    forget_owner_keys(connection, ref, _TABLE, (*ref.key, *table))
     query(connection, f"DELETE FROM {ref.table('dm_owner')} WHERE {_TABLE}", (*ref.key, *table))
 
 

@@ -20,7 +20,10 @@ from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.merge import departure
 from airflow_provider_dm.engine.merge.joining import OwnerCopiedAgain
+from airflow_provider_dm.engine.merge.recorded_key import RecordedKeyChanged
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.shard.lock import Action
+from airflow_provider_dm.launch.ddl_locks import locks_of, unlock
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.test_shard_ddl import PESSIMISTIC, columns
 
@@ -250,6 +253,48 @@ def test_shards_that_stay_unlike_end_the_run_for_now(one_pair: Shops, monkeypatc
     one_pair.load()
     one_pair.sync()
     assert one_pair.compared().equal
+
+
+def test_a_visitor_whose_rows_are_recorded_by_another_key_removes_none(
+    one_pair: Shops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the values of its former key the rows of others would be found. So the DDL waits for who has recorded by it,
+    also where a person wants it run without that one; and where the target was altered by hand, the visitor stops.
+    """
+    one_pair.task = PESSIMISTIC
+    one_pair.create("id int NOT NULL PRIMARY KEY, code int NOT NULL, UNIQUE KEY code (code)", "a:o_1", "b:o_3")
+    one_pair.write("a", "INSERT INTO o_1 VALUES (1, 301), (2, 302), (3, 13)")
+    one_pair.write("b", "INSERT INTO o_3 VALUES (301, 901), (302, 902), (303, 903)")
+    one_pair.load(["a"])
+    one_pair.sync("a", only=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(migration, "ROUND_SECONDS", 0.0)
+        patch.setattr(page, "FIRST_ROWS", 2)
+        patch.setattr(Sharing, "look", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            one_pair.load(["b"])
+    before = one_pair.rows()
+    for source, table in ("a", "o_1"), ("b", "o_3"):
+        one_pair.write(source, f"ALTER TABLE {table} DROP PRIMARY KEY, ADD PRIMARY KEY (code)")
+    one_pair.sync("a")
+    ((lock, _),) = locks_of(one_pair.store)
+    unlock(one_pair.store, lock.id, owner=None, action=Action.EXEC, force=True)
+    ((group,),) = [one.unresolved_groups for one in one_pair.sync("a")]
+    assert group["waits"] == f"for {one_pair.schema}.o_3 of b, whose rows are recorded by the key as it is"
+    monkeypatch.setattr(again, "WAIT_SECONDS", 0.0)
+    for key in "code", "code, id":
+        one_pair.target.sql(f"ALTER TABLE o DROP PRIMARY KEY, ADD PRIMARY KEY ({key})", database=one_pair.schema)
+        with pytest.raises(RecordedKeyChanged):
+            one_pair.load(["b"])
+        assert one_pair.rows() == before
+    one_pair.target.sql("ALTER TABLE o DROP PRIMARY KEY, ADD PRIMARY KEY (id)", database=one_pair.schema)
+    with pytest.raises(ShardsUnlike):
+        one_pair.load(["b"])
+    one_pair.sync("a")
+    one_pair.load(["b"])
+    one_pair.sync("a", "b", "a", "b")
+    assert one_pair.compared().equal, one_pair.compared()
+    assert one_pair.meta_rows("dm_owner") == one_pair.meta_rows("dm_owner_key") == 0
 
 
 VISITS = [("_forget_records", "before"), ("_begin", "behind")]

@@ -116,6 +116,27 @@ def test_a_log_stays_from_which_rows_are_still_to_come(tmp_path: Path, needed: i
     assert one.relay_dir.exists() is (needed == 100)
 
 
+@pytest.mark.parametrize(
+    ("stage", "known", "stays"),
+    [
+        (Stage.RUNNING, True, True),
+        (Stage.PAUSED, True, True),
+        (Stage.STOPPED, False, True),
+        (Stage.FINISHED, True, False),
+    ],
+)
+def test_a_log_stays_of_whose_end_nothing_is_noted(tmp_path: Path, stage: Stage, *, known: bool, stays: bool) -> None:
+    """The metadata DB was away when the sync ended: it may need older log than was noted last."""
+    one = upstream(tmp_path)
+    one.relay_dir.mkdir(parents=True)
+    at = Location("bin.000007", 400)
+    stands = SubtaskStatus("shop", one.source_id, Unit.SYNC, stage, at, at if known else None, datetime.now(UTC))
+
+    forget_private([one], [stands])
+
+    assert one.relay_dir.exists() is stays
+
+
 def test_a_log_stays_that_another_run_writes(tmp_path: Path) -> None:
     one = upstream(tmp_path)
     one.relay_dir.mkdir(parents=True)

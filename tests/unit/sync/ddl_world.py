@@ -28,6 +28,7 @@ from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import TableDefinition
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
+from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.meta.model import Operator, OperatorState
 from airflow_provider_dm.engine.meta.operators import is_behind
 from airflow_provider_dm.engine.mysql.connection import query
@@ -279,9 +280,13 @@ class World:
 
     def _enter(self, connection: Any, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> None:
         """Enter the tables of a task that has been copied by us: rows of merged ones are recorded."""
-        newcomers = [Newcomer(one.table.name, one.target) for one in schemas if one.table.identity is not None]
+        newcomers = [
+            Newcomer(one.table.name, one.target, recorded_key(one.table))
+            for one in schemas
+            if one.table.identity is not None
+        ]
         fellows = [
-            Newcomer(name, routed(other.ref.source, name))
+            Newcomer(name, routed(other.ref.source, name), key="")
             for other in self.subtasks
             for name in other.history.begun.names()
             if other.ref != ref and other.history.begun.table(name).identity is not None

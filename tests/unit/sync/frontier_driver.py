@@ -11,6 +11,7 @@ from airflow_provider_dm.engine.copy.copier import paging_order
 from airflow_provider_dm.engine.copy.writing import copy_merged
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.joining import Newcomer, OwnerNotReady, enter_tables
+from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, OwnerWriter
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.rules.mapping import TableMapping
@@ -150,9 +151,10 @@ class Driver:
 
     def newcomers(self) -> list[Newcomer]:
         return [
-            Newcomer(self.table(place.number).name, self.target(place.number).name, past=self.world.past)
+            Newcomer(self.table(place.number).name, target.name, recorded_key(target), past=self.world.past)
             for place in self.places()
-            if self.target(place.number).identity is not None and not self.world.quirks.together
+            for target in [self.target(place.number)]
+            if target.identity is not None and not self.world.quirks.together
         ]
 
     def _begin_body(self, connection: Any, fellows: Sequence[Newcomer]) -> None:

@@ -290,7 +290,7 @@ class World:
         several: bool = False,
         sharded: bool = False,
         size: EpochSize | None = None,
-        **opened: Location | SyncPlan,
+        **opened: Location | SyncPlan | bool,
     ) -> None:
         self.events: list[str] = []
         self.stop = Stop()

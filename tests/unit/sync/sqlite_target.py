@@ -37,6 +37,7 @@ META_TABLES = {
     "dm_copied_table": """task, source, table_schema, table_name, birth, copied_again DEFAULT '',
         PRIMARY KEY (task, source, table_schema, table_name)""",
     "dm_owner": "task, source, table_schema, table_name, number, PRIMARY KEY (task, source, table_schema, table_name)",
+    "dm_owner_key": "number PRIMARY KEY, identity",
     "dm_row_owner": "owner, row_key, PRIMARY KEY (owner, row_key)",
     "dm_xa": """task, source, prepared_at, ended_at DEFAULT '', xid, log_place,
         PRIMARY KEY (task, source, prepared_at)""",

@@ -232,6 +232,14 @@ def test_what_is_half_written_by_the_new_plan_is_not_taken_for_the_old_ones() ->
     assert noted == ["", APART.fingerprint()]
 
 
+def test_a_fingerprint_as_older_releases_had_it_is_noted_anew_behind_half_an_epoch_of_the_same_plan() -> None:
+    world = World(epoch(100, 200), epoch(200, 300), edge=LO.at(200), goal=LO.at(300), noted_otherwise=True)
+    noted = world.noted_plans_meanwhile()
+
+    assert world.run()
+    assert noted == ["", PLAN.fingerprint()]
+
+
 @pytest.mark.parametrize(("waiting", "more"), [(0, 0), (3, 3)])
 def test_rows_that_wait_are_looked_after_behind_each_epoch_and_at_the_goal(
     waiting: int, more: int, monkeypatch: pytest.MonkeyPatch

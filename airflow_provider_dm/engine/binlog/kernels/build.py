@@ -96,6 +96,13 @@ def ready() -> bool:
     return _allowed() and _loaded()
 
 
+def preload() -> None:
+    """Load the kernels for processes that are forked from this one. What it cannot load, each of them tries itself."""
+    global _state  # noqa: PLW0603 (what this process has loaded)
+    if not ready():
+        _state = None
+
+
 def warm(*, wait: bool = True) -> None:
     """Compile what is not in the cache yet; if another process is at it, wait for it, or (`wait=False`) leave it alone.
 
