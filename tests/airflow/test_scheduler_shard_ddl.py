@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -33,6 +34,8 @@ DAG_ID = "dm_shard_ddl"
 PLAIN: Final = Path(__file__).parents[1] / "chaos/plain_sync.py"
 SCHEMA = "t_shard_ddl"
 SHARDS = {"mariadb-01": f"{SCHEMA}.o_1", "mysql-02": f"{SCHEMA}.o_2"}
+READS_SECONDS: Final = 10
+"""For which a person looks at what is asked."""
 Servers = dict[str, Server]
 
 
@@ -126,11 +129,16 @@ def test_a_person_decides_in_airflow_whose_ddl_is_run(airflow: Airflow, servers:
     answer = "Run what mysql-02 has made"
     assert answer in detail["options"]
 
+    waits_since: list[float] = []
+
     def reply(tasks: list[TaskState]) -> None:
-        """Answer, and again where the task asks again: Airflow takes a task for failed that is resumed before its
-        process is known to have ended, as one that fires too soon (issues 71580, 72716)."""
-        waits = [one for one in tasks if (one.task_id, one.state) == ("ask", "awaiting_input")]
-        if waits and not api.call("GET", asked)["response_received"]:
+        """Answer as late as a person would, and again where the task asks again: Airflow takes a task for failed that
+        is resumed before its process is known to have ended, as one that fires too soon (issues 71580, 72716)."""
+        if not [one for one in tasks if (one.task_id, one.state) == ("ask", "awaiting_input")]:
+            waits_since.clear()
+            return
+        waits_since.append(time.monotonic())
+        if time.monotonic() - waits_since[0] > READS_SECONDS and not api.call("GET", asked)["response_received"]:
             api.call("PATCH", asked, {"chosen_options": [answer], "params_input": {}})
 
     assert api.wait_for_run(DAG_ID, run, seconds=300, each_poll=reply) == "success"

@@ -118,13 +118,14 @@ class Reporter:
         # Positions compare inside one server's log only. After a failover the relay has to come to the new one first.
         followed = now.relay is not None and now.sub_dir.rpartition(".")[0] == self._master_uuid
         master = replace(self._master, suffix=now.relay.suffix) if self._master and now.relay else self._master
+        there = followed and now.error is None  # else what it had come to may long be behind: it does not pull
         status = RelayStatus(
             source=self.source,
             stage=now.stage,
             master=master,
             relay=now.relay,
             sub_dir=now.sub_dir,
-            caught_up=bool(followed and now.relay and master and reached(now.relay, master)),
+            caught_up=bool(there and now.relay and master and reached(now.relay, master)),
             error=now.error,
             pid=pid,
             host=socket.gethostname(),
