@@ -50,7 +50,7 @@ WORKER_IMPORTS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "verify": ("airflow_provider_dm.engine.verify.piece",),
 }
-"""By app: what its tasks need."""
+"""The modules that an app's tasks need, by app."""
 
 Json = dict[str, Any]
 
@@ -80,7 +80,7 @@ class App:
     fatal: DmError | None = None
     """Why the beat set `stop`: a lost lease."""
     gates: dict[str, Gate] = field(default_factory=dict)
-    """By source: the way of a wish to its work."""
+    """The way of a wish to a source's work, by source."""
 
     def __post_init__(self) -> None:
         self.gates = {source.config.source_id: Gate(self.stop) for source in self.spec.sources}
@@ -88,7 +88,7 @@ class App:
     seen: Json = field(default_factory=dict)
     """The progress at the last beat."""
     stages: dict[str, Stage] = field(default_factory=dict)
-    """By source, what the metadata DB said then."""
+    """What the metadata DB said then, by source."""
     _progress: dict[str, Callable[[], Json]] = field(default_factory=dict)
 
     def runner(self) -> SparkRunner:

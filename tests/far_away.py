@@ -19,7 +19,7 @@ VARIABLE: Final = "DM_TEST_DELAY_MS"
 USUAL_MS: Final = 150
 
 _proxies: dict[tuple[str, int, int], Proxy] = {}
-"""By host, port and delay, until the session ends: a server may come back at the same place."""
+"""The proxies by host, port and delay, until the session ends: a server may come back at the same place."""
 
 
 def port_to(server: Server) -> int:

@@ -146,7 +146,7 @@ class Summary:
     verified: bool | None = None
     """None: not compared."""
     unresolved_groups: dict[str, Any] = field(default_factory=dict)
-    """By source: merged tables whose shards wait for each other's DDL (DM's unresolvedGroups)."""
+    """Merged tables whose shards wait for each other's DDL (DM's unresolvedGroups), by source."""
     seconds: dict[str, float] = field(default_factory=dict)
     locations: dict[str, Location] = field(default_factory=dict)
 

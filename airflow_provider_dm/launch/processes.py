@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _SESSION_FIELD = 3
-"""Of /proc/<pid>/stat, counted behind the command's closing parenthesis: state, ppid, pgrp, session."""
+"""The field of /proc/<pid>/stat, counted behind the command's closing parenthesis: state, ppid, pgrp, session."""
 
 
 def session_members(session: int) -> list[int]:

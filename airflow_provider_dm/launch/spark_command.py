@@ -48,7 +48,7 @@ _DEFAULT_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 _OPTION_KEYS: Final = (_DEFAULT_OPTIONS, "spark.driver.extraJavaOptions")
 _OPTION_VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _LAUNCHER_OPTIONS: Final = "SPARK_LAUNCHER_OPTS"
-"""Of the JVM that only prints the command line of the other one."""
+"""The options of the JVM that only prints the command line of the other one."""
 TASK_ATTEMPTS: Final = 4
 """`local[N]` never retries a task; `local[N,4]` behaves as a cluster does."""
 _ARCHIVE_DATE: Final = (1980, 1, 1, 0, 0, 0)

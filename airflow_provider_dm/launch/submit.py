@@ -25,7 +25,7 @@ from airflow_provider_dm.launch.processes import ask_to_end, end_now
 from airflow_provider_dm.launch.spark_command import SparkSettings, app_script, spark_submit_command
 
 STOP_SECONDS: Final = 3.0
-"""From SIGTERM to SIGKILL. Airflow's supervisor gives a task five seconds in all."""
+"""The time from SIGTERM to SIGKILL. Airflow's supervisor gives a task five seconds in all."""
 TAIL_LINES: Final = 40
 
 _ON_REQUEST: Final = frozenset({reported.EXIT_STOPPED, -15, 130, -2})

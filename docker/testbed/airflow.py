@@ -69,7 +69,7 @@ class AirflowSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     """More variables for every component, e.g. AIRFLOW_CONN_…; inherited by every task."""
     password: str = ""
-    """Of `admin`; drawn at random when empty."""
+    """The password of `admin`; drawn at random when empty."""
     parallelism: int = 8
     components: tuple[str, ...] = tuple(COMPONENTS)
 

@@ -39,7 +39,7 @@ class TaskState:
     try_number: int
     hostname: str | None
     pid: int | None
-    """Of the task's supervised process, where Airflow tells it."""
+    """The task's supervised process, where Airflow tells it."""
     started: str | None
     ended: str | None
 

@@ -10,7 +10,7 @@ from typing import Final
 
 _lock: Final = threading.Lock()
 _keepers: Final[dict[str, tuple[int, "subprocess.Popen[str]"]]] = {}
-"""By the file that each runs: whose it is, as a forked child has its own life, and its own keeper."""
+"""The keepers by the file that each runs, and whose they are: a forked child has its own life, and its own keeper."""
 
 
 def watch(folder: Path, keeper: ModuleType) -> None:

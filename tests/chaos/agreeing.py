@@ -29,7 +29,7 @@ KINDS: Final = {
     "varchar(30)": "text",
     "decimal(8,2) NOT NULL DEFAULT 1.5": "decimal(12,2) NOT NULL DEFAULT 1.5",
 }
-"""Of columns that are added, and what they are made."""
+"""Types of columns that are added, and what they are made."""
 SPAN: Final = 1_000_000
 """Numbers that the rows of one shard have for themselves."""
 AHEAD: Final = 3

@@ -29,7 +29,7 @@ import pymysql
 from testbed import Server
 
 NAMES: Final = ("a", "b", "c", "d", "Ea", "f f", "g", "order")
-"""Of columns: few, so that a dropped one comes back as another."""
+"""The names of columns: few, so that a dropped one comes back as another."""
 TYPES: Final = (
     "int", "int", "bigint unsigned", "smallint", "decimal(12,3)", "varchar(20)", "varchar(20)", "varchar(60)",
     "char(8)", "text", "varchar(30) CHARACTER SET latin1", "varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
@@ -63,7 +63,7 @@ KEYS: Final = (
 """The first columns of a new table, and its keys: without one, of one column or two, text, several, nullable."""
 WORDS: Final = ("", "a", "A", "b ", "é", "ß", "It''s", "x\\\\y", "ü", "zz")
 MOST_TABLES: Final = 4
-"""Of a life."""
+"""The most tables of a life."""
 PAUSE_SECONDS: Final = 0.1
 """At most, so that a log that nobody reads for a minute is read again in less."""
 BUSY_ACTS: Final = 400

@@ -43,7 +43,7 @@ DEEDS: Final = (AMID_DDL, "worker", "relay", "target", "driver")
 PLACES: Final = (Place("a", "o_0"), Place("a", "o_1"), Place("b", "o_2"), Place("b", "o_3"))
 SHARDS: Final = (Place("a", "s_0"), Place("a", "s_1"), Place("b", "s_2"), Place("b", "s_3"))
 PREFIXES: Final = {"a": "p", "b": "q"}
-"""Of the plain tables of each source."""
+"""The prefix of the names of each source's plain tables."""
 LIVES: Final = 13
 """Histories of a source in one round: the tests' two rounds have more than 50 of them, of all pairs of flavours."""
 ROWS: Final = 500

@@ -30,7 +30,7 @@ from tests.integration.sync.app_process import AppProcess
 from tests.nursery import Nursery
 
 ATTEMPTS: Final = 8
-"""Of one unit, as a scheduler would retry it."""
+"""The attempts at one unit, as a scheduler would retry it."""
 WAIT_SECONDS: Final = 400
 
 

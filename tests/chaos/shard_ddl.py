@@ -80,7 +80,7 @@ class Drivers:
     patience: float = PATIENCE
     done: Counter[str] = field(default_factory=Counter)
     running: dict[tuple[str, ...], tuple[Driver, float, str]] = field(default_factory=dict)
-    """By their sources: the driver, when it was started, and where it is to die."""
+    """The driver, when it was started, and where it is to die, by the sources that it has."""
     started: int = 0
 
     def close(self) -> None:

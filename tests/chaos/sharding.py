@@ -156,7 +156,7 @@ class History:
     shards: dict[str, list[Shard]]
     chance: random.Random
     number: int
-    """Of the source."""
+    """The number of the source."""
     begun: list[Transaction] = field(default_factory=list)
     written: list[Transaction] = field(default_factory=list)
     _count: int = 0

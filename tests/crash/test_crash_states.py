@@ -51,7 +51,7 @@ def test_whatever_a_crash_leaves_the_relay_goes_on(memory: Path, flavour: Flavou
 
 @pytest.mark.parametrize(("flavour", "checksum"), STORIES)
 def test_at_the_end_everything_is_on_the_disk(memory: Path, flavour: Flavour, checksum: bool) -> None:
-    """Of what a relay has saved, a power cut takes nothing: no byte, no name, no folder."""
+    """A power cut takes nothing of what a relay has saved: no byte, no name, no folder."""
     story, disk = recorded(memory, flavour, seed=1, checksum=checksum), PowerCut()
     for operation in story.operations:
         disk.apply(operation)

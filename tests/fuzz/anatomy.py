@@ -264,7 +264,7 @@ class RowsHead:
     columns: int
     complete: bool
     start: int
-    """Of the images, in the event's body."""
+    """The place of the images, in the event's body."""
 
 
 def read_rows_head(code: int, body: bytes) -> RowsHead:

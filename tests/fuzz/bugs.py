@@ -28,7 +28,7 @@ from tests.fuzz import anatomy, codes
 from tests.fuzz.subject import Reading, Subject, own_plan, own_way
 
 BUGS: Final[dict[str, Subject]] = {}
-"""By name."""
+"""The bugs by name."""
 
 _Decode = Callable[[ByteRange, WantedTables], Iterable[RowChange]]
 

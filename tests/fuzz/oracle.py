@@ -53,7 +53,7 @@ class RowsTold:
     data: bytes
     images: Sequence[Cells]
     partial: Sequence[frozenset[int]]
-    """Of each image, the columns whose cell is a list of changes to the document in the image before it."""
+    """The columns of each image whose cell is a list of changes to the document in the image before it."""
 
     def changes(self) -> Iterator[tuple[int | None, int | None]]:
         """(before, after) as numbers of images, in the order in which the engine gives them."""

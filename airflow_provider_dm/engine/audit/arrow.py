@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS: Final = 8192
 BATCH_BYTES: Final = 16 << 20
-"""Of row images; one row may have more."""
+"""The bytes of row images that a batch has; one row may have more."""
 LONGEST_DECIMAL: Final = 38
 """Digits of the widest decimal that Spark has."""
 

@@ -137,7 +137,7 @@ class Cell:
     size: int = 0
     prefix: int = 0
     precision: int = 0
-    """Of a DECIMAL; digits of a fraction; length of a BINARY; bytes that a compressed value has at most."""
+    """The precision of a DECIMAL; digits of a fraction; length of a BINARY; most bytes of a compressed value."""
     scale: int = 0
     members: tuple[bytes, ...] = ()
 

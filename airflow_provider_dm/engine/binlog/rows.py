@@ -64,7 +64,8 @@ T = TypeVar("T")
 
 _LENGTH_SIZES: Final = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 _FIRST_CHANGES, _MOST_CHANGES = 1 << 12, 1 << 16
-"""Of one batch: what it takes to make values of them has to fit into memory, however many an event has."""
+"""The first room and the most for changes of one batch: making values of them has to fit into memory, however many
+an event has."""
 _WHAT: Final = np.frombuffer(WHAT, np.uint8)
 _NO_TABLE: Final = frozenset({0xFFFFFFFFFFFF, 0xFFFFFF, 0xFFFFFFFF})
 _NOWHERE: Final = (NO_ROW, NO_ROW)

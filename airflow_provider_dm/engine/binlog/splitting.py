@@ -30,7 +30,7 @@ END_OF_STATEMENT: Final = 0x0001
 """Flag of a rows event: the tables that were named before it are forgotten behind it."""
 
 HASH: Final = 0x9E3779B97F4A7C15
-"""Of table numbers, by multiplication: 2**64 / golden ratio (Knuth, "Fibonacci hashing")."""
+"""The factor that hashes table numbers: 2**64 / golden ratio (Knuth, "Fibonacci hashing")."""
 
 UNWANTED: Final = -1
 """The layout of a table whose rows nobody wants."""
@@ -43,7 +43,7 @@ OPERATIONS: Final = {
     codes.UPDATE_ROWS: UPDATES | HAS_EXTRA,
     codes.DELETE_ROWS: DELETES | HAS_EXTRA,
 }
-"""Of the codes whose events both ways can read."""
+"""The forms of rows events, of the codes that both ways can read."""
 PARTIAL_UPDATES: Final = UPDATES | HAS_EXTRA
 """How the head of a PARTIAL_UPDATE_ROWS event is read."""
 

@@ -16,7 +16,7 @@ SECRET_KEY_VARIABLE: Final = "DM_SECRET_KEY_FILE"
 _VECTOR: Final = 16
 _KEY_BYTES: Final = 32
 _PUBLISHED_KEY: Final = bytes.fromhex("a529b7665997f043a30ac8fadcb51d6aa032c226ab5b7750530b12b8c1a16a48")
-"""Of all DMs before 8.0; no secret."""
+"""The key of all DMs before 8.0; no secret."""
 
 
 class CannotDecrypt(ValueError):

@@ -22,7 +22,7 @@ _WITH_VALUE: Final = frozenset({"--threads", "--rows", "--filesize", "--statemen
 _SWITCHES: Final = frozenset(
     {"--no-locks", "--no-views", "--escape-backslash", "--transactional-consistency", "--skip-tz-utc"}
 )
-"""Of these only `--no-views=false` would ask for something: views."""
+"""Switches for what is done anyway; only `--no-views=false` would ask for something: views."""
 _NUMBERS: Final = frozenset({"--threads", "--rows"})
 
 

@@ -127,7 +127,7 @@ class JobSpec(SpecFile):
     launcher_pid: int | None = None
     """The app ends itself when this process is gone."""
     launched_behind: dict[str, int] = Field(default_factory=dict)
-    """By source, the last generation that there was at the launch: the app claims nothing that is claimed since."""
+    """The last generation that there was at the launch, by source: the app claims nothing that is claimed since."""
 
     def source(self, source_id: str) -> SourceSpec:
         """Return the source with this id. Raises KeyError."""

@@ -48,7 +48,7 @@ class SourceConfig(DmModel):
     flavor: Literal["", "mysql", "mariadb"] = ""
     """Empty: the server is asked."""
     server_id: int = Field(default=0, ge=0, le=4294967295)
-    """Of our replica connection; 0: one is picked."""
+    """The server id of our replica connection; 0: one is picked."""
     enable_gtid: bool = False
     enable_relay: bool = False
     relay_dir: str = ""

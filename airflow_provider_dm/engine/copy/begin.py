@@ -119,7 +119,7 @@ class Loading:
     start: Location
     resumed: bool
     numbers: Mapping[TableName, int]
-    """Of each table, in dm_row_owner; 0 where no rows are recorded."""
+    """The number of each table in dm_row_owner; 0 where no rows are recorded."""
     notes: tuple[str, ...] = ()
 
 

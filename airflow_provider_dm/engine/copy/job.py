@@ -26,16 +26,16 @@ class ChunkJob:
     mapping: TableMapping
     verb: Verb
     suffix: int
-    """Of the relay sub-directory that this source's locations lie in."""
+    """The suffix of the relay sub-directory that this source's locations lie in."""
     until: float
     """Unix time in seconds; at least one page is copied. Clocks that disagree cost rounds, not rows."""
     siblings: tuple[str, ...] = ()
     first_of_key: bool = False
     """A REPLACE that must not meet its own identity key (`writing.check_absent`)."""
     number: int = 0
-    """Of the table in dm_row_owner: the target is merged, and its rows are written by the law of `merge`."""
+    """The table's number in dm_row_owner: the target is merged, and its rows are written by the law of `merge`."""
     server_uuid: str = ""
-    """Of the server in whose log this source's locations are; "" where no log is read."""
+    """The server in whose log this source's locations are; "" where no log is read."""
 
     def writer(self, access: Access) -> OwnerWriter:
         """Return what writes the rows of this table into a merged target."""

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
 from airflow_provider_dm.engine.ddl.statements import ColumnDefinition, ColumnType, Key, KeyKind
 
 Successors = dict[str, tuple[ColumnDefinition, bool]]
-"""By the name of a key's column in lower case: which column it is about now, and whether that is another one."""
+"""The column that a key's column is now, and whether that is another one, by its former name in lower case."""
 
 
 def carried(server: Server, columns: Columns, key: Key, successors: Successors) -> Key | None:

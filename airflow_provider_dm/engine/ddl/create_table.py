@@ -46,7 +46,7 @@ _NATIONAL: Final = frozenset({"nchar", "nvarchar"})
 _LONG: Final = {"VARCHAR": "mediumtext", "VARCHARACTER": "mediumtext", "VARBINARY": "mediumblob", "BYTE": "mediumblob"}
 _CHARACTERS: Final = frozenset({"CHAR", "CHARACTER", "NCHAR"})
 _WIDEST_FLOAT: Final = 24
-"""Of FLOAT(p): with more bits it is a DOUBLE."""
+"""The most bits of FLOAT(p): with more it is a DOUBLE."""
 
 _KEY_WORDS: Final = frozenset({"PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
 KEY_KINDS: Final = {

@@ -163,14 +163,14 @@ class Contests:
     spares: Callable[[TableMapping], bool] = _none
     """Tells of which source tables the rows that wait are not looked into: they will be put into their places."""
     rows: int = 0
-    """Of this source, at the last look."""
+    """The rows of this source that waited at the last look."""
     _settler: Settler = field(init=False)
     _seen: dict[int, float] = field(default_factory=dict)
     """Rows that collided at the last look, and when they were first seen to."""
     _held: dict[int, tuple[dict[str, Location], int]] = field(default_factory=dict)
-    """Of a row whose place nobody's row holds: where all logs ended then, and how often they have come so far."""
+    """The ends of all logs as a row was seen whose place nobody's row holds, and how often they have come so far."""
     _looks: dict[int, dict[str, int]] = field(default_factory=dict)
-    """Of such a row: the looks of sources with held shards, when it was first asked for them."""
+    """The looks of sources with held shards, as they were when such a row first asked for them."""
     _due: float = 0.0
     _behind: int = 0
     _unknown: bool = False

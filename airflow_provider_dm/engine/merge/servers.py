@@ -48,9 +48,9 @@ class Servers:
     target: Endpoint
     ref: SubtaskRef
     sources: Mapping[str, Endpoint]
-    """By source-id: those of this run."""
+    """The sources of this run, by source-id."""
     routers: Mapping[str, Router] = field(default_factory=dict)
-    """By source-id: those that fill columns of the target."""
+    """The routers that fill columns of the target, by source-id."""
     _mappings: dict[tuple[str, TableName], TableMapping] = field(default_factory=dict)
 
     @property

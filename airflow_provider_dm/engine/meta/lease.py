@@ -36,7 +36,7 @@ class LeaseHeld(DmError):
     age_seconds: float
     """Since it was acquired."""
     remaining_seconds: float
-    """Until it expires, unless renewed."""
+    """The time until it expires, unless renewed."""
 
     code: ClassVar[str] = "DM-8005"
     reaction: ClassVar[Reaction] = Reaction.RETRY

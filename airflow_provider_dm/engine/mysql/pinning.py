@@ -135,7 +135,7 @@ class _Known:
 
 
 _known: Final[dict[tuple[str, str], _Known]] = {}
-"""By server and its version."""
+"""What is known of a server, by it and its version."""
 
 
 def set_all(connection: Any, wanted: Sequence[Setting], *, server: str) -> None:

@@ -22,7 +22,7 @@ SMALLEST_CHUNK_ROWS: Final = 25_000
 CHUNKS_PER_SLOT: Final = 4
 """So that the last slot to finish has little left while the others idle."""
 MOST_CHUNKS: Final = 256
-"""Of one table: each is a row in dm_copy_chunk and a Spark task."""
+"""The most chunks of one table: each is a row in dm_copy_chunk and a Spark task."""
 
 Range = tuple[int | None, int | None]
 

@@ -17,7 +17,8 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 REPORT_SECONDS: Final = 1.0
 """A living relay reports so often. Every age below is counted from its last report."""
 HANDOVER_SECONDS: Final = 6.0
-"""Of whoever finds the directory's lock held: a row that is older belongs to a relay that has ended, or hangs."""
+"""The age up to which a row speaks for whoever holds the directory's lock: an older one is of a relay that has ended,
+or hangs."""
 FRESH_SECONDS: Final = 10.0
 """A relay that is to do something now (obey, serve a sync that comes back to it, keep a private one from reporting)
 must have reported within this time: ten reports, as a metadata DB may answer late."""

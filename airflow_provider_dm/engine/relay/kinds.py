@@ -24,7 +24,7 @@ _CARRIED: Final[dict[int, Callable[[bytes, str], GtidSet]]] = {
 _SPECIAL: Final = {events.ROTATE, events.FORMAT_DESCRIPTION, events.START_ENCRYPTION, *HEARTBEATS, *_CARRIED}
 
 ACTIONS: Final = bytes(SPECIAL if kind in _SPECIAL else GTID if kind in events.GTIDS else PLAIN for kind in range(256))
-"""By event type, for the pull loop."""
+"""The pull loop's action for each event type."""
 
 
 def carried_set(kind: int) -> Callable[[bytes, str], GtidSet] | None:

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 LAG_ALLOWED_SECONDS: Final = 60.0
 """A server that has just been promoted may still be applying what it had received."""
 FORGOTTEN_SECONDS: Final = 900.0
-"""Of a server that was not seen for so long, what it lacked then says nothing: longer than attempts are apart."""
+"""The time behind which it says nothing any more what a server lacked: longer than attempts are apart."""
 
 Locate = Callable[[GtidSet], BinlogFile]
 """Asks the upstream in which file it would begin for a replica that has this set."""

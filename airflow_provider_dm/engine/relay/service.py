@@ -140,7 +140,7 @@ class _Service:
     opening: Opening = field(init=False)
     refiller: Refiller = field(init=False)
     goal: Location | None = None
-    """Of the newest sub-directory."""
+    """The place to pull up to, in the newest sub-directory."""
     connected_once: bool = False
     failures: int = 0
     replica_uuid: str = field(default_factory=lambda: str(uuid.uuid4()))

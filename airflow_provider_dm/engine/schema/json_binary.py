@@ -44,7 +44,7 @@ _INTEGERS: Final = {
     _UINT64: (8, False),
 }
 _INLINED: Final = {2: frozenset({_LITERAL, _INT16, _UINT16}), 4: frozenset({_LITERAL, *range(_INT16, _UINT32 + 1)})}
-"""By the size of an offset: the types whose value lies in the entry."""
+"""The types whose value lies in the entry, by the size of an offset."""
 
 _BASE64_LINE: Final = 76
 

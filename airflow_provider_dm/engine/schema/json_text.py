@@ -49,7 +49,7 @@ class _Piece:
     call: bytes = b""
     """The function that builds it; none for a scalar."""
     keys: tuple[bytes, ...] = ()
-    """Of an object."""
+    """The keys of an object."""
     values: tuple[_Piece, ...] = ()
 
 

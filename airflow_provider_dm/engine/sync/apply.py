@@ -250,7 +250,7 @@ class WaveWriter:
 
 
 Works: TypeAlias = Mapping[str, Sequence[TableWork]]
-"""Of one target table, by source table (of those folded together, the first)."""
+"""The work on one target table, by source table (of those folded together, the first)."""
 
 
 def _any_number(_statement: Statement, _number: int) -> None:

@@ -55,7 +55,7 @@ class Folded:
     keyed: dict[int, Keyed] = field(default_factory=dict)
     counts: dict[int, Counts] = field(default_factory=dict)
     in_order: dict[int, list[Change]] = field(default_factory=dict)
-    """Of tables whose changes depend on each other, all of them."""
+    """All changes of tables whose changes depend on each other."""
     kept: dict[int, list[Kept]] = field(default_factory=dict)
     """Every change, by index of the target table, where nothing is folded."""
     changes: int = 0

@@ -151,11 +151,11 @@ class Order:
 
     marks: Marks
     alone: bool = False
-    """Of rows that are written, and share a loose mark, one may have been gone before, as deletes may be missing, or
-    they may be of two tables."""
+    """Rows that are written may share a loose mark and be of two tables; or one may have been gone before, as deletes
+    may be missing."""
     levels: list[int] = field(default_factory=list)
     _first: list[Mark] = field(default_factory=list)
-    """Of each change, one of its marks."""
+    """One mark of each change."""
     _parent: dict[Mark, Mark] = field(default_factory=dict)
     _level: dict[Mark, int] = field(default_factory=dict)
     _loose: dict[Mark, tuple[int, Kind]] = field(default_factory=dict)

@@ -87,9 +87,9 @@ class GivingWay:
     stop: threading.Event
     servers: Servers
     _logs: dict[tuple[TableName, int], HeldLog] = field(default_factory=dict)
-    """By merged table and the number of its DDL whose turn it is."""
+    """The logs that are read ahead, by merged table and the number of its DDL whose turn it is."""
     _behind: dict[TableName, int] = field(default_factory=dict, init=False)
-    """By merged table the last row that was looked for in this round; 0: the next round begins."""
+    """The last row that was looked for in this round, by merged table; 0: the next round begins."""
     _due: float = field(default=0.0, init=False)
 
     def look(self, groups: Iterable[Group], here: Location, size: EpochSize, *, now: bool = False) -> bool:

@@ -75,7 +75,7 @@ LONG_SECONDS: Final = 0.5
 """Epochs that take longer are logged; the many small ones of a sync that is caught up are not."""
 SAY_SECONDS: Final = 30.0
 RETRIES: Final = 5
-"""Of an epoch whose tasks failed in a way that may pass; each transaction has its own retries before that."""
+"""The attempts at an epoch whose tasks failed in a way that may pass; each transaction has its own before that."""
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Loop:
     progress: SyncProgress
     tail: Tail
     plan: SyncPlan
-    """By which epochs are applied now."""
+    """The plan by which epochs are applied now."""
     shared_plan: Shared[SyncPlan]
     here: Location
     applied: Location

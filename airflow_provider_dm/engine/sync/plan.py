@@ -30,7 +30,7 @@ from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.plan_parts import SourcePart, TargetPart
 
 GROUPS_VERSION: Final = 1
-"""Of the way in which changes that depend on each other are found, and get their bucket (sync/dependence.py)."""
+"""The version of how changes that depend on each other are found, and get their bucket (sync/dependence.py)."""
 
 
 @dataclass(eq=False)
@@ -57,7 +57,7 @@ class SyncPlan:
     """Indexes of the targets that take rows of other source tables as well, of this source or another, by the law of
     `merge`. It may become more while the subtask runs."""
     owners: tuple[int, ...] = ()
-    """Of each source table the number (`target.table_schema.Feeder`); empty: none has one."""
+    """The number of each source table (`target.table_schema.Feeder`); empty: none has one."""
     adopts: bool = False
     """The target was filled by somebody else (task-mode incremental): see `merge.writer.OwnerWriter`, and
     merge/joining.py."""

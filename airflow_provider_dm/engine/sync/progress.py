@@ -40,9 +40,9 @@ class SyncProgress:
     at_end_at: float | None = None
     """When that was seen last, in seconds since 1970."""
     bytes: int = 0
-    """Of the log that were applied or passed over."""
+    """The bytes of the log that were applied or passed over."""
     left_bytes: int | None = None
-    """Of the log that are known to be in front of the goal, or of the source's end."""
+    """The bytes of the log that are known to be in front of the goal, or of the source's end."""
     failures: int = 0
     """How often something has stopped it that may pass."""
     catching_up: bool = False

@@ -47,7 +47,7 @@ class SafeModeHere:
     loaded: bool
     window: Window | None
     collisions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By table, since this run began; of a merged one also by source table, and which ones feed it."""
+    """The counts since this run began, by table; for a merged one also by source table, and which ones feed it."""
 
     @property
     def until_time(self) -> int | None:

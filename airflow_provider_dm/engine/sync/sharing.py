@@ -39,7 +39,7 @@ class Sharing:
     """Rows of others are let alone, or written over by the law of `last_wins`; False: they overwrite each other, as the
     user wishes of the loader."""
     safe: Mapping[str, bool] = field(default_factory=dict)
-    """By source of the task: whether the user wants safe mode throughout."""
+    """The user's wish for safe mode throughout, by source of the task."""
     subtask: SubtaskConfig | None = None
 
     @classmethod

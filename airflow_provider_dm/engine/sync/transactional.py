@@ -44,7 +44,7 @@ Logged: TypeAlias = tuple[int, Row | None, Row | None]
 LARGE_BYTES: Final = 1 << 20
 """A unit of more bytes of log is decoded while it is written."""
 PIECE_CHANGES: Final = 10_000
-"""Of a large unit: what is held at a time."""
+"""The changes of a large unit that are held at a time."""
 SMALL_CHANGE_BYTES: Final = 50
 """What a change takes in the log at least, or nearly so: ranges of this times `batch` are cut finely enough."""
 _TOO_LARGE: Final = frozenset({1197, 8004})  # MySQL, MariaDB: max_binlog_cache_size; TiDB: txn-total-size-limit

@@ -101,7 +101,7 @@ _VERSIONS_AND_OWNERS: Final = {
         since datetime(6) NOT NULL,
         UNIQUE KEY row_of_owner (task, source, table_schema, table_name, row_key)""",
 }
-"""Of version 2: of the version, of the owners of rows in merged tables, and of rows that wait."""
+"""Tables of version 2: the version, the owners of rows in merged tables, and rows that wait."""
 
 _DEFINITIONS: Final = {
     "dm_table_definition": """
@@ -124,7 +124,7 @@ _DEFINITIONS: Final = {
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source, position, number)""",
 }
-"""Of version 3: of the source's tables as SQL, and of DDL that is being executed."""
+"""Tables of version 3: the source's tables as SQL, and DDL that is being executed."""
 
 _ONLINE_DDL_MEMORY: Final = {
     "dm_online_ddl": """
@@ -136,7 +136,7 @@ _ONLINE_DDL_MEMORY: Final = {
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source, ghost_schema, ghost_table)""",
 }
-"""Of version 4: of online DDL under way."""
+"""Tables of version 4: online DDL under way."""
 
 _PREPARED_XA: Final = {
     "dm_xa": f"""
@@ -148,7 +148,7 @@ _PREPARED_XA: Final = {
         log_place mediumtext NOT NULL COMMENT 'JSON of binlog.xa.Prepared: where its rows are',
         PRIMARY KEY (task, source, prepared_at)""",
 }
-"""Of XA transactions that are prepared at the source and not ended."""
+"""XA transactions that are prepared at the source and not ended."""
 
 _COPIED_TABLES: Final = {
     "dm_copied_table": f"""
@@ -160,7 +160,7 @@ _COPIED_TABLES: Final = {
         copied_again {_POSITION} DEFAULT '' COMMENT 'the place of its second copy; empty: there is none',
         PRIMARY KEY (task, source, table_schema, table_name)""",
 }
-"""Of what a full load knows of each table that it copies."""
+"""What a full load knows of each table that it copies."""
 
 _SHARD_GROUPS: Final = {
     "dm_shard_group": """
@@ -184,7 +184,7 @@ _SHARD_GROUPS: Final = {
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source, table_schema, table_name)""",
 }
-"""Of merged tables whose shards are to agree on DDL, and of the rows that are held back."""
+"""Merged tables whose shards are to agree on DDL, and the rows that are held back."""
 
 _SAFE_MODE: Final = {
     "dm_safe_mode": """
@@ -196,7 +196,7 @@ _SAFE_MODE: Final = {
         updated_at datetime(6) NOT NULL,
         PRIMARY KEY (task, source)""",
 }
-"""Of safe mode by log time: of subtasks whose past is not ours."""
+"""Safe mode by log time: subtasks whose past is not ours."""
 
 _SHARD_LOOKS: Final = {
     "dm_shard_look": """
@@ -207,7 +207,7 @@ _SHARD_LOOKS: Final = {
         looks bigint NOT NULL COMMENT 'how often it was looked whether rows that are held back give places free',
         PRIMARY KEY (task, source, target_schema, target_name)""",
 }
-"""Of looks into what is held back. Older releases, which are fenced by it, would take a row of dm_contested_row without
+"""Looks into what is held back. Older releases, which are fenced by it, would take a row of dm_contested_row without
 an image for one without columns."""
 
 _OWNER_KEYS: Final = {
@@ -216,7 +216,7 @@ _OWNER_KEYS: Final = {
         identity text NOT NULL COMMENT 'JSON: the key of the target whose values its records are',
         PRIMARY KEY (number)""",
 }
-"""Of the keys by which rows are recorded. Older releases, which are fenced by it, would give numbers without."""
+"""The keys by which rows are recorded. Older releases, which are fenced by it, would give numbers without."""
 
 
 STEPS: Final[Sequence[Step]] = (

@@ -19,7 +19,7 @@ from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.row_key import LONGEST
 
 KEYS: Final = 1_000
-"""Of one statement."""
+"""The keys that one statement names."""
 
 
 @dataclass(frozen=True)

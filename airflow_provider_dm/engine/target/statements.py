@@ -88,9 +88,9 @@ class Dialect:
 
     server: Capabilities = CAPABILITIES[Flavour.MARIADB]
     most_bytes: int = MAX_BYTES
-    """Of a statement of several rows."""
+    """The most bytes of a statement of several rows."""
     most_rows: int = MAX_ROWS
-    """Of a statement; less than MAX_ROWS where the user wants so."""
+    """The most rows of a statement; less than MAX_ROWS where the user wants so."""
 
     @classmethod
     def of(cls, server: Capabilities, *, max_allowed_packet: int) -> Dialect:

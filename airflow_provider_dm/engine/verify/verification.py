@@ -58,7 +58,7 @@ FEW_ROWS: Final = 20_000
 MOST_FOCI: Final = 4
 DEEPEST: Final = 4
 ATTEMPTS: Final = 3
-"""Of a comparison during which tables were altered."""
+"""The attempts at a comparison during which tables were altered."""
 
 Json = dict[str, Any]
 A = TypeVar("A")

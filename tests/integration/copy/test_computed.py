@@ -13,7 +13,7 @@ from tests.integration.copy.migrations import Migration, differences
 from tests.integration.verify.test_verification import verified
 
 PRECISE = "SET SESSION div_precision_increment = 10;"
-"""Of an expression the session decides that was the first to open the table, for all: hence FLUSH TABLES below."""
+"""The session that was the first to open the table decides of its expressions, for all: hence FLUSH TABLES below."""
 NOT_STRICT = "SET SESSION sql_mode = '';"
 
 

@@ -102,7 +102,7 @@ def test_a_stop_leaves_what_a_start_continues(
 def test_what_the_log_is_needed_for_is_told_before_a_plan_stands(
     mysql_source: Server, mariadb_source: Server, mariadb_target: Server, fresh_schema: FreshSchema
 ) -> None:
-    """Of each source by itself, though the next one fails: a relay log that nobody seems to need is purged."""
+    """Each source tells it by itself, though the next one fails: a relay log that nobody seems to need is purged."""
     schema, sources = fresh_schema(mysql_source, mariadb_source), {"one": mysql_source, "two": mariadb_source}
     for number, server in enumerate(sources.values()):
         server.sql(f"CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES ({number})", database=schema)

@@ -56,7 +56,7 @@ class Shops:
     task: dict[str, Any] = field(default_factory=dict)
     instance: dict[str, Any] = field(default_factory=dict)
     relays: dict[str, Any] = field(default_factory=dict)
-    """By source: RelayThreads, or RelayProcesses where a test kills them."""
+    """RelayThreads by source, or RelayProcesses where a test kills them."""
 
     @property
     def meta(self) -> str:

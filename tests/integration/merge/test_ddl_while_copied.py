@@ -258,7 +258,7 @@ def test_shards_that_stay_unlike_end_the_run_for_now(one_pair: Shops, monkeypatc
 def test_a_visitor_whose_rows_are_recorded_by_another_key_removes_none(
     one_pair: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the values of its former key the rows of others would be found. So the DDL waits for who has recorded by it,
+    """The values of its former key would find the rows of others. So the DDL waits for who has recorded by it,
     also where a person wants it run without that one; and where the target was altered by hand, the visitor stops.
     """
     one_pair.task = PESSIMISTIC

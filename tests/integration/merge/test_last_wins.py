@@ -95,7 +95,7 @@ def test_rows_that_shards_hold_back_and_safe_mode_are_refused(one_source: Shops)
 
 
 def test_one_table_has_one_law(one_pair: Shops) -> None:
-    """Of two sources whose keys go into it in different ways, and of one that has safe mode and one that has not."""
+    """Two sources are refused whose keys go into it in different ways, or of which only one has safe mode."""
     shops = one_pair
     text = "id varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_{} NOT NULL PRIMARY KEY, v int"
     shops.create(text.format("bin"), "a:o_1")

@@ -214,7 +214,7 @@ def test_a_row_that_nobody_is_recorded_for_is_not_taken_over_behind_a_copy(one_p
 
 
 def test_a_row_that_nobody_is_recorded_for_is_taken_over_in_a_past_that_is_not_ours(one_pair: Shops) -> None:
-    """By its key and by another unique value: the target was filled with rows of another moment."""
+    """It is met by its key and by another unique value: the target was filled with rows of another moment."""
     filled(one_pair, UNIQUE)
     starts = {name: one_pair.place(name) for name in one_pair.sources}
     one_pair.write("a", "INSERT INTO o_0 VALUES (7, 70, 'key')", "INSERT INTO o_0 VALUES (80, 8, 'value')")

@@ -31,7 +31,7 @@ from tests.far_away import port_to
 META_VARIABLE, PASSWORD_VARIABLE = "DM_TEST_META_URL", "DM_TEST_PASSWORD"
 FINISH_SECONDS = 60
 IMPATIENT = {"backoff-min": 0.2, "backoff-max": 5}
-"""Of a relay in a test, which loses its upstream often."""
+"""The pauses of a relay in a test, which loses its upstream often."""
 
 
 @dataclass

@@ -122,7 +122,7 @@ def test_the_log_stays_while_anybody_may_need_it_and_begins_anew_when_nobody_doe
 
 
 def test_by_gtid_and_killed_at_any_step(kit: RelayKit, tmp_path: Path) -> None:
-    """By kill -9: what is left is the newest part, and the next start goes on with giving it up."""
+    """kill -9 ends it: what is left is the newest part, and the next start goes on with giving it up."""
     hold(kit, **BY_GTID)
     place = leave_behind(kit)
     needs(kit, place)

@@ -66,7 +66,7 @@ def test_a_former_servers_log_goes_when_the_last_task_is_past_it(kit_of: KitOf, 
 
 
 def test_purges_that_die_beside_a_relay_that_writes(kit: RelayKit, source: Server, fresh_schema: FreshSchema) -> None:
-    """By kill -9: nothing needed is lost, and the relay's next start tidies up."""
+    """kill -9 ends them: nothing needed is lost, and the relay's next start tidies up."""
     relay = kit.start()
     needed = ""
     with trickle_on(source, fresh_schema(source)):

@@ -190,7 +190,7 @@ def test_a_connection_that_is_lost_in_the_middle(kit: RelayKit, runs_into: RunIn
 
 @pytest.mark.parametrize("step", ["in the middle", "before the rename", "behind the rename"])
 def test_killed_while_it_pulls_a_file_again(kit: RelayKit, runs_into: RunInto, step: str) -> None:
-    """By kill -9: a file is there whole, or it is missing still, and what is left over is removed."""
+    """kill -9 ends it: a file is there whole, or it is missing still, and what is left over is removed."""
     hold(kit, **BY_GTID)
     take_away(kit, 5)
     code, said = runs_into(kit, step, **BY_GTID)
@@ -258,7 +258,7 @@ def test_a_file_that_is_damaged_on_the_upstream_too(kit: RelayKit, damage: Calla
 
 
 def test_another_log_with_the_same_names(kit: RelayKit) -> None:
-    """By position only the bytes tell: the upstream was reset, and has all the files again, long enough."""
+    """Positions are the same, only bytes tell: the upstream was reset, and has all the files again, long enough."""
     hold(kit)
     take_away(kit, 2, 3)
     reset(kit)

@@ -28,7 +28,7 @@ FIRST = UPSTREAM.files[0]
 EVENTS = [event for _at, event in FIRST.events()]
 FIRST_NAME = "mysql-bin.000001"
 ROOM_KB = 400_000
-"""Of resident memory, for a relay that is lied to; an honest one of this size takes a quarter of it."""
+"""The most resident memory, for a relay that is lied to; an honest one of this size takes a quarter of it."""
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_an_error_with_control_characters(kit: RelayKit) -> None:
 
 @pytest.mark.parametrize("name", ["mysql-bin.000001", "mysql-bin.000002"])
 def test_a_rotate_that_goes_backwards(kit: RelayKit, name: str) -> None:
-    """From the second or third file, which was pulled whole, to an older one."""
+    """It goes from the second or third file, which was pulled whole, to an older one."""
     events = [rotate(FIRST_NAME.encode())]
     for file in UPSTREAM.files[:3]:
         events += [rotate(file.name.encode()), *(event for _at, event in file.events())]

@@ -80,7 +80,7 @@ def test_what_was_clipped_at_the_source_is_clipped(kit: SyncKit, key: str) -> No
 
 
 def test_what_mariadb_11_says_of_an_insert_is_held_against_it(mariadb11_kit: SyncKit) -> None:
-    """Of updates it says nothing."""
+    """It says nothing of updates."""
     kit = mariadb11_kit
     create(kit, "id INT PRIMARY KEY, a INT, g VARCHAR(60) AS (CONCAT(a / 7, '')) STORED")
     kit.write("INSERT INTO t (id, a) VALUES (1, 7), (2, NULL)")

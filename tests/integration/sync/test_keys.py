@@ -53,7 +53,7 @@ MORE_WORDS = (
     "1",
 )
 SPELLINGS = ("abc", "ABC", "äbc", "a\u0308bC", "ss", "ß", "SS")
-"""Of two words, as MySQL and MariaDB agree."""
+"""Spellings of two words, of which MySQL and MariaDB think the same."""
 LATIN = ("ä", "ae", "AE", "a", "Ä", "ß", "ss", "s", "é", "e", "E ", "ü", "y", "ue")
 NUMBERS = tuple(map(str, range(6)))
 BYTES = ("X'61'", "X'6100'", "X'61000000'", "X'4100'", "X''", "X'6120'")

@@ -18,7 +18,7 @@ from tests.unit.binlog.building import ORDERS, Log, order
 HUGE = 1 << 40
 A, B, C = (UUID(int=number) for number in (0xA, 0xB, 0xC))
 IDS = {A: 1, B: 2, C: 3}
-"""Of MariaDB's servers."""
+"""The ids of MariaDB's servers."""
 
 
 @dataclass(frozen=True)

@@ -288,7 +288,7 @@ def test_a_log_that_was_encrypted_is_read_if_its_checksums_say_that_it_is_not(ch
 
 
 def test_no_damage_hides_a_log_that_was_encrypted(tmp_path: Path) -> None:
-    """Of a finished file nothing may be passed over in silence: no bit of START_ENCRYPTION and of the event behind."""
+    """Nothing of a finished file may be passed over in silence: no bit of START_ENCRYPTION and of the event behind."""
     log, following = Log("mariadb"), Log("mariadb", name="mysql-bin.000002")
     begin = log.add(events.START_ENCRYPTION, bytes(17))
     start, _ = log.transaction()

@@ -165,7 +165,7 @@ def test_a_partial_image_stops(kind: str, tmp_path: Path) -> None:
 
 @FLAVOURS
 def test_a_column_that_nobody_needs_may_be_left_out(flavour: str, tmp_path: Path) -> None:
-    """By one image of a pair or by both, and by an event whose neighbours have it."""
+    """It is left out by one image of a pair or by both, and by an event whose neighbours have it."""
     log, only_id, whole = Log(flavour), 1, 3
     log.transaction(("insert", [order(1), order(2, None)]))
     log.begin()

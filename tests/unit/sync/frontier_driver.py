@@ -59,7 +59,7 @@ class Driver:
     end: int = 0
     """Where the copy begins and ends."""
     pages: dict[int, list[tuple[int, list[bytes]]]] | None = None
-    """Of each table that is copied by pages: the moments and the keys. Chosen once: a page that is read again need not
+    """The moments and the keys of each table that is copied by pages. Chosen once: a page that is read again need not
     be the same, and a driver that comes back may well read it again."""
 
     def __post_init__(self) -> None:

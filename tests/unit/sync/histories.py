@@ -68,7 +68,7 @@ class Layout:
     sources: int = 1
     shards: int = 1
     targets: list[list[int]] = field(init=False)
-    """Of each source's tables, by number: the target."""
+    """The target of each source's tables, by number."""
     places: list[Place] = field(init=False)
     tables: dict[Place, Table] = field(init=False)
     """Definitions: those of the targets, under names of their own."""

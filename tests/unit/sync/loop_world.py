@@ -63,7 +63,7 @@ LO = Location("bin.000001", 100)
 FENCE = Fence(SubtaskRef(META, "task", "one"), 1)
 NOWHERE = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
 BYTES = 1000
-"""Of an epoch, if nothing else is said."""
+"""The size of an epoch, if nothing else is said."""
 RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema=META)
 PLAN = SyncPlan(
     (SourcePart(TARGETS[0], 0, None),), (target_part(map_table(TARGETS[0], TARGETS[0])),), BUCKETS, RULES, owners=(0,)

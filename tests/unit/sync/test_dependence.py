@@ -16,7 +16,7 @@ A = Index("PRIMARY", ("a",), prefixes=(None,))
 B = Index("b", ("b",), prefixes=(None,))
 PAIR = Index("bc", ("b", "c"), prefixes=(None, None))
 CAUSALITY = table("t", "ab", A, B)
-"""Of DM's own test of that name."""
+"""The table of DM's own test of that name."""
 
 
 def part_of(one: Table) -> TargetPart:

@@ -28,7 +28,7 @@ from tests.unit.sync.sqlite_target import Died
 pytestmark = pytest.mark.computes
 
 HISTORIES = 180
-"""Of each kind; `docker/local chaos model` plays more."""
+"""The histories of each kind; `docker/local chaos model` plays more."""
 
 
 def play(seed: int, **options: Any) -> World:

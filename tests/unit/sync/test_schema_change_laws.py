@@ -43,7 +43,7 @@ from tests.integration.ddl.random_ddl import RandomDdl
 
 SERVERS = {Flavour.MYSQL: Server(Flavour.MYSQL, (9, 7, 0)), Flavour.MARIADB: Server(Flavour.MARIADB, (11, 8, 0))}
 PAIRS = [(source, target) for source in SERVERS for target in SERVERS]
-"""Of source and target."""
+"""Pairs of a source's and a target's flavour."""
 RULES = SubtaskRules(
     BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=True, meta_schema="dm_meta"),
     Router.from_config(

@@ -103,7 +103,7 @@ MERGING = {
     ),
     "DELETE + DELETE": ([delete(A), delete(OTHER)], [A, OTHER], ["DELETE FROM t WHERE `k` IN (1,2)"]),
 }
-"""Of different rows. DM's `DELETE … WHERE (a) IN (1),(2)` is `a IN (1,2)`."""
+"""Examples of different rows. DM's `DELETE … WHERE (a) IN (1),(2)` is `a IN (1,2)`."""
 
 
 @pytest.mark.parametrize("compact", [True, False])

@@ -21,7 +21,7 @@ _LAST_HOUR: Final = 23
 _DATETIME_OFFSET, _TIME_OFFSET = 0x8000000000, 0x800000
 _SECONDS_OF_A_DAY: Final = 86400
 _FRACTIONS: Final = np.array([1, 100, 100, 10**4, 10**4, 10**6, 10**6], np.uint64)
-"""By precision: what the stored fraction counts to."""
+"""The number that the stored fraction counts to, by precision."""
 
 
 @njit
