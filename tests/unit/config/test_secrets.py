@@ -4,12 +4,10 @@ import base64
 import json
 import pickle
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from airflow_provider_dm.engine.config import dm_encryption
 from airflow_provider_dm.engine.config.database import PasswordUnreadable, SourceDatabase, TargetDatabase
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.problems import ConfigError
@@ -147,7 +145,7 @@ def test_dms_encrypted_form_is_read_with_the_key_that_it_was_written_with(tmp_pa
         secret_of(dms_form("x", "0f" * 32), own)
 
 
-def test_blocks_behind_the_first_are_hidden_by_the_cipher_text_before_them() -> None:
+def test_blocks_behind_the_first_are_hidden_by_the_cipher_text_before_them(tmp_path: Path) -> None:
     key, plain = bytes.fromhex("ab" * 32), b"forty characters, in three blocks of it."
     hidden = b""
     block = b"vector of 16 by."
@@ -156,8 +154,8 @@ def test_blocks_behind_the_first_are_hidden_by_the_cipher_text_before_them() -> 
         block = bytes(one ^ other for one, other in zip(plain[start : start + 16], stream, strict=False))
         hidden += block
     text = base64.b64encode(b"vector of 16 by.@" + hidden).decode()
-    with patch.object(dm_encryption, "_PUBLISHED_KEY", key):
-        assert secret_of(text, {}) == plain.decode()
+    (tmp_path / "secret.key").write_text(key.hex())
+    assert secret_of(text, {"DM_SECRET_KEY_FILE": str(tmp_path / "secret.key")}) == plain.decode()
 
 
 @pytest.mark.parametrize("plain", ["hunter2", "", "YWJjZA==", "a" * 40, "ÄÖ€"])
