@@ -25,7 +25,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.shard.lock import Action
 from airflow_provider_dm.launch.ddl_locks import locks_of, unlock
 from tests.integration.merge.conftest import Shops
-from tests.integration.merge.test_shard_ddl import PESSIMISTIC, columns
+from tests.integration.merge.sharding import PESSIMISTIC, columns
 
 COLUMNS = "id int NOT NULL PRIMARY KEY, v varchar(20), u int DEFAULT NULL, UNIQUE KEY u (u)"
 SHARDS = {"o_1": "a", "o_2": "a", "o_3": "b"}

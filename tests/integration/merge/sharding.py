@@ -1,0 +1,32 @@
+"""What tests of shard DDL ask of a merged table and its locks."""
+
+from __future__ import annotations
+
+from airflow_provider_dm.engine.sync.run import SyncResult
+from tests.integration.merge.conftest import Shops
+
+PLAIN = "id int NOT NULL PRIMARY KEY, v varchar(20)"
+PESSIMISTIC = {"task-mode": "all", "shard-mode": "pessimistic"}
+
+
+class Died(Exception):
+    """The process was killed."""
+
+
+def columns(shops: Shops) -> list[str]:
+    found = shops.target.sql(
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = 'o' "
+        "ORDER BY ordinal_position",
+        [shops.schema],
+    )
+    return [name for (name,) in found]
+
+
+def locks(shops: Shops) -> list[tuple[str, int, list[str]]]:
+    return [
+        (one["owner"], one["number"], [info["source"] for info in one["infos"]]) for one, _ in shops.store.ddl_locks()
+    ]
+
+
+def waiting_for(result: SyncResult) -> list[str]:
+    return [str(one["waits"]) for one in result.unresolved_groups]

@@ -1,0 +1,123 @@
+"""DDL that the shards of a merged table do not make alike, or the target does not take, and what people decide."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_dm.engine.errors import NotSupportedYet
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPattern
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.shard.group import ShardDdlOutOfSequence
+from airflow_provider_dm.engine.shard.lock import Action, LockRefuses, ShardDdlConflict
+from airflow_provider_dm.engine.sync import shards
+from airflow_provider_dm.engine.sync.shards import ShardDdlRefused
+from airflow_provider_dm.engine.target.ddl_execution import end_earlier_ddl
+from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.shard_groups import ddl_lane
+from airflow_provider_dm.launch.ddl_locks import lock_json, locks_of, unlock
+from tests.integration.merge.conftest import Shops
+from tests.integration.merge.sharding import PESSIMISTIC, PLAIN, columns, locks
+
+
+def test_different_ddl_is_refused_with_both_sides_shown(one_pair: Shops) -> None:
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2", "b:o_3")
+    shops.load()
+    shops.write("b", "ALTER TABLE o_3 ADD c int")
+    shops.write("a", "ALTER TABLE o_1 ADD c bigint")
+    shops.sync()
+    shops.write("a", "ALTER TABLE o_2 ADD c bigint DEFAULT 5")
+    with pytest.raises(ShardDdlOutOfSequence, match=r"(?s)o_2 has made: .*DEFAULT 5.*o_1 has made.*bigint"):
+        shops.sync("a")
+    assert columns(shops) == ["id", "v"]
+
+    # A person takes it for the same; the rows of that shard fit as well.
+    shops.write("a", "INSERT INTO o_2 VALUES (2, 'a', 3)")
+    shops.store.put_operators([Operator("test", "a", OperatorKind.SKIP, SqlPattern("DEFAULT 5"))])
+    with pytest.raises(ShardDdlConflict):
+        shops.sync("a")
+    ((lock, _),) = locks_of(shops.store)
+    unlock(shops.store, lock.id, owner="a", action=Action.EXEC, force=False)
+    shops.sync("a", "b")
+    assert shops.rows() == [(2, "a", 3)]
+
+
+def test_a_person_decides_a_conflict(one_pair: Shops) -> None:
+    shops = one_pair
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_3")
+    shops.load()
+    shops.write("a", "ALTER TABLE o_1 ADD c int", "INSERT INTO o_1 VALUES (1, 'a', 1)")
+    shops.write("b", "ALTER TABLE o_3 ADD c bigint", "INSERT INTO o_3 VALUES (2, 'b', 2)")
+    shops.sync("a")
+    with pytest.raises(ShardDdlConflict):
+        shops.sync("b")
+    ((lock, _),) = locks_of(shops.store)
+    assert lock_json(lock, 0)["conflict"].keys() == {"a", "b"}
+    unlock(shops.store, lock.id, owner="b", action=Action.EXEC, force=False)
+    shops.sync("a", "b", "a")
+    assert locks(shops) == []
+    assert shops.rows() == [(1, "a", 1), (2, "b", 2)]
+    assert shops.target.sql("SHOW COLUMNS FROM o LIKE 'c'", database=shops.schema)[0][1].startswith("bigint")
+
+
+def test_a_person_has_made_the_change(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    shops, ended = one_pair, []
+
+    def end(endpoint: Endpoint, fence: Fence) -> None:
+        ended.append(fence.ref.lane_key[-1])
+        end_earlier_ddl(endpoint, fence)
+
+    monkeypatch.setattr(shards, "end_earlier_ddl", end)
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "b:o_3")
+    shops.load()
+    shops.write("a", "ALTER TABLE o_1 ADD c int")
+    shops.sync()
+    lock = f"test-`{shops.schema}`.`o`"
+    with pytest.raises(LockRefuses, match="b have not reported"):
+        unlock(shops.store, lock, owner=None, action=Action.SKIP, force=False)
+    shops.write("b", "ALTER TABLE o_3 ADD c int")
+    unlock(shops.store, lock, owner=None, action=Action.SKIP, force=True)
+    shops.target.sql("ALTER TABLE o ADD c bigint", database=shops.schema)
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a', 1)")
+    shops.sync("a", "a")
+    assert ended == [ddl_lane(TableName(shops.schema, "o"))], "an earlier owner may still be altering the table"
+    assert shops.rows() == [(1, "a", 1)]
+
+
+def test_ddl_that_the_target_refuses_waits_for_its_cure(one_source: Shops) -> None:
+    shops = one_source
+    shops.task = PESSIMISTIC
+    shops.create(PLAIN, "a:o_1", "a:o_2")
+    shops.load()
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'same')", "INSERT INTO o_2 VALUES (2, 'same')")
+    shops.write("a", *(f"ALTER TABLE {name} ADD UNIQUE KEY u (v)" for name in ("o_1", "o_2")))
+    for _ in range(2):
+        with pytest.raises(ShardDdlRefused, match="1062"):
+            shops.sync()
+    shops.target.sql("ALTER TABLE o ADD KEY u (v)", database=shops.schema)
+    ((lock, _),) = locks_of(shops.store)
+    unlock(shops.store, lock.id, owner=None, action=Action.SKIP, force=False)
+    shops.sync()
+    assert shops.compared().equal, shops.compared()
+
+
+@pytest.mark.parametrize(
+    ("ddl", "why"),
+    [
+        ("ADD c timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP", "another moment"),
+        ("DROP PRIMARY KEY, ADD n int NOT NULL AUTO_INCREMENT PRIMARY KEY", "numbers"),
+        ("ADD c int, RENAME TO o_9", "renamed"),
+    ],
+)
+def test_what_no_two_shards_make_alike_stops_in_front_of_it(one_source: Shops, ddl: str, why: str) -> None:
+    one_source.task = PESSIMISTIC
+    one_source.create(PLAIN, "a:o_1", "a:o_2")
+    one_source.load()
+    one_source.write("a", f"ALTER TABLE o_1 {ddl}")
+    with pytest.raises(NotSupportedYet, match=why):
+        one_source.sync()
+    assert one_source.meta_rows("dm_shard_member") == 0
