@@ -21,7 +21,7 @@ first change that could be about it, also where half an epoch is written: what w
 come. Two laws at once would be none, so all sources of a table need the same.
 
 Rows that shards hold back come in another order than the log has them: a DELETE that is applied in the re-sync would
-take away the row that has come to its place since. So shard-mode pessimistic is refused with it.
+take away the row that has come to its place since. So with shard-mode pessimistic it is another law (taking_over.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
-from airflow_provider_dm.engine.config.task import ShardMode, SubtaskConfig
+from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.contests import Surroundings
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
@@ -42,7 +42,13 @@ from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_ta
 from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_parts import target_part
-from airflow_provider_dm.engine.target.contested_row import ContestedRow, lock_rows, oldest_rows, remove_rows
+from airflow_provider_dm.engine.target.contested_row import (
+    ContestedRow,
+    forget_lost,
+    lock_rows,
+    oldest_rows,
+    remove_rows,
+)
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema
 
@@ -67,18 +73,22 @@ def check_one_law(
             )
 
 
-def check_none_held(merged: Collection[TableName], subtask: SubtaskConfig, held: Collection[TableName]) -> None:
-    """Refuse `safe-mode: true` where shards may hold rows back, or do so still.
+def check_law_is_kept(merged: Collection[TableName], subtask: SubtaskConfig, held: Collection[TableName]) -> None:
+    """Refuse `safe-mode: true` where rows are held back and cannot keep to the law that holds them apart.
 
     `merged`: the merged tables that the source feeds; `held`: its shards that hold rows back. Raises NotSupportedYet.
     """
-    sharded = merged if subtask.shard_mode is ShardMode.PESSIMISTIC else ()
-    if subtask.syncer.safe_mode and (held or sharded):
+    if subtask.last_wins and held:
         raise NotSupportedYet(
-            "safe-mode: true with shard-mode: pessimistic for a merged table",
-            ", ".join(map(str, sorted(sharded or held))),
-            "Leave safe-mode out of all its sources: restarts are exact without it, and rows that collide stop the "
-            "task and are named with both their tables.",
+            "safe-mode: true without shard-mode: pessimistic while rows of shards are held back",
+            ", ".join(map(str, sorted(held))),
+            "Leave shard-mode as it was, or leave safe-mode out until all shards have made the same DDL.",
+        )
+    if subtask.syncer.safe_mode and subtask.overwrites and not subtask.last_wins and merged:
+        raise NotSupportedYet(
+            "safe-mode: true with shard-mode: pessimistic and on-duplicate-logical: replace for a merged table",
+            ", ".join(map(str, sorted(merged))),
+            "Leave one of them out: after a load in which rows write over each other nobody can tell whose they are.",
         )
 
 
@@ -117,6 +127,16 @@ def write_over_waiting(
         found += around.transactions(partial(_put, fence=fence, around=around, rows=rows, kept=kept))
         behind = rows[-1].id
     return [one for one in found if one.missing or one.present]
+
+
+def forget_what_is_lost(fence: Fence, around: Surroundings) -> None:
+    """Forget what this source has lost by the other law (taking_over.py). Raises Fenced, TargetWentBack."""
+
+    def body(connection: Connection) -> None:
+        fence.check(connection)
+        forget_lost(connection, fence.ref)
+
+    around.transactions(body)
 
 
 def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[ContestedRow]:

@@ -308,7 +308,8 @@ class Loop:
 
     def _write_over(self) -> None:
         """Put rows that wait into their places where others are written over: nothing that follows looks for them."""
-        if self.sharing.rows and self.plan.safe and self._leniency(self.applied)[1]:
+        waits = self.sharing.rows or self.sharing.may_have_lost
+        if waits and self.plan.safe and self._leniency(self.applied)[1]:
             self._met(self.sharing.write_over())
             self.progress.contested_rows = self.sharing.rows
 
@@ -353,7 +354,7 @@ class Loop:
         try:
             self.sharing.look(now=now, between=between)
         finally:
-            self.progress.contested_rows = self.sharing.rows
+            self._show_shared()
         if between:
             self._follow_plan()
             self._write_over()
@@ -362,7 +363,12 @@ class Loop:
         try:
             self.sharing.finish(self.stop.wait)
         finally:
-            self.progress.contested_rows = self.sharing.rows
+            self._show_shared()
+
+    def _show_shared(self) -> None:
+        self.progress.contested_rows = self.sharing.rows
+        if taken := self.sharing.taking_over.taken():
+            self._met(taken)
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()

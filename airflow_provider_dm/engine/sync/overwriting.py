@@ -36,6 +36,7 @@ from airflow_provider_dm.engine.merge.writer import Access, unique_positions
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.literals import NULL
+from airflow_provider_dm.engine.sync.named_collisions import NamedCollision
 from airflow_provider_dm.engine.sync.plan_parts import TargetPart
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.statements import (
@@ -59,6 +60,8 @@ class Collision:
     missing: int
     present: int
     by: str = ""
+    named: tuple[NamedCollision, ...] = ()
+    """Some of them."""
 
 
 def has_one_feeder(connection: Connection, ref: SubtaskRef, target: TableName) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -67,31 +66,6 @@ def test_the_last_one_to_write_a_row_wins(shops: Shops) -> None:
     shops.write("a", "UPDATE o_2 SET v = 'back' WHERE id = 5")
     assert sync(shops, "b", "a") == {"a:o_2": (1, 0)}
     assert shops.rows()[-2:] == [(5, 51, "back"), (9, 60, "b")]
-
-
-def test_rows_that_shards_hold_back_and_safe_mode_are_refused(one_source: Shops) -> None:
-    """Once the re-sync has come, the DELETE that was held back would take away the row that has moved since."""
-    shops = one_source
-    pessimistic = {"task-mode": "all", "shard-mode": "pessimistic"}
-    shops.task, shops.instance = pessimistic, SAFE
-    shops.create(PLAIN, "a:o_1", "a:o_2")
-    shops.write("a", "INSERT INTO o_1 VALUES (1, 'x')", "INSERT INTO o_2 VALUES (2, 'y')")
-    shops.load()
-    refused = partial(pytest.raises, NotSupportedYet, match="shard-mode: pessimistic for a merged table.*Leave safe")
-    with refused():
-        shops.sync("a")
-    shops.instance = {}
-    shops.write("a", "ALTER TABLE o_1 ADD COLUMN c int NOT NULL DEFAULT 7")
-    shops.write("a", "DELETE FROM o_1 WHERE id = 1; INSERT INTO o_2 VALUES (1, 'moved')")
-    shops.sync("a")
-    shops.write("a", "ALTER TABLE o_2 ADD COLUMN c int NOT NULL DEFAULT 7")
-    shops.instance = SAFE
-    with refused():
-        shops.sync("a")
-    shops.instance = {}
-    shops.sync("a")
-    assert shops.compared().equal, shops.compared()
-    assert shops.meta_rows("dm_contested_row") == 0
 
 
 def test_one_table_has_one_law(one_pair: Shops) -> None:
