@@ -14,6 +14,7 @@ from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.sync import taking_over
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.taking_over import LostByOldKey
+from airflow_provider_dm.engine.target.contested_row import lose as really_lose
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.sharding import PESSIMISTIC, Died, columns
 from tests.integration.merge.test_shard_ddl import dies_once
@@ -99,14 +100,12 @@ def test_shards_that_hold_rows_back_take_each_others_places(one_pair: Shops, mon
 
 def _held_up_while_it_is_taken(shops: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a place be taken over only where a transaction of the other source would have to wait for that."""
-    real = taking_over.lose
-
     def lose(*what: Any) -> None:
         with closing(shops.target.connect(database=shops.meta)) as connection, connection.cursor() as cursor:
             for table in ("dm_frontier", "dm_subtask"):
                 with pytest.raises(pymysql.err.Error):
                     cursor.execute(f"SELECT 1 FROM {table} WHERE source = 'a' FOR UPDATE NOWAIT")
-        real(*what)
+        really_lose(*what)
 
     monkeypatch.setattr(taking_over, "lose", lose)
 
