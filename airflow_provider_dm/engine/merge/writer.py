@@ -392,16 +392,23 @@ def unique_positions(mapping: TableMapping, index: Index) -> tuple[int, ...] | N
 def identity_reader(
     mapping: TableMapping, target: Flavour
 ) -> tuple[str, Callable[[Cells], tuple[bytes, Literals]]] | None:
-    """Return `SELECT … FROM …` of the identity keys of the target's rows, and the function from such a row to the key
-    as `row_key` has it and as literals. None where the two servers may show one value in two ways.
-    """
+    """Return `values_reader` of the identity keys of the target's rows."""
     identity = mapping.target.identity
     assert identity is not None
-    columns = [mapping.target.column(name) for name in identity.columns]
+    return values_reader(mapping, identity.columns, target)
+
+
+def values_reader(
+    mapping: TableMapping, names: Sequence[str], target: Flavour
+) -> tuple[str, Callable[[Cells], tuple[bytes, Literals]]] | None:
+    """Return `SELECT … FROM …` of columns of the target's rows, none of which is NULL, and the function from such a row
+    to the key as `row_key` has it and as literals. None where the two servers may show one value in two ways.
+    """
+    columns = [mapping.target.column(name) for name in names]
     if any(value_signature(one) != value_signature(mapping.source.column(one.name)) for one in columns):
         return None
     codecs = [codec_for(mapping.target.name, column) for column in columns]
-    names = ", ".join(codec.select(quote(column.name)) for codec, column in zip(codecs, columns, strict=True))
+    selected = ", ".join(codec.select(quote(column.name)) for codec, column in zip(codecs, columns, strict=True))
     converts = [codec.from_text or bytes for codec in codecs]
     literals = [codec.literal(target) for codec in codecs]
 
@@ -409,4 +416,4 @@ def identity_reader(
         values = [convert(cell or b"") for convert, cell in zip(converts, cells, strict=True)]
         return row_key(values), tuple([literal(value) for literal, value in zip(literals, values, strict=True)])
 
-    return f"SELECT {names} FROM {mapping.target.name.quoted()}", read
+    return f"SELECT {selected} FROM {mapping.target.name.quoted()}", read

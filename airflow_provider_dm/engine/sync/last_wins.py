@@ -26,7 +26,7 @@ take away the row that has come to its place since. So with shard-mode pessimist
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -39,9 +39,10 @@ from airflow_provider_dm.engine.merge.settling import known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table
+from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_parts import target_part
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart, target_part
 from airflow_provider_dm.engine.target.contested_row import (
     ContestedRow,
     forget_lost,
@@ -50,6 +51,7 @@ from airflow_provider_dm.engine.target.contested_row import (
     remove_rows,
 )
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.statements import Literals
 from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema
 
 ROWS_OF_A_TRANSACTION: Final = 100
@@ -157,9 +159,17 @@ def _put(
         access, waiting = around.access(), list(some)
         literals = known_literals(mapping.source, access.dialect.server.flavour)
         for row in waiting:  # one by one: a later one may take the place of an earlier one
-            writes = OverWrites(target_part(mapping), access, (), (), [literals(row.row)], (), by=str(table))
+            part = target_part(mapping)
+            writes = OverWrites(
+                part, access, (), (), [literals(row.row)], (), by=str(table), rows=partial(_by_key, part, literals, row)
+            )
             found.append(writes.run(connection))
         put += [row.id for row in waiting]
     if put:
         remove_rows(connection, fence.ref, put)
     return found
+
+
+def _by_key(part: TargetPart, literals: Callable[[Row], Literals], row: ContestedRow) -> dict[Literals, Row]:
+    written = literals(row.row)
+    return {tuple([written[place] for place in part.key or ()]): row.row}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -27,6 +29,8 @@ from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.safe_mode_window import note_window, read_window
 from airflow_provider_dm.engine.target.table_schema import Feeder
 
+log = logging.getLogger(__name__)
+
 
 def load_window(connection: Connection, ref: SubtaskRef) -> Window | None:
     """Return the log time that is to go by; None: none."""
@@ -50,6 +54,9 @@ class SafeModeHere:
     collisions: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The counts since this run began, by table; for a merged one also by source table, and which ones feed it.
     `last`: some, by name."""
+
+    _said: Counter[str] = field(default_factory=Counter, init=False)
+    """How many of a table were named in the log."""
 
     @property
     def until_time(self) -> int | None:
@@ -100,6 +107,9 @@ class SafeModeHere:
                 merged.add(one.table)
                 by = now.get("by", {})
                 now["by"] = by | {name: _plus(by.get(name, {}), one)}
+            for each in one.named[: MOST_SHOWN - self._said[one.table]]:
+                self._said[one.table] += 1
+                log.warning("%s", each.line(one.table, name))
             if one.named:
                 named = [*was.get("last", []), *(each.to_json(name) for each in one.named)]
                 now["last"] = named[-MOST_SHOWN:]

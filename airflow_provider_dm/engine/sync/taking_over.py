@@ -126,11 +126,6 @@ class TakingOver:
             for one in holders
         )
         self._taken.append(Collision(str(row.target), 0, len(holders), str(row.table), named))
-        for one in named:
-            log.warning(
-                "%s: a row of %s has taken the place of one of %s in %s, as both have %s (%s) = (%s)",
-                *(row.source, row.table, other, row.target, one.key, ", ".join(one.columns), ", ".join(one.values)),
-            )
 
     def _take(self, connection: Connection, row: ContestedRow) -> list[Holder]:
         """Return the rows that had to go; none where others have settled it."""

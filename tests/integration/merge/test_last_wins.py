@@ -9,6 +9,7 @@ import pytest
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.sync.apply import MissingRow
+from airflow_provider_dm.engine.sync.named_collisions import MOST_SHOWN
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 from tests.integration.merge.test_records import failing_halfway, numbers_of
@@ -32,6 +33,7 @@ def sync(shops: Shops, *names: str, **options: Any) -> Counts:
             missing, present = found.get(table, (0, 0))
             found[table] = missing + counts["missing"], present + counts["present"]
         if shown["by"]:
+            assert len(shown["last"]) == min(shown["missing"] + shown["present"], MOST_SHOWN)
             assert sum(counts["present"] for counts in shown["by"].values()) == shown["present"]
             assert {f"a:{shops.schema}.o_0", f"a:{shops.schema}.o_2"} <= {*shown["fed_by"]}
     return found

@@ -100,6 +100,7 @@ def test_shards_that_hold_rows_back_take_each_others_places(one_pair: Shops, mon
 
 def _held_up_while_it_is_taken(shops: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a place be taken over only where a transaction of the other source would have to wait for that."""
+
     def lose(*what: Any) -> None:
         with closing(shops.target.connect(database=shops.meta)) as connection, connection.cursor() as cursor:
             for table in ("dm_frontier", "dm_subtask"):
