@@ -473,7 +473,7 @@ def _columns(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> lis
     found: dict[int, pa.Array] = {}
     for picked in ([one for one in every if one not in plain], [one for one in every if one in plain]):
         if picked:
-            cells = cells_of(layout, data, images, picked, None, compiled=compiled)
+            cells = cells_of(layout, data, images, picked, compiled=compiled)
             found |= zip(picked, _arrays(layout, cells, len(images)), strict=True)
     return [found[column] for column in every]
 
