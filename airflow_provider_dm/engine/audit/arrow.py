@@ -18,7 +18,7 @@ struct with a type for each column. What a canonical value means, its codec's st
 
 Text that is not what its charset allows stops with UndecodableText; `text_as_bytes` shows all text as stored. Canonical
 values arrive side by side in one buffer (`images.cells_of`), which Arrow takes as it is.
-pyarrow is imported where it is used: it takes a while, and only audits need it.
+pyarrow is imported where it is used: it takes a while, and who does not decode rows does without.
 """
 
 from __future__ import annotations

@@ -40,18 +40,15 @@ class Cells:
     columns: int
 
     def rows(self) -> list[Row]:
-        """Return the cells of each image as a tuple."""
-        text = bytes(self.text)
-        values: list[Value] = []
-        start = 0
-        for end in self.ends.tolist():
-            if end < 0:
-                values.append(None)
-            else:
-                values.append(text[start:end])
-                start = end
-        width = self.columns
-        return [tuple(values[at : at + width]) for at in range(0, len(values), width)]
+        """Return the cells of each image as a tuple. By Arrow, whose way to Python's bytes is the shortest there is."""
+        import pyarrow as pa
+
+        offsets = np.zeros(len(self.ends) + 1, np.int64)
+        np.bitwise_xor(self.ends, self.ends >> 63, out=offsets[1:])  # ~end where it is negative
+        present = pa.py_buffer(np.packbits(self.ends >= 0, bitorder="little"))
+        buffers = [present, pa.py_buffer(offsets), pa.py_buffer(self.text)]
+        values: Iterator[Value] = iter(pa.Array.from_buffers(pa.large_binary(), len(self.ends), buffers).to_pylist())
+        return list(zip(*[values] * self.columns, strict=True))
 
 
 def rows_of(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> list[Row]:
