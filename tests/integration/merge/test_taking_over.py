@@ -86,6 +86,7 @@ def test_shards_that_hold_rows_back_take_each_others_places(one_pair: Shops, mon
     assert shops.rows()[2:4] == [(3, "late", 3, 7), (4, "a", 4, 8)]
 
     shops.write("b", "DELETE FROM o_3 WHERE id IN (3, 24)")
+    shops.write("a", "DELETE FROM o_1 WHERE id = 3; INSERT INTO o_2 VALUES (3, 'anew', 3, 1)")
     assert sync(shops, "b", "a") == []
     assert shops.compared().equal, shops.compared()
 
@@ -129,6 +130,16 @@ def test_what_is_not_settled_stops_as_ever(one_source: Shops) -> None:
     shops.write("a", "DELETE FROM o_2")
     shops.sync()
     assert shops.compared().equal, shops.compared()
+    shops.task, shops.instance = PESSIMISTIC, SAFE
+    shops.write("a", "INSERT INTO o_2 VALUES (1, 'b', 1)")
+    assert sync(shops, "a") == [("PRIMARY", ("1",), "a:o_2", "a:o_1")]
+    shops.task = {}
+    shops.write("a", "DELETE FROM o_1")
+    shops.sync()
+    assert shops.rows() == [], "the law of those that write over each other at once"
+    assert shops.meta_rows("dm_contested_row") == 0
+
+    shops.task, shops.instance = PESSIMISTIC, {}
     shops.write("a", "ALTER TABLE o_1 ADD c int")
     shops.sync()
     shops.task, shops.instance = {}, SAFE
