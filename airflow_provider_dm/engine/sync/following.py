@@ -40,6 +40,7 @@ from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, Onlin
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.begun_elsewhere import Journal
 from airflow_provider_dm.engine.sync.by_hand import statements_of
 from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl, read_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
@@ -57,7 +58,6 @@ from airflow_provider_dm.engine.target.ddl_journal import (
     INJECTED,
     forget_entries,
     note_intent,
-    read_entries,
 )
 from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
 from airflow_provider_dm.engine.target.left_behind import left_behind
@@ -172,8 +172,9 @@ class Following:
         executing and planning raise.
         """
         position = ddl.end.sort_key
-        connection = target_connection(self.source.target)
-        if ddl.rows is not None and COMMITTED in read_entries(connection, step.fence.ref, position):
+        journal = Journal.of(self.source.target, step.fence, ddl)
+        if ddl.rows is not None and COMMITTED in journal.entries:
+            journal.take_over()
             return plan
         if self.tables is None:
             self.tables = load_tables(self.source)
@@ -186,8 +187,13 @@ class Following:
             log.warning("DDL at %s: %s", ddl.at, note)
         groups = self._meet(ddl, change, operator, needs)
         statements = change.statements if change.agreed is None else ()
+        if operator is None or operator.kind is OperatorKind.INJECT:
+            journal.check_same(in_front, statements)
+        journal.take_over()
         if operator is None:
             self._check_left_behind(step, statements)
+        if statements or in_front or ddl.rows is not None:
+            journal.note_identity()
         target, session = self.source.target, self._session(ddl)
         executed = execute_ddl(target, step.fence, position, in_front, session, first=IN_FRONT)
         executed += execute_ddl(target, step.fence, position, statements, session)
