@@ -154,6 +154,10 @@ class Following:
             self.memory = known.known_to(self.source.rules.block_allow)
         return self.memory
 
+    def has_committed(self, ddl: DdlStatement) -> bool:
+        """Tell whether all but the rows of the statement's transaction is done. Raises AnswerCut."""
+        return COMMITTED in Journal.of(self.source.target, self.source.fence, ddl).entries
+
     def follow(
         self,
         ddl: DdlStatement,

@@ -31,7 +31,7 @@ def read_open_places(
 
     def found() -> Iterator[tuple[str, str, str]]:
         for position, sql, own_set in statements_under_way(connection, ref, lo.sort_key):
-            yield position, f"the target has begun to execute the DDL that ends there ({first_words(sql)})", own_set
+            yield position, f"the target has begun to execute DDL for that place ({first_words(sql)})", own_set
         for schema in load_table_schemas(connection, ref):
             if rules.allows(schema.table.name):
                 yield schema.skip_until, f"{schema.table.name} is copied up to there", ""

@@ -89,13 +89,13 @@ def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> fro
 
 
 def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) -> list[tuple[str, str, str]]:
-    """Return the DDL behind this place that was begun: where it ends, its first statement, and which transaction it is
-    ("": not noted). Raises AnswerCut."""
+    """Return the DDL behind this place that was begun: where it ends (or begins what it is injected in front of), its
+    first statement, and which transaction it is ("": not noted). Raises AnswerCut."""
     rows = query_whole(
         connection,
         "position, number, statement",
-        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s AND number < %s",
-        (*ref.lane_key, place, INJECTED),
+        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s",
+        (*ref.lane_key, place),
         tail="ORDER BY position, number DESC",
     )
     noted = [(text(position), int(number), text(said)) for position, number, said in rows]

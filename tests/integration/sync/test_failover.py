@@ -22,6 +22,7 @@ from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import RelayMadeAnew
+from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult
 from airflow_provider_dm.engine.target.session import close_target
@@ -414,7 +415,7 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
     fallback.mkdir()
     aside.rename(fallback / old)
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Loop, "_applied_up_to", dies)
+        patch.setattr(Loop, "_applied_up_to", dies)
         with pytest.raises(Strike):
             kit.run(kit.spec())
     assert set(kit.stands()) == {half.sort_key}
