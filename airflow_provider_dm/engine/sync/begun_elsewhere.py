@@ -8,12 +8,13 @@ it; a newer server writes it otherwise) nobody can tell what is left to do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from airflow_provider_dm.engine.binlog.open_places import OldLogNotHeld
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.ddl.first_words import first_words
+from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.sync.locations import location_at
 from airflow_provider_dm.engine.target.ddl_execution import REFUSED, TargetDdl, is_noted
@@ -28,6 +29,7 @@ from airflow_provider_dm.engine.target.ddl_journal import (
 )
 from airflow_provider_dm.engine.target.identity import Fence
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
+from airflow_provider_dm.engine.target.subtask import note_location
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,14 @@ class Journal:
                 begun = f"the target has begun to execute {first_words(entry.sql)} there, which is not what follows"
                 raise OldLogNotHeld(self.fence.ref.source, str(at), end, begun, f"{at.server_uuid}: {at}")
 
-    def note_identity(self) -> None:
-        """Note, in front of all else, which transaction it is, if that is known. Raises Fenced or TargetWentBack."""
-        position, own_set = self.ddl.end.sort_key, self.ddl.own_set
-        if own_set:
-            run_transaction(
-                self.target,
-                partial(note_intent, fence=self.fence, position=position, number=IDENTITY, sql=own_set, before={}),
-            )
+    def note_identity(self, lo: str) -> None:
+        """Note, in front of all else, which transaction it is, and what was committed in front of it, where all buckets
+        stand (`lo`); if that is known. Raises Fenced or TargetWentBack."""
+        if self.ddl.own_set:
+            run_transaction(self.target, partial(self._note, lo=lo))
+
+    def _note(self, connection: Connection, *, lo: str) -> None:
+        note_intent(connection, self.fence, self.ddl.end.sort_key, IDENTITY, self.ddl.own_set, {})
+        stands = location_at(lo, self.ddl.at)
+        if stands.suffix == self.ddl.at.suffix:
+            note_location(connection, self.fence, replace(stands, gtid_set=self.ddl.at.gtid_set))

@@ -200,7 +200,7 @@ class Following:
         if operator is None:
             self._check_left_behind(step, statements)
         if statements or in_front or ddl.rows is not None:
-            journal.note_identity()
+            journal.note_identity(step.lo)
         target, session = self.source.target, self._session(ddl)
         executed = execute_ddl(target, step.fence, position, in_front, session, first=IN_FRONT)
         executed += execute_ddl(target, step.fence, position, statements, session)

@@ -422,7 +422,7 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
     (fallback / old).rename(held / old)
     with monkeypatch.context() as patch:
         patch.setattr(Following, "_commit", dies)
-        patch.setattr(noting, "NOTE_SECONDS", 0)  # what is applied is noted, for which the old log would be needed, too
+        patch.setattr(noting, "NOTE_SECONDS", 3600)  # it is noted with the statement what is applied in front of it
         with pytest.raises(Strike):
             kit.run(kit.spec())
     (held / old).rename(aside)
