@@ -136,9 +136,11 @@ class Loop:
                             behind = after(self.prepared.now, planned)
                             ahead = planner.submit(self.planning.behind, hi, behind, self.size)
                         self._epoch(planned)
-                    case DdlStatement():
+                    case DdlStatement(at=at):
+                        self._leave_file(at)
                         self._ddl(planned)
                     case UpToDate(at):
+                        self._leave_file(at)
                         self._idle(at, wait, idle_since)
                         wait = min(LONGEST_WAIT, wait * 1.5)
                         continue
@@ -299,7 +301,9 @@ class Loop:
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
         self._begins(ddl.end)
-        operator = self.by_hand.at(ddl)
+        # Where its rows are half written as the log has them, a person comes too late.
+        late = self.position.edge is not None and not self.following.has_committed(ddl)
+        operator = None if late else self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
@@ -362,6 +366,13 @@ class Loop:
         if plan is not self.sharing.plan:
             self.sharing.adopt(plan)
         self._follow_plan()
+
+    def _leave_file(self, at: Location) -> None:
+        """Execute what a person wants executed here, where the log goes on at `at`, in another file: by this place it
+        is not met again, and it may have been begun."""
+        here = self.position.here
+        if self.position.edge is None and (at.suffix, at.file) != (here.suffix, here.file):
+            self._inject(here)
 
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
