@@ -12,8 +12,8 @@ were planned are the same now. Until then nothing of it is copied (`unlike` says
 Where somebody else feeds it as well (another run's source, or one that syncs already), this run only visits: its own
 rows are removed, which are recorded, and copied again when the target's table is like its source tables (visiting.py).
 
-A group is nobody's to remove where rows are not recorded (no key), or where the copy may overwrite rows that are not
-the task's. Nothing is copied again there.
+A group is nobody's to remove where rows are neither recorded (no key) nor missing still, or where the copy may
+overwrite rows that are not the task's. Nothing is copied again there.
 """
 
 from __future__ import annotations

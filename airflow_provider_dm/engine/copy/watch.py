@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from airflow_provider_dm.engine.config.task import TaskMode
+from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
 from airflow_provider_dm.engine.copy.altered import Altered, altered, has_more_columns
 from airflow_provider_dm.engine.copy.begin import Loading, Source, wait_for_relay
 from airflow_provider_dm.engine.copy.copier import paging_order
 from airflow_provider_dm.engine.copy.design import Design
 from airflow_provider_dm.engine.copy.groups import Side
 from airflow_provider_dm.engine.copy.watermark import low_watermark
+from airflow_provider_dm.engine.copy.whole import comes_by_log, without_rows
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -160,7 +161,7 @@ class Watch:
             also_fresh=not self._looked,
             overwrites=self.source.subtask.overwrites,
             route=rules.router.route,
-            recorded=stand.recorded,
+            recorded=stand.recorded | without_rows(self.loading.design.mappings[self.source.id], stand.chunks),
         )
         return Seen(self, stand, births, side)
 
@@ -225,23 +226,31 @@ class Watch:
         stand, now, source = seen.stand, seen.births, self.source
         copied = {chunk.table for chunk in stand.chunks}  # a doubt takes birth and chunks of what is to be copied again
         for name in planned:
-            if name not in now.tables:
+            if name not in now.tables and not self._comes_by_log(name, None, stand):
                 raise SchemaChangedDuringCopy(source.id, str(name), "it is gone")
             if name not in copied and name in stand.known and not stand.known[name].birth:
                 raise OthersToCopyAgain(source.id, str(name), str(source.rules.router.route(name)))
+        there = [name for name in planned if name in now.tables]
         with connected(source.endpoint) as connection:
-            tables = read_tables(connection, planned)
-        for name in planned:
-            if tables[name] != stand.schemas[name].table and not self._follows(name, tables[name], seen):
+            tables = read_tables(connection, there)
+        for name in there:
+            now_is, was = tables[name], stand.schemas[name].table
+            if not (now_is == was or self._comes_by_log(name, now_is, stand) or self._follows(name, now_is, seen)):
                 raise SchemaChangedDuringCopy(source.id, str(name), "its columns or keys are not those it began with")
         fence = source.fence
-        born = {name: CopiedTable(str(now.tables[name])) for name in planned}
+        born = {name: CopiedTable(str(now.tables[name])) for name in there}
 
         def body(connection: Connection) -> None:
             fence.check(connection)
             put_copied_tables(connection, fence.ref, born)
 
         run_transaction(self.target, body)
+
+    def _comes_by_log(self, name: TableName, now: Table | None, stand: Stand) -> bool:
+        agree = self.reads_log and self.source.subtask.shard_mode is ShardMode.PESSIMISTIC
+        mappings = self.loading.design.mappings[self.source.id]
+        keyless = any(one.source.name == name and one.target.identity is None for one in mappings)
+        return agree and keyless and comes_by_log(stand.schemas[name].table, now, stand.chunks)
 
     def _follows(self, name: TableName, now: Table, seen: Seen) -> bool:
         """Tell whether a table has got columns only, behind P0, and the sync adds them where its log does.

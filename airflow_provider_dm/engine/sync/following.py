@@ -41,6 +41,7 @@ from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import statements_of
+from airflow_provider_dm.engine.sync.copied_whole import is_behind_its_copy
 from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl, read_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.plan import SyncPlan
@@ -161,13 +162,14 @@ class Following:
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        exact: bool = False,
     ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
-        `needs`: from where on the log is needed for what lies behind the statement; None: rows in front of it may be in
-        the target already, so a shard's cannot be held back.
+        `needs`: from where on the log is needed for what lies behind the statement. `exact`: no rows from behind it can
+        be in the target yet, else a shard's cannot be held back.
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing was done), and what
         executing and planning raise.
         """
@@ -184,7 +186,8 @@ class Following:
         self._check_newcomers(tables, change)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
-        groups = self._meet(ddl, change, operator, needs)
+        exact = exact or is_behind_its_copy(change, tables, connection)
+        groups = self._meet(ddl, change, operator, needs if exact else None)
         statements = change.statements if change.agreed is None else ()
         if operator is None:
             self._check_left_behind(step, statements)

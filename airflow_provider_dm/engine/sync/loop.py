@@ -34,6 +34,7 @@ from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
+from airflow_provider_dm.engine.sync.copied_whole import are_keyless
 from airflow_provider_dm.engine.sync.ddl import (
     Concerns,
     DdlRefusedByFilter,
@@ -64,6 +65,7 @@ from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step
+from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import note_location, note_plan
 
 log = logging.getLogger(__name__)
@@ -394,8 +396,9 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            needs = None if self._catching_up() or self.sharing.recording else self.prepared.needed(ddl.at)
-            plan = self.following.follow(ddl, statement, self._step(ddl.end), self.sharing.plan, operator, needs=needs)
+            needs, exact = self.prepared.needed(ddl.at), not (self._catching_up() or self.sharing.recording)
+            step, plan = self._step(ddl.end), self.sharing.plan
+            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, exact=exact)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None
@@ -442,8 +445,11 @@ class Loop:
 
     def _leave_catch_up(self) -> None:
         """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
-        from before it are held back."""
-        if self.opened.catch_up_until is not None and not self._catching_up() and not self.shards.unresolved:
+        from before it are held back, unless they are exact all the same."""
+        if self.opened.catch_up_until is None or self._catching_up():
+            return
+        held = {group.target for group in self.shards.unresolved}
+        if not held or are_keyless(target_connection(self.source.target), held):
             self.opened, self.safe_mode.overlap = replace(self.opened, catch_up_until=None), None
 
     def _step(self, hi: Location) -> Step:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import again, migration, page, visiting
+from airflow_provider_dm.engine.copy import again, copier, migration, page, visiting
 from airflow_provider_dm.engine.copy import begin as start
 from airflow_provider_dm.engine.copy.again import ShardsUnlike, Watches
 from airflow_provider_dm.engine.copy.creation import create
+from airflow_provider_dm.engine.copy.keyless import copy_whole_table
 from airflow_provider_dm.engine.copy.sharing import Sharing
 from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain
 from airflow_provider_dm.engine.copy.watermark import low_watermark
@@ -382,3 +383,54 @@ def test_a_shard_that_is_created_as_the_copy_begins_is_copied(one_pair: Shops, m
     one_pair.load()
     one_pair.sync()
     assert one_pair.rows() == [(7,), (8,)]
+
+
+KEYLESS: dict[str, Stage] = {
+    "in front of its rows": [
+        ("b", "INSERT INTO o_3 VALUES (1, 'x'), (7, 'x')"),
+        *alter("ADD COLUMN w int DEFAULT 7 FIRST, ADD KEY k (w)", "o_1", "o_3"),
+        ("b", "INSERT INTO o_3 VALUES (1, 1, 'x')"),
+        ("b", "CREATE TABLE o_5 LIKE o_3"),
+        ("b", "INSERT INTO o_5 SELECT * FROM o_3"),
+        ("b", "RENAME TABLE o_3 TO o_4"),
+    ],
+    "behind its rows": [
+        ("b", "DELETE FROM o_3 WHERE id = 1 LIMIT 1"),
+        ("b", "RENAME TABLE o_3 TO o_4"),
+        ("b", "ALTER TABLE o_4 ADD COLUMN w int DEFAULT 7 FIRST, ADD KEY k (w)"),
+        ("b", "INSERT INTO o_4 VALUES (1, 1, 'x')"),
+        ("b", "ALTER TABLE o_4 MODIFY v varchar(40)"),
+        ("b", "UPDATE o_4 SET v = REPEAT('v', 40)"),
+        *alter("ADD COLUMN w int DEFAULT 7 FIRST, ADD KEY k (w)", "o_1"),
+        *alter("MODIFY v varchar(40)", "o_1"),
+    ],
+}
+"""What happens to tables without keys behind P0, or behind the last page; who syncs goes on beside it."""
+
+
+@pytest.mark.parametrize("what", KEYLESS)
+def test_a_table_without_a_key_that_others_fill_follows_ddl(
+    one_pair: Shops, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_pair.task = PESSIMISTIC
+    one_pair.create("id int, v varchar(20)", "a:o_1", "b:o_3")
+    for source, table in ("a", "o_1"), ("b", "o_3"):
+        one_pair.write(source, f"INSERT INTO {table} VALUES (1, 'x'), (1, 'x'), (2, 'x')")
+    one_pair.load(["a"])
+    one_pair.sync("a", only=True)
+    once = iter([KEYLESS[what]])
+
+    def happen() -> Any:
+        for source, statement in next(once, ()):
+            one_pair.write(source, statement)
+
+    monkeypatch.setattr(Watches, "wait", lambda watches: one_pair.sync("a", only=True) if watches.waits else None)
+    behind = what == "behind its rows"
+    if not behind:
+        monkeypatch.setattr(copier, "copy_whole_table", lambda *job: happen() or copy_whole_table(*job))
+    result = one_pair.load(["b"], copied=happen if behind else None)["sources"]["b"]
+    assert next(once, None) is None
+    assert sum(result["copied_again"].values()) == (0 if behind else 2)
+    rounds = range(6)  # as held rows wait for several DDL
+    assert any(not any(one.unresolved_groups for one in one_pair.sync("b", "a")) for _ in rounds)
+    finish(one_pair)

@@ -146,6 +146,7 @@ class Follows(Following):
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        exact: bool = False,
     ) -> SyncPlan:
         assert self.world is not None
         if self.refusal is not None:
