@@ -21,8 +21,7 @@ target by a run that died is waited for at each of the sources, as any of them m
 A merged table that others feed than this run is not this run's to remove: behind `doubt` its tables *leave* it, and in
 `begin` they come back (visiting.py); without a key only those that have no rows there yet, as the log has what comes
 behind the copies of the others (whole.py). Nor is what a copy is meant to overwrite (on-duplicate-logical replace).
-Such a table may be altered as long as its columns and unique keys are what they were at the next look; else
-SchemaChangedDuringCopy.
+Such a table is copied on by the columns that are left of it (remaining.py); else SchemaChangedDuringCopy.
 """
 
 from __future__ import annotations
@@ -137,8 +136,8 @@ class Watches:
     merged: bool = False
     """There are merged tables that this run may copy again, or its part of them."""
     took: bool = False
-    """The last look has taken pages away that were being copied, so what went wrong with them is past. Not so where
-    tables only go on waiting: that excuses nothing of the others.
+    """The last look has taken pages away that were being copied, or reads others from here on, so what went wrong with
+    them is past. Not so where tables only go on waiting: that excuses nothing of the others.
     """
     _looked_at: float = field(default_factory=time.monotonic)
     _pause: float = LOOK_SECONDS
@@ -157,8 +156,7 @@ class Watches:
         """
         began = time.monotonic()
         seen = [watch.see(read_births(watch.source.endpoint, watch.source.rules.block_allow)) for watch in self.each]
-        self._looked_at = time.monotonic()
-        self.took = False
+        self._looked_at, self.took = time.monotonic(), False
         self._pause = max(LOOK_SECONDS, LOOK_SHARE * (self._looked_at - began))
         again, groups = self._found(seen, closing=closing)
         if again:
@@ -189,13 +187,13 @@ class Watches:
         groups = Groups.of(sides, seen[0].stand.feeders if seen else ())
         self.merged = bool(groups.together)
         for one in seen:
-            one.watch.check_strangers(strangers(one.side, groups), one)
+            self.took |= one.watch.check_strangers(strangers(one.side, groups), one)
         closing = closing and any(watch.reads_log for watch in self.each)
         return to_copy_again(sides, groups, closing=closing), groups
 
     def _copy_again(self, *, closing: bool) -> None:
         settled, groups, noted = self._settle(closing=closing)
-        self.took = any(_was_copied(one) for one in settled)
+        self.took |= any(_was_copied(one) for one in settled)
         for one in settled:
             leave(self.target, one, noted[one.watch.source.id])
         waits = why_not_back(settled, groups, self.target, noted)

@@ -99,8 +99,10 @@ class Groups:
 
 
 def strangers(side: Side, groups: Groups) -> frozenset[TableName]:
-    """Return the source's altered tables whose rows nobody may remove."""
-    return frozenset(name for name in side.found.changed | side.found.vanished if (side.source, name) in groups.foreign)
+    """Return the source's altered tables whose rows nobody may remove; at the first look all that may be altered."""
+    altered = side.found.changed | side.found.vanished
+    names = altered | side.planned if side.also_fresh and side.overwrites else altered
+    return frozenset(name for name in names if (side.source, name) in groups.foreign)
 
 
 def to_copy_again(sides: Sequence[Side], groups: Groups, *, closing: bool = False) -> dict[str, Altered]:

@@ -63,6 +63,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     TableToPartition,
     TruncateTable,
 )
+from airflow_provider_dm.engine.ddl.stored_names import as_stored
 from airflow_provider_dm.engine.ddl.target_code import is_moment
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.tracker import Tracker
@@ -80,7 +81,6 @@ from airflow_provider_dm.engine.sync.statement_parts import (
     single_changes,
     without_widths,
 )
-from airflow_provider_dm.engine.sync.stored_names import as_stored
 from airflow_provider_dm.engine.sync.subtask_tables import (
     CannotFollow,
     NeedsAgreement,

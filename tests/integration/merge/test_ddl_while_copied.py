@@ -17,7 +17,7 @@ from airflow_provider_dm.engine.copy.again import ShardsUnlike, Watches
 from airflow_provider_dm.engine.copy.creation import create
 from airflow_provider_dm.engine.copy.keyless import copy_whole_table
 from airflow_provider_dm.engine.copy.sharing import Sharing
-from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain
+from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain, Watch
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.merge import departure
 from airflow_provider_dm.engine.merge.joining import OwnerCopiedAgain
@@ -207,7 +207,7 @@ def test_a_run_that_dies_at_any_step_goes_on(one_pair: Shops, monkeypatch: pytes
             for source, statement in alter("DROP COLUMN v", *SHARDS):
                 one_pair.write(source, statement)
     with monkeypatch.context() as patch:
-        ends, once = migration._end, iter([alter("ADD COLUMN y int DEFAULT 2", *SHARDS)])
+        ends, once = Watch.end, iter([alter("ADD COLUMN y int DEFAULT 2", *SHARDS)])
 
         def altered(watch: Any) -> Any:
             """Alter between Pend and the hand-over: no log that the sync follows would have it."""
@@ -216,7 +216,7 @@ def test_a_run_that_dies_at_any_step_goes_on(one_pair: Shops, monkeypatch: pytes
                 one_pair.write(source, statement)
             return found
 
-        patch.setattr(migration, "_end", altered)
+        patch.setattr(Watch, "end", altered)
         assert load(one_pair, [], patch)["b"] == {f"{one_pair.schema}.o_3": 1}
     finish(one_pair)
 
@@ -240,8 +240,15 @@ def test_no_other_run_joins_while_it_is_removed(one_pair: Shops, monkeypatch: py
     finish(one_pair)
 
 
-def test_shards_that_stay_unlike_end_the_run_for_now(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without `shard-mode` as well. What others feed besides, or may overwrite, stops as before."""
+@pytest.mark.parametrize(
+    "way_out",
+    [[*alter("ADD KEY k (v)", "o_1", "o_3")], alter("DROP KEY k", "o_2")],
+    ids=["made in the others", "undone"],
+)
+def test_shards_that_stay_unlike_end_the_run_for_now(
+    one_pair: Shops, way_out: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without `shard-mode` as well."""
     begin(one_pair)
     wait = Watches.wait
     monkeypatch.setattr(again, "WAIT_SECONDS", 0.0)
@@ -249,8 +256,8 @@ def test_shards_that_stay_unlike_end_the_run_for_now(one_pair: Shops, monkeypatc
         patch.setattr(Shops, "load", partialmethod(Shops.load, copied=lambda: patch.setattr(Watches, "wait", wait)))
         with pytest.raises(ShardsUnlike, match=r"o_1 \(a\) and .*o_2 \(a\) were the same"):
             load(one_pair, [alter("ADD KEY k (v)", "o_2")], patch)
-    one_pair.write("a", "ALTER TABLE o_1 ADD KEY k (v)")
-    one_pair.write("b", "ALTER TABLE o_3 ADD KEY k (v)")
+    for source, statement in way_out:
+        one_pair.write(source, statement)
     one_pair.load()
     one_pair.sync()
     assert one_pair.compared().equal
