@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
-from airflow_provider_dm.engine.sync import loop
+from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import RelayMadeAnew, location_at
@@ -419,7 +419,7 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
     aside.rename(held / old)
     with monkeypatch.context() as patch:
         patch.setattr(Following, "_commit", dies)
-        patch.setattr(loop, "NOTE_SECONDS", 0)  # what is applied is noted, for which the old log would be needed, too
+        patch.setattr(noting, "NOTE_SECONDS", 0)  # what is applied is noted, for which the old log would be needed, too
         with pytest.raises(Strike):
             kit.run(kit.spec())
     (held / old).rename(aside)

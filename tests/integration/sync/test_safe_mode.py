@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.sync.apply import MissingRow
-from airflow_provider_dm.engine.sync.loop import Loop
+from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode import Window
 from airflow_provider_dm.engine.sync.safe_mode_here import load_window
@@ -178,7 +178,7 @@ def test_a_restart_after_a_clean_stop_needs_no_safe_mode(one_kit: SyncKit, monke
     columns = "binlog_pos, exit_safe_binlog_name, exit_safe_binlog_pos"
 
     with monkeypatch.context() as patched:  # as if it were killed in there
-        patched.setattr(Loop, "_note_exit", lambda _: None)
+        patched.setattr(Notes, "exit_point", lambda _: None)
         with pytest.raises(MissingRow):
             run(one_kit, {})
     assert there(one_kit) == []

@@ -17,6 +17,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync import loop as module
+from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.locations import GoalLost
@@ -31,7 +32,7 @@ from tests.unit.sync.sqlite_target import META
 
 
 def test_a_piece_is_planned_then_applied_and_then_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(noting, "NOTE_SECONDS", 0.0)
     world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
 
     assert world.run()

@@ -15,7 +15,7 @@ from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.model import Index
-from airflow_provider_dm.engine.sync import loop as module
+from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.apply import WaveWriter, _over, _TableWrites
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
@@ -184,7 +184,7 @@ def test_whoever_dies_in_the_last_epoch_of_the_window_has_noted_where_it_ends() 
     window = load_window(world.database.connection(), FENCE.ref)
     assert window == Window(150, 350, LO.at(400))
     again = World(epoch(200, 400), epoch(400, 500), window=window, lo=LO, goal=LO.at(500))  # type: ignore[arg-type]
-    assert again.loop._next_goal(LO.at(200)) == LO.at(400)
+    assert again.loop.planning.bound(LO.at(200)) == LO.at(400)
 
 
 def test_an_unclean_stop_has_an_exit_point_and_its_restart_needs_no_safe_mode() -> None:
@@ -200,7 +200,7 @@ def test_an_unclean_stop_has_an_exit_point_and_its_restart_needs_no_safe_mode() 
 
 
 def test_ddl_may_be_what_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(noting, "NOTE_SECONDS", 0.0)
     statement = replace(ddl("ALTER TABLE t COMMENT ''", 200, 300), timestamp=350)
     world = in_window(epoch(100, 200), statement, epoch(300, 400))
     world.run()
