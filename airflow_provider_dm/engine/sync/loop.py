@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
 from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.copied_whole import are_keyless
 from airflow_provider_dm.engine.sync.ddl import (
     Concerns,
     DdlRefusedByFilter,
@@ -60,6 +61,7 @@ from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
 
 log = logging.getLogger(__name__)
@@ -330,11 +332,9 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            loose = self.position.catching_up or self.sharing.recording
-            needs = None if loose else self.prepared.needed(ddl.at)
-            plan = self.following.follow(
-                ddl, statement, self.position.step(ddl.end), self.sharing.plan, operator, needs=needs
-            )
+            needs, exact = self.prepared.needed(ddl.at), not (self.position.catching_up or self.sharing.recording)
+            step, plan = self.position.step(ddl.end), self.sharing.plan
+            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, exact=exact)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None
@@ -387,8 +387,11 @@ class Loop:
 
     def _leave_catch_up(self) -> None:
         """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
-        from before it are held back."""
-        if self.position.catch_up_until is not None and not self.position.catching_up and not self.shards.unresolved:
+        from before it are held back, unless they are exact all the same."""
+        if self.position.catch_up_until is None or self.position.catching_up:
+            return
+        held = {group.target for group in self.shards.unresolved}
+        if not held or are_keyless(target_connection(self.source.target), held):
             self.position.catch_up_until = self.safe_mode.overlap = None
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:
