@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.target.claim import generation_before_claim
 from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from spark_apps.metrics import exposition, serve
-from spark_apps.runner import SparkRunner, spark_session
+from spark_apps.runner import SparkRunner, spark_context
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +93,9 @@ class App:
 
     def runner(self) -> SparkRunner:
         """Start Spark at the first call, and return its runner. Call it from the main thread first."""
-        session = spark_session(f"dm-{self.spec.app}-{self.spec.task.name}", WORKER_IMPORTS[self.spec.app])
+        context = spark_context(f"dm-{self.spec.app}-{self.spec.task.name}", WORKER_IMPORTS[self.spec.app])
         self.listen()  # Spark has taken SIGINT
-        return SparkRunner(session.sparkContext)
+        return SparkRunner(context)
 
     def ask_to_stop(self) -> None:
         self.asked.set()
