@@ -13,7 +13,7 @@ the holder; and who acts on the answer asks again a while later (`contests`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar, Final, Protocol
 
@@ -92,6 +92,7 @@ class Verdict(Enum):
     WAITS = "its own log, or that of the holder, goes on to say what is right"
     NOBODYS = "no source table has the row that holds its place"
     UNKNOWN = "a source that may have that row is not part of this run"
+    PAST = "its source has it otherwise by now, as its own log goes on to say"
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,10 @@ class Collides:
     row: ContestedRow
     other: Feeder
     holder: Holder
+    holders: tuple[Holder, ...] = ()
+    """All of them with which it does: `holder` is the first."""
+    beside: Verdict | None = None
+    """The verdict on other rows that hold places of it as well, and do not collide with it; None: there are none."""
 
     def error(self, more: Sequence[Collides]) -> RowsCollide:
         """Return the error for this and others of the same two tables and the same key."""
@@ -125,24 +130,39 @@ def verdict_on(
 ) -> Verdict | Collides:
     """Judge what will become of a row. `mapping`: of its source table; `feeders`: all source tables of its target."""
     holders = answers.holders(row, mapping)
-    verdict = Verdict.NOBODYS if not holders and _keys_unseen(mapping) else Verdict.WAITS
-    for holder in holders:
-        own = _stored(identity_of(row.row, mapping) | values_of(row.row, mapping, holder.key), mapping)
-        if not answers.has(row.source, row.table, own, mapping.source):
-            return Verdict.WAITS
-        others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
-        if not _is_same_row(row, holder, mapping):  # a collation may take two rows of one source table for one
-            others = list(feeders)
-        asked = {
-            one: answers.has(one.source, one.table, holder.identity | holder.values, mapping.target) for one in others
-        }
-        for feeder, there in asked.items():
-            if there:
-                still = answers.has(row.source, row.table, own, mapping.source)
-                return Collides(row, feeder, holder) if still else Verdict.WAITS
-        if verdict is not Verdict.UNKNOWN:
-            verdict = Verdict.UNKNOWN if None in asked.values() else Verdict.NOBODYS
-    return verdict
+    if not holders:
+        return Verdict.NOBODYS if _keys_unseen(mapping) else Verdict.WAITS
+    found = [(one, _verdict_on_holder(row, one, mapping, feeders, answers)) for one in holders]
+    collisions = [verdict for _, verdict in found if isinstance(verdict, Collides)]
+    known = [one.holder.identity for one in collisions]  # by one of its values is enough
+    rest = {verdict for one, verdict in found if one.identity not in known and not isinstance(verdict, Collides)}
+    beside = next((one for one in _FIRST if one in rest), None)
+    if collisions:
+        return replace(collisions[0], holders=tuple(one for one in holders if one.identity in known), beside=beside)
+    assert beside is not None
+    return beside
+
+
+_FIRST: Final = (Verdict.PAST, Verdict.WAITS, Verdict.UNKNOWN, Verdict.NOBODYS)
+"""Of several verdicts on one row the first of these."""
+
+
+def _verdict_on_holder(
+    row: ContestedRow, holder: Holder, mapping: TableMapping, feeders: Collection[Feeder], answers: Answers
+) -> Verdict | Collides:
+    own = _stored(identity_of(row.row, mapping) | values_of(row.row, mapping, holder.key), mapping)
+    here = answers.has(row.source, row.table, own, mapping.source)
+    if not here:
+        return Verdict.WAITS if here is None else Verdict.PAST
+    others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
+    if not _is_same_row(row, holder, mapping):  # a collation may take two rows of one source table for one
+        others = list(feeders)
+    asked = {one: answers.has(one.source, one.table, holder.identity | holder.values, mapping.target) for one in others}
+    for feeder, there in asked.items():
+        if there:
+            still = answers.has(row.source, row.table, own, mapping.source)
+            return Collides(row, feeder, holder) if still else Verdict.WAITS
+    return Verdict.UNKNOWN if None in asked.values() else Verdict.NOBODYS
 
 
 def _stored(values: Values, mapping: TableMapping) -> Values:

@@ -276,6 +276,8 @@ class Contests:
             if self.spares(mapping):
                 continue
             found = verdict_on(row, mapping, there, self.around.answers)
+            if isinstance(found, Collides) and self.settles is not _stops and found.beside not in (None, Verdict.PAST):
+                found = found.beside  # who does not collide is not to go
             if isinstance(found, Collides):
                 collisions.append(found)
                 continue

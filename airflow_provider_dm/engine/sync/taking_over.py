@@ -16,6 +16,10 @@ key: one had a row there, of the others it is as true. From then on the log of a
 another's. The next change of the row brings it back, an INSERT or an UPDATE as one that comes anew, a DELETE ends the
 note. A row that has lost is not in the target until then, also when the other one is gone: that is what was counted.
 
+Only rows that collide go. Where another one holds a place as well, of which either gives it up, there are two cases. It
+is the holder: its log takes it away, or it is set aside. It is the row that waits, whose source has it otherwise by
+now, while its log is held back: then that row itself is lost, until its log comes to it. It was nowhere but here.
+
 The shards' own transactions first read which of their rows wait, and then write. So while a place is taken over none of
 them is under way (target/standstill.py), and nobody may load or catch up, who would go by records.
 
@@ -25,7 +29,7 @@ them is under way (target/standstill.py), and nobody may load or catch up, who w
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -45,7 +49,14 @@ from airflow_provider_dm.engine.shard.giving_way import keys_stay
 from airflow_provider_dm.engine.shard.group import Item, Member
 from airflow_provider_dm.engine.sync.named_collisions import NamedCollision
 from airflow_provider_dm.engine.sync.overwriting import Collision
-from airflow_provider_dm.engine.target.contested_row import ContestedRow, lock_rows, lose, lost_rows, remove_rows
+from airflow_provider_dm.engine.target.contested_row import (
+    ContestedRow,
+    lock_rows,
+    lose,
+    lose_image,
+    lost_rows,
+    remove_rows,
+)
 from airflow_provider_dm.engine.target.errors import TargetBusy
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.row_key import row_key
@@ -103,8 +114,9 @@ class TakingOver:
 
         Raises Fenced, TargetWentBack, and what statements raise.
         """
+        settle = partial(self._take, known=found.holders) if found.beside is None else self._give_up
         try:
-            holders = self.around.transactions(partial(self._take, row=found.row))
+            holders = self.around.transactions(partial(settle, row=found.row))
         except TargetBusy as busy:
             log.info("%s: a place is not taken over yet: %s", self.fence.ref.source, busy)
             return True
@@ -127,19 +139,33 @@ class TakingOver:
         )
         self._taken.append(Collision(str(row.target), 0, len(holders), str(row.table), named))
 
-    def _take(self, connection: Connection, row: ContestedRow) -> list[Holder]:
-        """Return the rows that had to go; none where others have settled it."""
+    def _give_up(self, connection: Connection, row: ContestedRow) -> list[Holder]:
+        """Forget an image that is not what the source has now, if the log has not come to it yet. Nobody has to go."""
+        ref = self.fence.ref
+        self.fence.check(connection)
+        if not self._keys_stay(connection, self.around.mapped(row.source, row.table, row.target)):
+            raise PlaceNotTaken(later=False)
+        if lock_rows(connection, ref, [row.id]) == [row]:
+            lose_image(connection, ref, row.id)
+        return []
+
+    def _take(self, connection: Connection, row: ContestedRow, known: Collection[Holder]) -> list[Holder]:
+        """Return the rows that had to go; none where others have settled it. `known`: those that collide."""
         ref = self.fence.ref
         hold_up_all(connection, ref)
         self.fence.check(connection)
-        if not lock_rows(connection, ref, [row.id]):
+        if lock_rows(connection, ref, [row.id]) != [row]:
             return []
         mapping, access = self.around.mapped(row.source, row.table, row.target), self.around.access()
         feeders = [one for one in load_feeders(connection, ref, also_away=True) if one.target == row.target]
         self._check_all_exact(connection, feeders)
         if not (can_be_written_over(mapping) and self._keys_stay(connection, mapping)):
             raise PlaceNotTaken(later=False)
-        holders = _by_identity(find_holders(row, mapping, connection, access.select))
+        standing = find_holders(row, mapping, connection, access.select)
+        collide = [one.identity for one in known]
+        if any(one.identity not in collide for one in standing):  # it has come since
+            raise PlaceNotTaken(later=True)
+        holders = _by_identity(standing)
         for holder in holders:
             key = row_key([value or b"" for value in holder.identity.values()])
             owners = [one for one in feeders if (one.source, one.table, key) != (row.source, row.table, row.key)]

@@ -159,6 +159,11 @@ def lose(connection: Connection, owners: Iterable[RowOwner], target: TableName, 
             _insert(connection, owner, target, key, _LOST)
 
 
+def lose_image(connection: Connection, ref: SubtaskRef, number: int) -> None:
+    """Note that a row that waits is lost: its owner's log goes on to say what it is."""
+    query(connection, f"UPDATE {ref.table(_TABLE)} SET image = %s WHERE id = %s", (_LOST, number))
+
+
 def withdraw_without_image(
     connection: Connection, owner: RowOwner, keys: Collection[bytes], *, lost: bool = False
 ) -> set[bytes]:

@@ -145,3 +145,19 @@ def test_what_is_not_settled_stops_as_ever(one_source: Shops) -> None:
     shops.task, shops.instance = {}, SAFE
     with pytest.raises(NotSupportedYet, match="without shard-mode: pessimistic while rows"):
         shops.sync()
+
+
+def test_only_rows_that_collide_have_to_go(one_source: Shops) -> None:
+    """A row of a held shard waits as it was, and its source has it otherwise: who has what it had stays."""
+    shops = one_source
+    shops.task, shops.instance = PESSIMISTIC, SAFE
+    shops.create(UNIQUE, "a:o_1", "a:o_2")
+    shops.write("a", "INSERT INTO o_1 VALUES (1, 'a', 1)")
+    shops.load()
+    shops.write("a", "INSERT INTO o_2 VALUES (1, 'b', 5)", "ALTER TABLE o_2 ADD c int NOT NULL DEFAULT 7")
+    shops.write("a", "UPDATE o_2 SET u = 7", "INSERT INTO o_1 VALUES (2, 'stays', 5)")
+    assert sync(shops, "a") == []
+    assert shops.rows() == [(1, "a", 1), (2, "stays", 5)]
+    shops.write("a", "ALTER TABLE o_1 ADD c int NOT NULL DEFAULT 7")
+    assert sync(shops, "a") == [("PRIMARY", ("1",), "a:o_2", "a:o_1")]
+    assert shops.rows() == [(1, "b", 7, 7), (2, "stays", 5, 7)]

@@ -1,0 +1,74 @@
+"""Which rows that hold places of a waiting one collide with it: by what their sources have now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from airflow_provider_dm.engine.merge.collision import Collides, Holder, Values, Verdict, verdict_on
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.codec import Value
+from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.target.contested_row import ContestedRow
+from airflow_provider_dm.engine.target.table_schema import Feeder
+from tests.unit.sync.histories import TARGETS, Layout, Place
+
+TARGET: Final = TARGETS[1]
+MINE, OTHER = (Layout(sources=2).tables[Place(source, 1)] for source in range(2))
+FEEDERS: Final = tuple(Feeder(f"source_{n}", one.name, TARGET.name, 0) for n, one in enumerate((MINE, OTHER)))
+ROW: Final = ContestedRow(1, "source_0", MINE.name, TARGET.name, b"1", (b"1", b"5", b"v"))
+
+Pairs = Collection[tuple[bytes, bytes]]
+"""k and u of rows."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the target and the two sources have."""
+
+    target: Pairs
+    mine: Pairs
+    other: Pairs
+
+    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[Holder]:
+        found = []
+        for at, key in enumerate(TARGET.unique_keys):
+            values: list[dict[str, Value]] = [{"k": k, "u": u} for k, u in self.target if (k, u)[at] == row.row[at]]
+            found += [Holder(key, {"k": one["k"]}, {name: one[name] for name in key.columns}) for one in values]
+        return found
+
+    def has(self, source: str, table: TableName, values: Values, typed: Table) -> bool:
+        there = self.mine if source == "source_0" else self.other
+        return any(all({"k": k, "u": u}[name] == value for name, value in values.items()) for k, u in there)
+
+
+ONE, TWO, BOTH = (b"1", b"9"), (b"2", b"5"), (b"1", b"5")
+CASES = {
+    "both of them": (Said([ONE, TWO], [BOTH], [ONE, TWO]), {b"1", b"2"}, None),
+    "one, the other one has gone on": (Said([ONE, TWO], [BOTH], [ONE, (b"2", b"6")]), {b"1"}, Verdict.NOBODYS),
+    "one, and what waits has gone on": (Said([ONE, TWO], [(b"1", b"6")], [ONE, TWO]), {b"1"}, Verdict.PAST),
+    "one row, by one of its two values": (Said([BOTH], [BOTH], [ONE]), {b"1"}, None),
+}
+
+
+@pytest.mark.parametrize(("said", "collide", "beside"), CASES.values(), ids=CASES)
+def test_which_rows_collide(said: Said, collide: set[bytes], beside: Verdict | None) -> None:
+    found = verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, said)
+    assert isinstance(found, Collides)
+    assert ({one.identity["k"] for one in found.holders}, found.beside) == (collide, beside)
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        (Said([], [BOTH], []), Verdict.WAITS),
+        (Said([TWO], [(b"1", b"6")], [TWO]), Verdict.PAST),
+        (Said([ONE, TWO], [BOTH], []), Verdict.NOBODYS),
+    ],
+)
+def test_none_collides(said: Said, verdict: Verdict) -> None:
+    assert verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, said) is verdict
