@@ -107,9 +107,9 @@ def test_the_jvm_has_our_options_unless_the_user_has_others(
         monkeypatch.delenv(name, raising=False)
     script = tmp_path / "app.py"
     script.write_text(
-        "from pyspark.sql import SparkSession\n"
-        "management = SparkSession.builder.getOrCreate().sparkContext._jvm.java.lang.management\n"
-        "print('JVM', *management.ManagementFactory.getRuntimeMXBean().getInputArguments(), flush=True)\n"
+        "import os, pathlib\n"  # the JVM's own arguments; a session in it would have no others
+        "arguments = pathlib.Path(f'/proc/{os.getppid()}/cmdline').read_text().split('\\0')\n"
+        "print('JVM', *arguments[: arguments.index('org.apache.spark.deploy.SparkSubmit')], flush=True)\n"
     )
     for settings in (SparkSettings(), SparkSettings(conf={"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"})):
         app = SparkApp.start(job, run_dir=tmp_path, script=script, settings=settings, on_line=lines.append)
