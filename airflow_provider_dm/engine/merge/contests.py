@@ -240,7 +240,7 @@ class Contests:
             if wait(FINISH_LOOK_SECONDS):
                 return self.rows
         if self.rows and self._unknown:
-            why = "a source table that may hold them belongs to a source that is not part of this run"
+            why = "a source that may have them is no part of this run, or its table lacks a column of the key by now"
             raise OtherSourcesWanted(self.fence.ref.source, self.rows, why)
         if self.rows:
             source = self.fence.ref.source

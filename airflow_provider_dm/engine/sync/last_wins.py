@@ -20,6 +20,10 @@ comes into the second phase, from wherever, finds at most rows that wait. Each i
 first change that could be about it, also where half an epoch is written: what waits is the row as far as its bucket has
 come. Two laws at once would be none, so all sources of a table need the same.
 
+The phases are each source's own. One that joins lets others' rows alone until its log is exact; those that were exact
+before have no records any more, and write over its rows from its first page on. What its log says of the time of its
+load then counts as written behind that: of a row that both write meanwhile its change, or its DELETE, is the last.
+
 Rows that shards hold back come in another order than the log has them: a DELETE that is applied in the re-sync would
 take away the row that has come to its place since. So with shard-mode pessimistic it is another law (taking_over.py).
 """

@@ -29,6 +29,7 @@ from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
 from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.copied_whole import are_keyless
 from airflow_provider_dm.engine.sync.ddl import (
     Concerns,
     DdlRefusedByFilter,
@@ -60,6 +61,7 @@ from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
 
 log = logging.getLogger(__name__)
@@ -136,9 +138,11 @@ class Loop:
                             behind = after(self.prepared.now, planned)
                             ahead = planner.submit(self.planning.behind, hi, behind, self.size)
                         self._epoch(planned)
-                    case DdlStatement():
+                    case DdlStatement(at=at):
+                        self._leave_file(at)
                         self._ddl(planned)
                     case UpToDate(at):
+                        self._leave_file(at)
                         self._idle(at, wait, idle_since)
                         wait = min(LONGEST_WAIT, wait * 1.5)
                         continue
@@ -299,7 +303,9 @@ class Loop:
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
         self._begins(ddl.end)
-        operator = self.by_hand.at(ddl)
+        # Where its rows are half written as the log has them, a person comes too late.
+        late = self.position.edge is not None and not self.following.has_committed(ddl)
+        operator = None if late else self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
@@ -326,11 +332,9 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            loose = self.position.catching_up or self.sharing.recording
-            needs = None if loose else self.prepared.needed(ddl.at)
-            plan = self.following.follow(
-                ddl, statement, self.position.step(ddl.end), self.sharing.plan, operator, needs=needs
-            )
+            needs, exact = self.prepared.needed(ddl.at), not (self.position.catching_up or self.sharing.recording)
+            step, plan = self.position.step(ddl.end), self.sharing.plan
+            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, exact=exact)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None
@@ -363,6 +367,13 @@ class Loop:
             self.sharing.adopt(plan)
         self._follow_plan()
 
+    def _leave_file(self, at: Location) -> None:
+        """Execute what a person wants executed here, where the log goes on at `at`, in another file: by this place it
+        is not met again, and it may have been begun."""
+        here = self.position.here
+        if self.position.edge is None and (at.suffix, at.file) != (here.suffix, here.file):
+            self._inject(here)
+
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
         self.shards.check_no_resync()
@@ -376,8 +387,11 @@ class Loop:
 
     def _leave_catch_up(self) -> None:
         """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
-        from before it are held back."""
-        if self.position.catch_up_until is not None and not self.position.catching_up and not self.shards.unresolved:
+        from before it are held back, unless they are exact all the same."""
+        if self.position.catch_up_until is None or self.position.catching_up:
+            return
+        held = {group.target for group in self.shards.unresolved}
+        if not held or are_keyless(target_connection(self.source.target), held):
             self.position.catch_up_until = self.safe_mode.overlap = None
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:

@@ -212,7 +212,9 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         goal=_goal(source.job.until, source.spec, lo),
         prepared=prepared,
         window=load_window(connection, ref),
-        open_places=read_open_places(connection, ref, source.rules.block_allow, lo, reader.base_of),
+        open_places=read_open_places(
+            connection, ref, source.rules.block_allow, lo, reader.base_of, subtask.catch_up_until
+        ),
         noted_otherwise=edge is not None and first_plan is plan and news,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -155,6 +156,31 @@ def test_half_an_epoch_goes_on_behind_others_that_write_over_its_rows(
     assert counted == {"a:o_0": (len(shops.rows()) - 1, 0)}
     assert 1 < len(shops.rows()) < 31
     assert {value for _, value in shops.rows()} == {"a", "b"}
+
+
+def test_what_a_source_has_written_while_it_joined_comes_behind_what_others_did(one_pair: Shops) -> None:
+    """They have no records of their own any more, and write over its rows from its first page on."""
+    shops = one_pair
+    shops.instance = SAFE
+    shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
+    shops.load(["a"])
+    shops.sync("a", only=True)
+    shops.write("b", "INSERT INTO o_1 VALUES (5, 'b'), (6, 'b'), (7, 'b')")
+
+    def meanwhile() -> None:
+        assert numbers_of(shops, "b"), "its rows are recorded"
+        shops.write("b", "UPDATE o_1 SET v = 'later' WHERE id = 5; DELETE FROM o_1 WHERE id = 6")
+        shops.write("a", "INSERT INTO o_0 VALUES (5, 'a'), (6, 'a'), (7, 'a'), (8, 'a')")
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(sync, shops, "a").result() == {"a:o_0": (0, 3)}
+
+    shops.load(["b"], copied=meanwhile)
+    sync(shops, "b", "a")
+    assert shops.rows() == [(5, "later"), (7, "a"), (8, "a")]
+    shops.write("a", "UPDATE o_0 SET v = 'last'")
+    assert sync(shops, "a", "b") == {"a:o_0": (1, 0)}
+    assert shops.rows() == [(number, "last") for number in range(5, 9)]
+    assert shops.meta_rows("dm_contested_row") == shops.meta_rows("dm_row_owner") == 0
 
 
 def test_merged_tables_without_a_key_are_exact_all_the_same(one_source: Shops) -> None:

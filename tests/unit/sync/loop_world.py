@@ -139,6 +139,16 @@ class Follows(Following):
 
     world: World | None = None
     refusal: Exception | None = None
+    committed: bool = False
+    operators: list[Operator | None] = field(default_factory=list)
+
+    def has_committed(self, ddl: DdlStatement) -> bool:
+        return self.committed
+
+    def inject(self, operator: Operator, here: Location, plan: SyncPlan) -> SyncPlan:
+        assert self.world is not None
+        self.world.events.append(f"inject {here.position}")
+        return plan
 
     def follow(
         self,
@@ -149,8 +159,10 @@ class Follows(Following):
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        exact: bool = False,
     ) -> SyncPlan:
         assert self.world is not None
+        self.operators.append(operator)
         if self.refusal is not None:
             raise self.refusal
         if ddl.rows is None:
@@ -218,6 +230,12 @@ class Notes(MetaStore):
 
     def operators(self, task: str, source: str, *, passed: bool = False) -> list[Operator]:
         return self.wanted
+
+    def mark_operator_used(self, operator: Operator, at: Location) -> None:
+        """Nobody asks for it."""
+
+    def mark_operators_passed(self, task: str, source: str, applied: Location) -> list[Operator]:
+        return []
 
 
 class Around(Servers):
