@@ -59,6 +59,7 @@ from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.sync.writing import Writing
+from airflow_provider_dm.engine.target.ddl_journal import COMMITTED
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.subtask import note_plan
 
@@ -136,11 +137,11 @@ class Loop:
                             behind = after(self.prepared.now, planned)
                             ahead = planner.submit(self.planning.behind, hi, behind, self.size)
                         self._epoch(planned)
-                    case DdlStatement(at=at):
-                        self._leave_file(at)
+                    case DdlStatement():
+                        self._leave_file(planned)
                         self._ddl(planned)
                     case UpToDate(at):
-                        self._leave_file(at)
+                        self._leave_file(planned)
                         self._idle(at, wait, idle_since)
                         wait = min(LONGEST_WAIT, wait * 1.5)
                         continue
@@ -296,7 +297,7 @@ class Loop:
         self.shards.check_no_resync()
         self._begins(ddl.end)
         # Where its rows are half written as the log has them, a person comes too late.
-        late = self.position.edge is not None and not self.following.has_committed(ddl)
+        late = self.position.edge is not None and COMMITTED not in self.following.noted(ddl)
         operator = None if late else self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
@@ -361,11 +362,13 @@ class Loop:
             self.sharing.adopt(plan)
         self._follow_plan()
 
-    def _leave_file(self, at: Location) -> None:
-        """Execute what a person wants executed here, where the log goes on at `at`, in another file: by this place it
-        is not met again, and it may have been begun."""
-        here = self.position.here
-        if self.position.edge is None and (at.suffix, at.file) != (here.suffix, here.file):
+    def _leave_file(self, planned: DdlStatement | UpToDate) -> None:
+        """Execute what a person wants executed here, where the log goes on in another file: by this place it is not met
+        again, and it may have been begun. Not in front of DDL that is begun: with that it would have been."""
+        here, at = self.position.here, planned.at
+        if self.position.edge is not None or (at.suffix, at.file) == (here.suffix, here.file):
+            return
+        if not (isinstance(planned, DdlStatement) and self.following.noted(planned)):
             self._inject(here)
 
     def _advance(self, hi: Location) -> None:
