@@ -21,7 +21,6 @@ from functools import partial
 from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
-from airflow_provider_dm.engine.binlog.session_variables import EXPLICIT_TIMESTAMPS, Session
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
@@ -35,6 +34,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
+from airflow_provider_dm.engine.reading.logged_ddl import explicit_timestamps, read_ddl
 from airflow_provider_dm.engine.rules.online_ddl import outcomes
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
@@ -42,7 +42,8 @@ from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.begun_elsewhere import Journal
 from airflow_provider_dm.engine.sync.by_hand import statements_of
-from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl, read_ddl
+from airflow_provider_dm.engine.sync.copied_whole import is_behind_its_copy
+from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.schema_change import change_by_hand, change_of, repeated
@@ -167,13 +168,14 @@ class Following:
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        exact: bool = False,
     ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
-        `needs`: from where on the log is needed for what lies behind the statement; None: rows in front of it may be in
-        the target already, so a shard's cannot be held back.
+        `needs`: from where on the log is needed for what lies behind the statement. `exact`: no rows from behind it can
+        be in the target yet, else a shard's cannot be held back.
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing was done), and what
         executing and planning raise.
         """
@@ -192,7 +194,8 @@ class Following:
         check_newcomers(connection, step.fence.ref, _newcomers(tables, change))
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
-        groups = self._meet(ddl, change, operator, needs)
+        exact = exact or is_behind_its_copy(change, tables, connection)
+        groups = self._meet(ddl, change, operator, needs if exact else None)
         statements = change.statements if change.agreed is None else ()
         if operator is None or operator.kind is OperatorKind.INJECT:
             journal.check_same(in_front, statements)
@@ -351,6 +354,7 @@ class Following:
 
     def _defaults(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> SessionDefaults:
         said = ddl.session
+        server_of_log = self.tables.tracker.server if self.tables is not None else None
         server = None
         chosen: list[tuple[str, str]] = []
         if isinstance(statement, CreateDatabase | AlterDatabase) and said.charsets is not None:
@@ -359,16 +363,7 @@ class Following:
             chosen.append((_charset_of(self._collation(charset)), self._collation(collation)))
         if said.utf8mb4_collation is not None:
             chosen.append(("utf8mb4", self._collation(said.utf8mb4_collation)))
-        return SessionDefaults(ddl.sql_mode, server, self._explicit_timestamps(said), tuple(chosen))
-
-    def _explicit_timestamps(self, said: Session) -> bool | None:
-        """Return the session's explicit_defaults_for_timestamp; None: its server does not say."""
-        if said.explicit_timestamp_defaults is not None:
-            return said.explicit_timestamp_defaults
-        server = self.tables.tracker.server if self.tables is not None else None
-        if server is None or not server.mariadb or server.version < (10, 8, 2) or said.flags is None:
-            return None
-        return bool(said.flags & EXPLICIT_TIMESTAMPS)
+        return SessionDefaults(ddl.sql_mode, server, explicit_timestamps(said, server_of_log), tuple(chosen))
 
     def _collation(self, number: int) -> str:
         if not self.collation_names:

@@ -30,6 +30,7 @@ from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
 from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.copied_whole import are_keyless
 from airflow_provider_dm.engine.sync.ddl import (
     Concerns,
     DdlRefusedByFilter,
@@ -63,6 +64,7 @@ from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.ddl_journal import COMMITTED
 from airflow_provider_dm.engine.target.edge_set import note_edge
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
 
 log = logging.getLogger(__name__)
@@ -243,7 +245,8 @@ class Loop:
 
     def _write_over(self) -> None:
         """Put rows that wait into their places where others are written over: nothing that follows looks for them."""
-        if self.sharing.rows and self.plan.safe and self._leniency(self.position.applied)[1]:
+        waits = self.sharing.rows or self.sharing.may_have_lost
+        if waits and self.plan.safe and self._leniency(self.position.applied)[1]:
             self._met(self.sharing.write_over())
             self.progress.contested_rows = self.sharing.rows
 
@@ -288,7 +291,7 @@ class Loop:
         try:
             self.sharing.look(now=now, between=between)
         finally:
-            self.progress.contested_rows = self.sharing.rows
+            self._show_shared()
         if between:
             self._follow_plan()
             self._write_over()
@@ -297,7 +300,12 @@ class Loop:
         try:
             self.sharing.finish(self.stop.wait)
         finally:
-            self.progress.contested_rows = self.sharing.rows
+            self._show_shared()
+
+    def _show_shared(self) -> None:
+        self.progress.contested_rows = self.sharing.rows
+        if taken := self.sharing.taking_over.taken():
+            self._met(taken)
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
@@ -331,11 +339,9 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            loose = self.position.catching_up or self.sharing.recording
-            needs = None if loose else self.prepared.needed(ddl.at)
-            plan = self.following.follow(
-                ddl, statement, self.position.step(ddl.end), self.sharing.plan, operator, needs=needs
-            )
+            needs, exact = self.prepared.needed(ddl.at), not (self.position.catching_up or self.sharing.recording)
+            step, plan = self.position.step(ddl.end), self.sharing.plan
+            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, exact=exact)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None
@@ -390,8 +396,11 @@ class Loop:
 
     def _leave_catch_up(self) -> None:
         """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
-        from before it are held back."""
-        if self.position.catch_up_until is not None and not self.position.catching_up and not self.shards.unresolved:
+        from before it are held back, unless they are exact all the same."""
+        if self.position.catch_up_until is None or self.position.catching_up:
+            return
+        held = {group.target for group in self.shards.unresolved}
+        if not held or are_keyless(target_connection(self.source.target), held):
             self.position.catch_up_until = self.safe_mode.overlap = None
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:

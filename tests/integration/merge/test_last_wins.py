@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.sync.apply import MissingRow
+from airflow_provider_dm.engine.sync.named_collisions import MOST_SHOWN
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 from tests.integration.merge.test_records import failing_halfway, numbers_of
@@ -34,6 +34,7 @@ def sync(shops: Shops, *names: str, **options: Any) -> Counts:
             missing, present = found.get(table, (0, 0))
             found[table] = missing + counts["missing"], present + counts["present"]
         if shown["by"]:
+            assert len(shown["last"]) == min(shown["missing"] + shown["present"], MOST_SHOWN)
             assert sum(counts["present"] for counts in shown["by"].values()) == shown["present"]
             assert {f"a:{shops.schema}.o_0", f"a:{shops.schema}.o_2"} <= {*shown["fed_by"]}
     return found
@@ -68,31 +69,6 @@ def test_the_last_one_to_write_a_row_wins(shops: Shops) -> None:
     shops.write("a", "UPDATE o_2 SET v = 'back' WHERE id = 5")
     assert sync(shops, "b", "a") == {"a:o_2": (1, 0)}
     assert shops.rows()[-2:] == [(5, 51, "back"), (9, 60, "b")]
-
-
-def test_rows_that_shards_hold_back_and_safe_mode_are_refused(one_source: Shops) -> None:
-    """Once the re-sync has come, the DELETE that was held back would take away the row that has moved since."""
-    shops = one_source
-    pessimistic = {"task-mode": "all", "shard-mode": "pessimistic"}
-    shops.task, shops.instance = pessimistic, SAFE
-    shops.create(PLAIN, "a:o_1", "a:o_2")
-    shops.write("a", "INSERT INTO o_1 VALUES (1, 'x')", "INSERT INTO o_2 VALUES (2, 'y')")
-    shops.load()
-    refused = partial(pytest.raises, NotSupportedYet, match="shard-mode: pessimistic for a merged table.*Leave safe")
-    with refused():
-        shops.sync("a")
-    shops.instance = {}
-    shops.write("a", "ALTER TABLE o_1 ADD COLUMN c int NOT NULL DEFAULT 7")
-    shops.write("a", "DELETE FROM o_1 WHERE id = 1; INSERT INTO o_2 VALUES (1, 'moved')")
-    shops.sync("a")
-    shops.write("a", "ALTER TABLE o_2 ADD COLUMN c int NOT NULL DEFAULT 7")
-    shops.instance = SAFE
-    with refused():
-        shops.sync("a")
-    shops.instance = {}
-    shops.sync("a")
-    assert shops.compared().equal, shops.compared()
-    assert shops.meta_rows("dm_contested_row") == 0
 
 
 def test_one_table_has_one_law(one_pair: Shops) -> None:
