@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Final, TypeVar
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import RDD, SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.sync.runner import Exchange, Failed, Ok, Shared, attempt, check_blobs, values
@@ -75,8 +74,10 @@ class SparkNotStarted(DmError):
     hint: ClassVar[str] = "See whether the master is up and reached from this machine; nothing of the task was touched."
 
 
-def spark_session(app_name: str, worker_imports: Sequence[str] = ()) -> SparkSession:
-    """Return the session of this process, with DEFAULTS for what spark-submit did not set.
+def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkContext:
+    """Return the context of this process, with DEFAULTS for what spark-submit did not set.
+
+    A SparkSession would load some thousand classes for SQL, a fifth of what a short app computes; none is asked for it.
 
     `worker_imports`: what its tasks need, as `workers` has it. Raises SparkNotStarted.
     """
@@ -92,14 +93,14 @@ def spark_session(app_name: str, worker_imports: Sequence[str] = ()) -> SparkSes
         conf.setIfMissing("spark.python.daemon.module", workers.__name__)
         conf.setIfMissing(f"spark.executorEnv.{workers.VARIABLE}", ",".join(worker_imports))
     try:
-        session = SparkSession.builder.config(conf=conf).getOrCreate()
+        context = SparkContext.getOrCreate(conf)
     except _OF_SPARK as error:
         raise SparkNotStarted(str(conf.get("spark.master")), _reason(error)) from error
     for name in ("spark.speculation", "spark.python.unix.domain.socket.enabled"):
-        found = session.sparkContext.getConf().get(name)
+        found = context.getConf().get(name)
         if found != DEFAULTS[name]:
             log.warning("%s is %s; %s is what this app is made for", name, found, DEFAULTS[name])
-    return session
+    return context
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,12 @@ from functools import partial
 from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
-from airflow_provider_dm.engine.binlog.session_variables import EXPLICIT_TIMESTAMPS, Session
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.merge.joining import OwnerNotReady, read_others
+from airflow_provider_dm.engine.merge.joining import check_newcomers
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -35,13 +34,16 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
+from airflow_provider_dm.engine.reading.logged_ddl import explicit_timestamps, read_ddl
 from airflow_provider_dm.engine.rules.online_ddl import outcomes
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.begun_elsewhere import Journal
 from airflow_provider_dm.engine.sync.by_hand import statements_of
-from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl, read_ddl
+from airflow_provider_dm.engine.sync.copied_whole import is_behind_its_copy
+from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.schema_change import change_by_hand, change_of, repeated
@@ -57,12 +59,12 @@ from airflow_provider_dm.engine.target.ddl_journal import (
     INJECTED,
     forget_entries,
     note_intent,
-    read_entries,
 )
 from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
 from airflow_provider_dm.engine.target.left_behind import left_behind
 from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
+from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.shard_groups import merged_targets
 from airflow_provider_dm.engine.target.subtask import note_plan
@@ -71,6 +73,7 @@ from airflow_provider_dm.engine.target.table_definitions import (
     save_schema_collations,
 )
 from airflow_provider_dm.engine.target.table_schema import (
+    TableSchema,
     forget_table_schemas,
     load_feeders,
     load_table_schemas,
@@ -152,6 +155,10 @@ class Following:
             self.memory = known.known_to(self.source.rules.block_allow)
         return self.memory
 
+    def has_committed(self, ddl: DdlStatement) -> bool:
+        """Tell whether all but the rows of the statement's transaction is done. Raises AnswerCut."""
+        return COMMITTED in Journal.of(self.source.target, self.source.fence, ddl).entries
+
     def follow(
         self,
         ddl: DdlStatement,
@@ -161,19 +168,22 @@ class Following:
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        exact: bool = False,
     ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
-        `needs`: from where on the log is needed for what lies behind the statement; None: rows in front of it may be in
-        the target already, so a shard's cannot be held back.
+        `needs`: from where on the log is needed for what lies behind the statement. `exact`: no rows from behind it can
+        be in the target yet, else a shard's cannot be held back.
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing was done), and what
         executing and planning raise.
         """
         position = ddl.end.sort_key
         connection = target_connection(self.source.target)
-        if ddl.rows is not None and COMMITTED in read_entries(connection, step.fence.ref, position):
+        journal = Journal.of(self.source.target, step.fence, ddl)
+        if ddl.rows is not None and COMMITTED in journal.entries:
+            journal.take_over()
             return plan
         if self.tables is None:
             self.tables = load_tables(self.source)
@@ -181,13 +191,19 @@ class Following:
         around = self._surroundings(ddl, statement)
         change = self._change(statement, operator, tables, around)
         in_front = _injected(operator, tables, around)
-        self._check_newcomers(tables, change)
+        check_newcomers(connection, step.fence.ref, _newcomers(tables, change))
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
-        groups = self._meet(ddl, change, operator, needs)
+        exact = exact or is_behind_its_copy(change, tables, connection)
+        groups = self._meet(ddl, change, operator, needs if exact else None)
         statements = change.statements if change.agreed is None else ()
+        if operator is None or operator.kind is OperatorKind.INJECT:
+            journal.check_same(in_front, statements)
+        journal.take_over()
         if operator is None:
             self._check_left_behind(step, statements)
+        if statements or in_front or ddl.rows is not None:
+            journal.note_identity(step.lo)
         target, session = self.source.target, self._session(ddl)
         executed = execute_ddl(target, step.fence, position, in_front, session, first=IN_FRONT)
         executed += execute_ddl(target, step.fence, position, statements, session)
@@ -274,7 +290,10 @@ class Following:
         assert before is not None
 
         def write(connection: Connection) -> None:
-            ref = fence.ref
+            ref, newcomers = fence.ref, _newcomers(before, change)
+            if newcomers:  # another source may have begun one since it was looked
+                lock_owner_numbers(connection, ref)
+                check_newcomers(connection, ref, newcomers)
             forget_table_schemas(connection, ref, change.ended)
             for name in change.ended:
                 forget_chunks(connection, ref, name)
@@ -335,6 +354,7 @@ class Following:
 
     def _defaults(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> SessionDefaults:
         said = ddl.session
+        server_of_log = self.tables.tracker.server if self.tables is not None else None
         server = None
         chosen: list[tuple[str, str]] = []
         if isinstance(statement, CreateDatabase | AlterDatabase) and said.charsets is not None:
@@ -343,16 +363,7 @@ class Following:
             chosen.append((_charset_of(self._collation(charset)), self._collation(collation)))
         if said.utf8mb4_collation is not None:
             chosen.append(("utf8mb4", self._collation(said.utf8mb4_collation)))
-        return SessionDefaults(ddl.sql_mode, server, self._explicit_timestamps(said), tuple(chosen))
-
-    def _explicit_timestamps(self, said: Session) -> bool | None:
-        """Return the session's explicit_defaults_for_timestamp; None: its server does not say."""
-        if said.explicit_timestamp_defaults is not None:
-            return said.explicit_timestamp_defaults
-        server = self.tables.tracker.server if self.tables is not None else None
-        if server is None or not server.mariadb or server.version < (10, 8, 2) or said.flags is None:
-            return None
-        return bool(said.flags & EXPLICIT_TIMESTAMPS)
+        return SessionDefaults(ddl.sql_mode, server, explicit_timestamps(said, server_of_log), tuple(chosen))
 
     def _collation(self, number: int) -> str:
         if not self.collation_names:
@@ -401,28 +412,18 @@ class Following:
                 "`dmctl binlog skip`"
             )
 
-    def _check_newcomers(self, before: SubtaskTables, change: SchemaChange) -> None:
-        """Refuse, for now, a new table that goes where other sources are not exact yet. Raises OwnerNotReady."""
-        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
-        fresh = [one for one in change.tables.schemas if one.table.name not in known]
-        if not fresh:
-            return
-        ref = self.source.fence.ref
-        others = read_others(target_connection(self.source.target), ref, full=False)
-        for one in fresh:
-            for other in others:
-                if other.feeder.target == one.target and (other.feeder.owner > 0 or not other.exact):
-                    feeder = other.feeder
-                    raise OwnerNotReady(
-                        ref.source, str(one.table.name), feeder.source, str(feeder.table), str(one.target)
-                    )
-
 
 def _injected(operator: Operator | None, tables: SubtaskTables, around: Surroundings) -> Sequence[TargetDdl]:
     """Return what a person has executed in front of a statement. Raises CannotFollow, NeedsAgreement."""
     if operator is None or operator.kind is not OperatorKind.INJECT:
         return ()
     return change_by_hand(None, statements_of(operator), tables, around).statements
+
+
+def _newcomers(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]:
+    """Return the tables that begin with the statement."""
+    known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+    return [one for one in change.tables.schemas if one.table.name not in known]
 
 
 def _gone(before: SubtaskTables, after: SubtaskTables) -> dict[TableName, CopiedTable]:

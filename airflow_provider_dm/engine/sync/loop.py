@@ -1,10 +1,8 @@
 """The loop: plan a piece of the log, apply it, go on; until the goal, an error, or a wish.
 
-A short conductor. What to apply next is the planner's (binlog/planner), how is epoch.py's, whether it counts is the
-frontier's (target/frontier). Here is only what ties them: `applied`, which moves when an epoch is applied everywhere.
-
-An epoch ends at the goal, where catch-up mode ends, and after a restart at `edge` (frontier rule 1). A failed epoch is
-tried again with the same bounds, never another way. While one is applied the next is planned.
+A short conductor. What to apply next is planning.py's, how is epoch.py's, whether it counts is the frontier's
+(target/frontier), what others are told is noting.py's. Here is only what ties them: the position, which moves when an
+epoch is applied everywhere. A failed epoch is tried again with the same bounds, never another way.
 """
 
 from __future__ import annotations
@@ -17,23 +15,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from airflow_provider_dm.engine.binlog.open_places import half_epoch
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
-from airflow_provider_dm.engine.binlog.xa import Prepared
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
-from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction
+from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.merge.writer import TooManyContested
-from airflow_provider_dm.engine.meta.model import Operator, Stage, Unit
+from airflow_provider_dm.engine.meta.model import Operator, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, missing_at, reached
+from airflow_provider_dm.engine.mysql.location import Location, Order, compare, missing_at
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
 from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
-from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
+from airflow_provider_dm.engine.sync.copied_whole import are_keyless
 from airflow_provider_dm.engine.sync.ddl import (
     Concerns,
     DdlRefusedByFilter,
@@ -46,14 +42,16 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.locations import GoalLost
+from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.planning import Planning
+from airflow_provider_dm.engine.sync.position import Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
-from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
+from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.runner import Runner, Shared
 from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere
-from airflow_provider_dm.engine.sync.shard_groups import needed_with
 from airflow_provider_dm.engine.sync.shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start import Opened
@@ -63,25 +61,22 @@ from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.sync.writing import Writing
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
-from airflow_provider_dm.engine.target.frontier import Step
-from airflow_provider_dm.engine.target.subtask import note_location, note_plan
+from airflow_provider_dm.engine.target.session import target_connection
+from airflow_provider_dm.engine.target.subtask import note_plan
 
 log = logging.getLogger(__name__)
 
-NOTE_SECONDS: Final = 2.0
 SHORTEST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 0.5
 LONG_SECONDS: Final = 0.5
 """Epochs that take longer are logged; the many small ones of a sync that is caught up are not."""
-SAY_SECONDS: Final = 30.0
 RETRIES: Final = 5
 """The attempts at an epoch whose tasks failed in a way that may pass; each transaction has its own before that."""
 
 
 @dataclass
 class Loop:
-    """The loop of one source. `applied` is where all buckets stand; `here`, at or behind it, is where reading goes on
-    (there may be events in between that change nothing). `edge`: see frontier rule 1; None once it is reached."""
+    """The loop of one source. `opened`: as it began; what has moved on since is in `position`, `plan`, `prepared`."""
 
     source: SyncSource
     opened: Opened
@@ -103,16 +98,10 @@ class Loop:
     plan: SyncPlan
     """The plan by which epochs are applied now."""
     shared_plan: Shared[SyncPlan]
-    here: Location
-    applied: Location
-    edge: Location | None
+    position: Position
+    planning: Planning
+    notes: Notes
     size: EpochSize
-    points: DmPoints | None = None
-    """DM's checkpoint table; None: nobody wants it."""
-    furthest: Location | None = None
-    """Where the last epoch or statement ends that was begun."""
-    noted_at: float = 0.0
-    said_at: float = 0.0
 
     def run(self) -> bool:
         """Run the loop. Return True at the goal, False when asked to stop. Raises every DmError that stops a task."""
@@ -121,36 +110,39 @@ class Loop:
         except DmError as error:
             if error.reaction is not Reaction.FENCED:  # else whoever has taken over says how it stands
                 self.note(Stage.PAUSED, now=True, only_meta=True)
-                self._note_exit()
+                self.notes.exit_point()
             raise
 
     def _run(self) -> bool:
-        self.progress.goal, self.progress.ddl_at = self.opened.goal, None
-        self.progress.location = self.applied
+        self.progress.goal, self.progress.ddl_at = self.position.goal, None
+        self.progress.location = self.position.applied
         self._leave_catch_up()
         self._show_shards()
-        self._show_safe_mode(exit_point=self.edge)
+        self._show_safe_mode(exit_point=self.position.edge)
         self.note(Stage.RUNNING, now=True)
         wait, idle_since = SHORTEST_WAIT, time.monotonic()
         ahead: Future[Planned] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="plan") as planner:
-            while not self._at_goal() and not self.stop.is_set():
+            while not self.position.at_goal and not self.stop.is_set():
                 self.by_hand.refresh()
-                if self.edge is None and self._shards():
+                if self.position.edge is None and self._shards():
                     continue
-                planned = self._planned(ahead)
+                planned = self.planning.next(ahead, self.prepared.now, self.size)
                 ahead = None
                 self.safe_mode.note(planned)
                 match planned:
                     case Epoch(lo=lo, hi=hi, bytes=size):
-                        if self.edge is None:
+                        if self.position.edge is None:
                             self._inject(lo)
                         if self.size.is_backlog(size):  # look ahead while this is applied
-                            ahead = planner.submit(self._plan_from, hi, after(self.prepared.now, planned))
+                            behind = after(self.prepared.now, planned)
+                            ahead = planner.submit(self.planning.behind, hi, behind, self.size)
                         self._epoch(planned)
-                    case DdlStatement():
+                    case DdlStatement(at=at):
+                        self._leave_file(at)
                         self._ddl(planned)
                     case UpToDate(at):
+                        self._leave_file(at)
                         self._idle(at, wait, idle_since)
                         wait = min(LONGEST_WAIT, wait * 1.5)
                         continue
@@ -159,81 +151,20 @@ class Loop:
                 wait, idle_since = SHORTEST_WAIT, time.monotonic()
                 self.note(Stage.RUNNING)
         self._finish_shards()
-        if self._at_goal() and self.sharing.rows:
+        if self.position.at_goal and self.sharing.rows:
             self.note(Stage.RUNNING, now=True)  # whoever waits for this log sees where it ends
             self._finish_shared()
             self._finish_shards()  # for whose DDL they were waited
         # Stopped, not Finished: the next run goes on from here, and needs the log from here on.
         self.note(Stage.STOPPED, now=True)
-        return self._at_goal()
-
-    # What comes next
-
-    def _planned(self, ahead: Future[Planned] | None) -> Planned:
-        if self.edge is None:
-            if ahead is not None and not isinstance(ahead.result(), UpToDate):
-                return ahead.result()  # an UpToDate would be old news by now
-            return self._plan_from(self.here, self.prepared.now)
-        if ahead is not None:
-            ahead.exception()  # waited for only: before the edge nothing else may be applied, nor end the run
-        range_bytes = self.size.range_bytes(1)
-        planned = self.tail.plan(
-            self.here,
-            goal=self.edge,
-            limit=None,
-            range_bytes=range_bytes,
-            prepared=self.prepared.now,
-            open_places=(half_epoch(self.source.fence.ref.source, self.edge), *self.opened.open_places),
-        )
-        return self._ending_at_edge(planned, self.edge)
-
-    def _ending_at_edge(self, planned: Planned, edge: Location) -> Planned:
-        match planned:
-            case Epoch(hi=hi) if compare(hi, edge) is Order.SAME:
-                return planned
-            case DdlStatement(end=end) if planned.rows is not None and compare(end, edge) is Order.SAME:
-                return planned
-            case Epoch(hi=hi) if compare(hi, edge) is Order.BEFORE:
-                return UpToDate(self.here)  # the relay has not pulled all of it again yet
-            case UpToDate():
-                return planned
-        raise InvariantBroken(f"the first epoch ends where buckets stand already ({edge})", f"the log has {planned}")
-
-    def _plan_from(self, lo: Location, prepared: tuple[Prepared, ...]) -> Planned:
-        limit, range_bytes = self.size.limit, self.size.range_bytes(self.runner.slots)
-        goal, time_ = self._next_goal(lo), self.safe_mode.until_time
-        return self.tail.plan(
-            lo,
-            goal=goal,
-            limit=limit,
-            range_bytes=range_bytes,
-            prepared=prepared,
-            until_time=time_,
-            open_places=self.opened.open_places,
-        )
-
-    def _next_goal(self, lo: Location) -> Location | None:
-        """Return what an epoch must not cross: goal, ends of safe mode, a person's place; None: none is ahead."""
-        ends = (self.opened.goal, self.opened.catch_up_until, self.safe_mode.exit, self.by_hand.next_place(lo))
-        return min((end for end in ends if end and not reached(lo, end)), key=lambda end: end.sort_key, default=None)
-
-    def _at_goal(self) -> bool:
-        goal = self.opened.goal
-        return self.edge is None and goal is not None and has_passed(self.here, goal)
-
-    def _catching_up(self) -> bool:
-        return self._catches_up_at(self.applied)
-
-    def _catches_up_at(self, place: Location) -> bool:
-        until = self.opened.catch_up_until
-        return until is not None and not has_passed(place, until)
+        return self.position.at_goal
 
     # Doing it
 
     def _epoch(self, epoch: Epoch) -> None:
         self.shards.check_no_resync()
         self._begins(epoch.hi)
-        self.progress.caught_up, self.progress.catching_up = False, self._catching_up()
+        self.progress.caught_up, self.progress.catching_up = False, self.position.catching_up
         self._write_over()
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
@@ -243,12 +174,12 @@ class Loop:
         except DmError as error:
             if not self._has_become_shared(error):
                 self.tail.distrust(error, epoch)  # raises it, unless the same stretch can be read elsewhere
-            self.edge = epoch.hi  # some buckets may stand there already
+            self.position.edge = epoch.hi  # some buckets may stand there already
             return
         seconds = time.monotonic() - began
         self._applied_up_to(epoch.hi)
         self.prepared.applied(epoch)
-        self.edge = None
+        self.position.edge = None
         self._follow_plan()
         if applied.contested or self.sharing.rows:
             self._look_at_shared(now=False)
@@ -266,9 +197,8 @@ class Loop:
 
     def _begins(self, end: Location) -> None:
         """Note that what follows, up to there, may be applied in part from now on."""
-        if self.points is not None:
-            self.points.begins()
-        self.furthest = end
+        self.notes.begins()
+        self.position.furthest = end
 
     def _count(self, _epoch: Epoch, applied: Applied) -> None:
         shown = self.progress
@@ -283,11 +213,11 @@ class Loop:
         job = EpochJob(
             self.shared_plan,
             self.source.target,
-            self._step(epoch.hi),
-            self._catching_up(),
+            self.position.step(epoch.hi),
+            self.position.catching_up,
             Writing.of(self.source.config.syncer, self.plan, tasks=tasks),
             self.sharing.recording,
-            *self._leniency(self.applied),
+            *self._leniency(self.position.applied),
         )
         for attempt in range(RETRIES):
             try:
@@ -308,7 +238,8 @@ class Loop:
 
     def _write_over(self) -> None:
         """Put rows that wait into their places where others are written over: nothing that follows looks for them."""
-        if self.sharing.rows and self.plan.safe and self._leniency(self.applied)[1]:
+        waits = self.sharing.rows or self.sharing.may_have_lost
+        if waits and self.plan.safe and self._leniency(self.position.applied)[1]:
             self._met(self.sharing.write_over())
             self.progress.contested_rows = self.sharing.rows
 
@@ -332,7 +263,7 @@ class Loop:
 
     def _follow_plan(self) -> None:
         """Switch to the plan as it is now: after the first epoch, and when tables have become shared."""
-        if self.opened.noted_otherwise and self.edge is None:
+        if self.opened.noted_otherwise and self.position.edge is None:
             self._note_plan()
             self.opened = replace(self.opened, noted_otherwise=False)
         if self.plan is not self.sharing.plan:
@@ -349,11 +280,11 @@ class Loop:
 
     def _look_at_shared(self, *, now: bool, between: bool = True) -> None:
         """Look after shared tables. `between`: no epoch is being written; nor half written, where `edge` says so."""
-        between = between and self.edge is None
+        between = between and self.position.edge is None
         try:
             self.sharing.look(now=now, between=between)
         finally:
-            self.progress.contested_rows = self.sharing.rows
+            self._show_shared()
         if between:
             self._follow_plan()
             self._write_over()
@@ -362,16 +293,23 @@ class Loop:
         try:
             self.sharing.finish(self.stop.wait)
         finally:
-            self.progress.contested_rows = self.sharing.rows
+            self._show_shared()
+
+    def _show_shared(self) -> None:
+        self.progress.contested_rows = self.sharing.rows
+        if taken := self.sharing.taking_over.taken():
+            self._met(taken)
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
         self._begins(ddl.end)
-        operator = self.by_hand.at(ddl)
+        # Where its rows are half written as the log has them, a person comes too late.
+        late = self.position.edge is not None and not self.following.has_committed(ddl)
+        operator = None if late else self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
-                if self.following.pass_over(ddl, self._step(ddl.end), self.sharing.plan.buckets):
+                if self.following.pass_over(ddl, self.position.step(ddl.end), self.sharing.plan.buckets):
                     self._applied_up_to(ddl.end)
             case PassOver(why):
                 self._follow(ddl, PassedOver(why), why, operator)
@@ -382,10 +320,10 @@ class Loop:
         rows = ddl.rows_epoch()
         if rows is not None:
             self._epoch(rows)  # whatever the statement is to us, the rows of its transaction are like any others
-        elif compare(self.applied, ddl.end) is not Order.SAME:
+        elif compare(self.position.applied, ddl.end) is not Order.SAME:
             self._advance(ddl.end)
         self.progress.newest_timestamp = max(self.progress.newest_timestamp or 0, ddl.timestamp) or None
-        self.by_hand.passed(self.applied)
+        self.by_hand.passed(self.position.applied)
 
     def _follow(
         self, ddl: DdlStatement, statement: Statement | Repeat | None, why: str, operator: Operator | None
@@ -394,8 +332,9 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            needs = None if self._catching_up() or self.sharing.recording else self.prepared.needed(ddl.at)
-            plan = self.following.follow(ddl, statement, self._step(ddl.end), self.sharing.plan, operator, needs=needs)
+            needs, exact = self.prepared.needed(ddl.at), not (self.position.catching_up or self.sharing.recording)
+            step, plan = self.position.step(ddl.end), self.sharing.plan
+            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, exact=exact)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None
@@ -408,11 +347,10 @@ class Loop:
         self.sharing.adopt(plan)
         self.shards.adopt(plan)
         self._show_shards()
-        if self.edge is None:  # else half of its rows is written by the plan that was there then
+        if self.position.edge is None:  # else half of its rows is written by the plan that was there then
             self._follow_plan()
         self.progress.ddl_applied += 1
-        if self.points is not None:
-            self.points.tables_changed()
+        self.notes.tables_changed()
         if ddl.rows is None:
             self._applied_up_to(ddl.end)
 
@@ -429,43 +367,51 @@ class Loop:
             self.sharing.adopt(plan)
         self._follow_plan()
 
+    def _leave_file(self, at: Location) -> None:
+        """Execute what a person wants executed here, where the log goes on at `at`, in another file: by this place it
+        is not met again, and it may have been begun."""
+        here = self.position.here
+        if self.position.edge is None and (at.suffix, at.file) != (here.suffix, here.file):
+            self._inject(here)
+
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
         self.shards.check_no_resync()
-        writer = WaveWriter(self.sharing.plan, self.writes, self._step(hi), self._catching_up())
+        writer = WaveWriter(self.sharing.plan, self.writes, self.position.step(hi), self.position.catching_up)
         writer.advance({}, range(self.sharing.plan.buckets))
         self._applied_up_to(hi)
 
     def _applied_up_to(self, hi: Location) -> None:
-        self.applied = self.here = self.progress.location = hi
+        self.position.applied = self.position.here = self.progress.location = hi
         self._leave_catch_up()
 
     def _leave_catch_up(self) -> None:
         """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
-        from before it are held back."""
-        if self.opened.catch_up_until is not None and not self._catching_up() and not self.shards.unresolved:
-            self.opened, self.safe_mode.overlap = replace(self.opened, catch_up_until=None), None
-
-    def _step(self, hi: Location) -> Step:
-        return Step(self.source.fence, self.applied.sort_key, hi.sort_key)
+        from before it are held back, unless they are exact all the same."""
+        if self.position.catch_up_until is None or self.position.catching_up:
+            return
+        held = {group.target for group in self.shards.unresolved}
+        if not held or are_keyless(target_connection(self.source.target), held):
+            self.position.catch_up_until = self.safe_mode.overlap = None
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:
-        self.progress.caught_up = self.edge is None and not self.tail.waiting
-        if self.edge is None:
-            self.here = at
-            if (at.suffix, at.file) != (self.applied.suffix, self.applied.file) or self._at_goal():
+        self.progress.caught_up = self.position.edge is None and not self.tail.waiting
+        if self.position.edge is None:
+            self.position.here = at
+            applied = self.position.applied
+            if (at.suffix, at.file) != (applied.suffix, applied.file) or self.position.at_goal:
                 self._advance(at)  # else a file without changes could never be purged
-        if self._at_goal():
+        if self.position.at_goal:
             return
         self._check_goal(time.monotonic() - idle_since)
         self.note(Stage.RUNNING)
         self.stop.wait(wait)
-        self.tail.idle(self.here, time.monotonic() - idle_since)
+        self.tail.idle(self.position.here, time.monotonic() - idle_since)
 
     def _check_goal(self, seconds: float) -> None:
         """Check the goal when nothing has come for so long. Raises GoalLost where another server has taken over that
         does not have it."""
-        goal, here = self.opened.goal, self.here
+        goal, here = self.position.goal, self.position.here
         if goal is not None and here.suffix > goal.suffix and seconds > SILENT_SECONDS:
             known = goal.gtid_set and here.gtid_set
             missing = str(missing_at(here, goal)) if known else "what lay before it, as far as anybody can tell"
@@ -477,7 +423,7 @@ class Loop:
         """Look after DDL that shards make together, and apply what was held back. Tell whether anything has changed."""
         if not self.shards.unresolved:
             return False
-        group = self.shards.look(self.applied, self.sharing.plan.buckets, now=now)
+        group = self.shards.look(self.position.applied, self.sharing.plan.buckets, now=now)
         self._show_shards()
         if group is None:
             return self._give_way(now=now)
@@ -490,7 +436,7 @@ class Loop:
             stop=self.stop,
             buckets=self.sharing.plan.buckets,
             size=self.size,
-            catching_up=self._catches_up_at,
+            catching_up=self.position.catches_up_at,
             leniency=self._leniency,
             told=self._resynced,
         )
@@ -498,8 +444,7 @@ class Loop:
             return True  # asked to stop in the middle: nothing else may be applied before the rest of it
         plan = self.following.plan_without(group, self.sharing.plan.buckets)
         self.shards.finish(group, plan)
-        if self.points is not None:
-            self.points.tables_changed()
+        self.notes.tables_changed()
         self.sharing.adopt(plan)
         self.shards.adopt(plan)
         self._follow_plan()
@@ -509,14 +454,14 @@ class Loop:
 
     def _give_way(self, *, now: bool) -> bool:
         """Set rows of held shards aside for which others wait. Tell whether there were any."""
-        if not self.giving_way.look(self.shards.unresolved, self.applied, self.size, now=now):
+        if not self.giving_way.look(self.shards.unresolved, self.position.applied, self.size, now=now):
             return False
         self._look_at_shared(now=False)
         self._show_shards()
         return True
 
     def _finish_shards(self) -> None:
-        while self._at_goal() and not self.stop.is_set() and self._shards(now=True):
+        while self.position.at_goal and not self.stop.is_set() and self._shards(now=True):
             pass
 
     def _resynced(self, epoch: Epoch, applied: Applied) -> None:
@@ -527,49 +472,15 @@ class Loop:
         self.progress.unresolved_groups = self.shards.to_json()
 
     def _show_safe_mode(self, *, exit_point: Location | None = None) -> None:
-        self.progress.safe_mode = self.safe_mode.to_json(self.applied, exit_point)
-
-    def _note_points(self, stage: Stage) -> None:
-        """Write DM's checkpoint when it is due, or the sync ends."""
-        if self.points is None:
-            return
-        ends = stage is Stage.STOPPED
-        if ends or self.points.is_due():
-            self.points.write(self._stand(), (self.edge or self.applied) if ends else None)
-
-    def _note_exit(self) -> None:
-        """Write into DM's checkpoint how far the sync may have come that ends by an error, if the target takes it."""
-        if self.points is None:
-            return
-        try:
-            self.points.write(self._stand(), self.furthest or self.edge or self.applied)
-        except DmError as error:
-            log.info("DM's checkpoint does not show where the sync has ended: %s", error)
-
-    def _stand(self) -> Standing:
-        uncertain = self.opened.catch_up_until if self._catching_up() else None
-        prepared = self.prepared.needed(self.applied)
-        return Standing.of(self.applied, prepared, self.shards.groups.values(), uncertain=uncertain)
+        self.progress.safe_mode = self.safe_mode.to_json(self.position.applied, exit_point)
 
     def note(self, stage: Stage, *, now: bool = False, only_meta: bool = False) -> None:
-        """Tell the metadata DB which log is still needed, and keep the GTID set beside the frontier."""
-        if not now and time.monotonic() - self.noted_at < NOTE_SECONDS:
+        """Tell others how the sync stands, and look what they have told, when that is due, or `now`."""
+        if not (now or self.notes.due):
             return
-        fence, applied, exact = self.source.fence, self.applied, self.opened.catch_up_until is None
-        ref = fence.ref
         if not only_meta:
-            self.writes.transactions(lambda connection: note_location(connection, fence, applied, exact=exact))
-            self._note_points(stage)
+            self.notes.in_target(stage)
             self._look_at_shared(now=False)
-            self.by_hand.passed(applied)
-            self.tail.look(self.here, self.opened.goal)
-        self.shards.locks.tell_what_is_untold()
-        needed = needed_with(self.prepared.needed(applied), self.shards.groups.values())
-        try:
-            self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
-        except DmError as error:
-            log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
-        self.noted_at = time.monotonic()
-        if now or self.noted_at - self.said_at > SAY_SECONDS:
-            self.said_at = self.noted_at
-            log.info("%s (%s): %s", ref.source, stage.value, progress_line(self.progress.to_json()))
+            self.by_hand.passed(self.position.applied)
+            self.tail.look(self.position.here, self.position.goal)
+        self.notes.elsewhere(stage, now=now)

@@ -18,7 +18,10 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.loop import Loop
+from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.sync.planning import Planning
+from airflow_provider_dm.engine.sync.position import Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
@@ -67,24 +70,29 @@ def run_sync(
         opened = open_sync(source, store=store, stop=stop)
         shards = Shards.load(source, store, opened.plan)
         writes, sharing = Target.at(source.target), Sharing.of(source, opened.plan)
+        position = Position(source.fence, opened.lo, opened.lo, opened.edge, opened.goal, opened.catch_up_until)
+        prepared = PreparedHere(writes.transactions, source.fence, opened.prepared)
+        by_hand = ByHand(store, *source.fence.ref.key)
+        safe_mode = SafeModeHere(
+            writes.transactions,
+            source.fence,
+            always=source.config.syncer.safe_mode,
+            overlap=opened.catch_up_until,
+            loaded=not opened.plan.adopts,
+            window=opened.window,
+        )
+        points = DmPoints(source, writes.transactions)
         loop = Loop(
             source=source,
             opened=opened,
             writes=writes,
-            prepared=PreparedHere(writes.transactions, source.fence, opened.prepared),
-            safe_mode=SafeModeHere(
-                writes.transactions,
-                source.fence,
-                always=source.config.syncer.safe_mode,
-                overlap=opened.catch_up_until,
-                loaded=not opened.plan.adopts,
-                window=opened.window,
-            ),
+            prepared=prepared,
+            safe_mode=safe_mode,
             sharing=sharing,
             following=Following(source, shards=shards),
             shards=shards,
             giving_way=GivingWay(source, runner, store, stop, sharing.servers),
-            by_hand=ByHand(store, *source.fence.ref.key),
+            by_hand=by_hand,
             runner=runner,
             store=store,
             stop=stop,
@@ -92,16 +100,15 @@ def run_sync(
             tail=tail,
             plan=opened.first_plan,
             shared_plan=runner.share(opened.first_plan),
-            here=opened.lo,
-            applied=opened.lo,
-            edge=opened.edge,
-            points=DmPoints(source, writes.transactions),
+            position=position,
+            planning=Planning(tail, position, safe_mode, by_hand, opened.open_places, runner),
+            notes=Notes(writes.transactions, store, position, prepared, shards, shown, points),
             size=sized(size, source, opened.plan),
         )
         finished = loop.run()
     seconds = round(time.monotonic() - began, 3)
     return SyncResult(
-        loop.applied,
+        loop.position.applied,
         finished,
         shown.epochs,
         shown.transactions,

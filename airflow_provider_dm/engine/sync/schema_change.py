@@ -42,7 +42,6 @@ from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
     AlterTable,
-    ChangeColumn,
     ColumnDefinition,
     CreateDatabase,
     CreateIndex,
@@ -63,32 +62,29 @@ from airflow_provider_dm.engine.ddl.statements import (
     TableToPartition,
     TruncateTable,
 )
-from airflow_provider_dm.engine.ddl.target_code import is_moment
+from airflow_provider_dm.engine.ddl.stored_names import as_stored
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_statement import statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.rules.ddl_events import Columns, parts_of, together
-from airflow_provider_dm.engine.rules.event_filter import Verdict
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
+from airflow_provider_dm.engine.sync.filtered_ddl import left_by_filter
 from airflow_provider_dm.engine.sync.statement_parts import (
     new_name,
     renames,
     renames_columns,
-    shown,
     single_changes,
     without_widths,
 )
-from airflow_provider_dm.engine.sync.stored_names import as_stored
 from airflow_provider_dm.engine.sync.subtask_tables import (
     CannotFollow,
     NeedsAgreement,
-    RefusedByFilter,
     SchemaChange,
     SubtaskTables,
     Surroundings,
 )
+from airflow_provider_dm.engine.sync.unsure_alters import check_same_everywhere, check_shows
 from airflow_provider_dm.engine.target.ddl_execution import TargetDdl
 from airflow_provider_dm.engine.target.table_schema import TableSchema
 
@@ -253,14 +249,14 @@ class _Change:
         self._track(statement)
         self._retype(name, new)
         if name == new and renames_columns(statement):
-            self._check_shows(name, before)
+            check_shows(name, *self._definitions(name, before))
         if isinstance(wanted, AlterTable):  # what IF EXISTS has passed over is nothing for the target either
             specs = without_needless(before.server, before.definition(name), wanted.specs)
             wanted = replace(wanted, specs=specs)
         if wanted is not None:
             self._emit(wanted, before)
         if shared:
-            self._check_same_everywhere(name, before)
+            check_same_everywhere(*self._definitions(name, before), self.around.session.sql_mode)
             self.agreed = name
 
     def _truncate(self, name: TableName, statement: TruncateTable) -> None:
@@ -346,28 +342,8 @@ class _Change:
             raise NeedsAgreement(f"{schema.target} takes the rows of other tables as well")
         return True
 
-    def _check_same_everywhere(self, name: TableName, before: Tracker) -> None:
-        """Refuse what gives the rows that are there other values in each shard, as the target makes it once for all.
-
-        That is: a column that is filled with the moment of the statement, or with numbers. Raises CannotFollow.
-        """
-        mode = self.around.session.sql_mode
-        old = {one.name.lower(): one for one in before.definition(name).columns}
-        for column in self.tables.tracker.definition(name).columns:
-            was = old.get(column.name.lower())
-            if column.auto_increment and (was is None or not was.auto_increment):
-                raise CannotFollow(f"each shard numbers the rows in {column.name} anew")
-            filled = was is None or (was.nullable is not False and column.nullable is False)
-            if filled and column.default is not None and is_moment(column.default, mode):
-                raise CannotFollow(f"each shard fills {column.name} with another moment")
-
-    def _check_shows(self, name: TableName, before: Tracker) -> None:
-        """Refuse columns that swap names as well as places: by its looks nobody can tell whether that was done.
-
-        A run that dies behind it would do it again, which undoes it (see the journal).
-        """
-        if before.definition(name).columns == self.tables.tracker.definition(name).columns:
-            raise CannotFollow(f"columns of {name} change places and names at once, after which it looks as before")
+    def _definitions(self, name: TableName, before: Tracker) -> tuple[TableDefinition, TableDefinition]:
+        return before.definition(name), self.tables.tracker.definition(name)
 
     def _is_shared(self, target: TableName, name: TableName) -> bool:
         """Tell whether another source table goes to that target as well."""
@@ -410,30 +386,9 @@ class _Change:
 
     def _wanted(self, statement: Statement) -> Statement | None:
         """Return what of a statement the filter leaves for the target; None: nothing. Raises RefusedByFilter."""
-        rules = self.around.rules.events
-        if not rules.rules:
-            return statement
-        kept = []
-        for part in parts_of(statement, *self._columns(statement)):
-            match rules.of_ddl(part.names, part.events, self.around.sql):
-                case Verdict.DO:
-                    kept.append(part.statement)
-                case Verdict.ERROR:
-                    raise RefusedByFilter(f"{part.shown()} of {', '.join(map(shown, part.names))}")
-                case Verdict.IGNORE:
-                    names = ", ".join(map(shown, part.names))
-                    self.notes.append(f"a filter rule leaves out: {part.shown()} of {names}")
-        return together(kept)
-
-    def _columns(self, statement: Statement) -> tuple[Columns, Columns]:
-        """Return the columns in front of an ALTER TABLE that changes some, and behind it; else they do not matter."""
-        if not (isinstance(statement, AlterTable) and any(isinstance(one, ChangeColumn) for one in statement.specs)):
-            return {}, {}
-        tracker = self.tables.tracker
-        after = tracker.after(statement, self.around.session)
-        pairs = ((tracker, statement.table), (after, new_name(statement)))
-        before, behind = ({c.name.lower(): c for c in one.definition(name).columns} for one, name in pairs)
-        return before, behind
+        left, notes = left_by_filter(statement, self.tables.tracker, self.around)
+        self.notes += notes
+        return left
 
     def _create_schema(self, source: str, target: str) -> None:
         collation = self.tables.tracker.collations().get(source)

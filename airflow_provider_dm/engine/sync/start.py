@@ -28,7 +28,7 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
-from airflow_provider_dm.engine.sync.last_wins import check_none_held, check_one_reach
+from airflow_provider_dm.engine.sync.last_wins import check_law_is_kept, check_one_reach
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.open_places import read_open_places
 from airflow_provider_dm.engine.sync.plan import SyncPlan
@@ -212,7 +212,9 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         goal=_goal(source.job.until, source.spec, lo),
         prepared=prepared,
         window=load_window(connection, ref),
-        open_places=read_open_places(connection, ref, source.rules.block_allow, lo, reader.base_of),
+        open_places=read_open_places(
+            connection, ref, source.rules.block_allow, lo, reader.base_of, subtask.catch_up_until
+        ),
         noted_otherwise=edge is not None and first_plan is plan and news,
     )
 
@@ -353,7 +355,7 @@ def plan_for(
     collations = [name for target in targets.values() for name in text_collations(target)]
     shards = Counter(schema.target for schema in schemas)
     merged = [target for target, number in shards.items() if number > 1 or target in shared]
-    check_none_held(merged, source.config, held)
+    check_law_is_kept(merged, source.config, held)
     plan = make_plan(
         schemas,
         targets,
@@ -367,9 +369,9 @@ def plan_for(
         copied_again=copied_again,
         compact=syncer.compact,
         whole=syncer.apply is Apply.TRANSACTIONAL,
-        safe=syncer.safe_mode,
+        safe=source.config.last_wins,
     )
-    check_one_reach(plan, _of_others(connection, source) if syncer.safe_mode else ())
+    check_one_reach(plan, _of_others(connection, source) if plan.safe else ())
     return plan
 
 

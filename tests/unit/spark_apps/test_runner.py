@@ -9,12 +9,12 @@ from airflow_provider_dm.engine.errors import Reaction
 from spark_apps import runner
 
 SAID = (
-    "An error occurred while calling None.org.apache.spark.sql.classic.SparkSession.\n"
+    "An error occurred while calling None.org.apache.api.java.JavaSparkContext.\n"
     ": java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was …"
 )
 
 
-def refuse() -> None:
+def refuse(_conf: object) -> None:
     raise Py4JError(SAID)
 
 
@@ -22,13 +22,12 @@ def test_a_master_that_takes_no_app(monkeypatch: pytest.MonkeyPatch) -> None:
     conf = {"spark.master": "spark://nowhere:7077"}
     said = SimpleNamespace(get=conf.get)
     said.setIfMissing = lambda name, value: conf.setdefault(name, value) and said
-    builder = SimpleNamespace(config=lambda conf: SimpleNamespace(getOrCreate=refuse))
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setattr(runner, "SparkConf", lambda: said)
-    monkeypatch.setattr(runner, "SparkSession", SimpleNamespace(builder=builder))
+    monkeypatch.setattr(runner, "SparkContext", SimpleNamespace(getOrCreate=refuse))
 
     with pytest.raises(
         runner.SparkNotStarted, match=r"spark://nowhere:7077: Cannot call methods on a stopped"
     ) as raised:
-        runner.spark_session("app")
+        runner.spark_context("app")
     assert raised.value.reaction is Reaction.RETRY

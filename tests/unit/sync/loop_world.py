@@ -38,8 +38,11 @@ from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.loop import Loop
+from airflow_provider_dm.engine.sync.noting import Notes as SyncNotes
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_parts import SourcePart, target_part
+from airflow_provider_dm.engine.sync.planning import Planning
+from airflow_provider_dm.engine.sync.position import Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
@@ -136,6 +139,16 @@ class Follows(Following):
 
     world: World | None = None
     refusal: Exception | None = None
+    committed: bool = False
+    operators: list[Operator | None] = field(default_factory=list)
+
+    def has_committed(self, ddl: DdlStatement) -> bool:
+        return self.committed
+
+    def inject(self, operator: Operator, here: Location, plan: SyncPlan) -> SyncPlan:
+        assert self.world is not None
+        self.world.events.append(f"inject {here.position}")
+        return plan
 
     def follow(
         self,
@@ -146,8 +159,10 @@ class Follows(Following):
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        exact: bool = False,
     ) -> SyncPlan:
         assert self.world is not None
+        self.operators.append(operator)
         if self.refusal is not None:
             raise self.refusal
         if ddl.rows is None:
@@ -215,6 +230,12 @@ class Notes(MetaStore):
 
     def operators(self, task: str, source: str, *, passed: bool = False) -> list[Operator]:
         return self.wanted
+
+    def mark_operator_used(self, operator: Operator, at: Location) -> None:
+        """Nobody asks for it."""
+
+    def mark_operators_passed(self, task: str, source: str, applied: Location) -> list[Operator]:
+        return []
 
 
 class Around(Servers):
@@ -308,34 +329,35 @@ class World:
         self.sharing = Watched(state.plan, contests, records, self.around, several=several, lawful=True)
         ours = source(sharded=sharded)
         self.follows = Follows(ours, memory=OnlineDdls(), world=self)
+        position = Position(FENCE, state.lo, state.lo, state.edge, state.goal, state.catch_up_until)
+        transactions = self.around.transactions
+        prepared, by_hand = PreparedHere(transactions, FENCE, state.prepared), ByHand(self.notes, *FENCE.ref.key)
+        safe_mode = SafeModeHere(
+            transactions, FENCE, always=False, overlap=state.catch_up_until, loaded=True, window=state.window
+        )
+        shards, progress = Shards(ours, self.notes), SyncProgress()
+        planning = Planning(self.log, position, safe_mode, by_hand, state.open_places, self.tasks)
         self.loop = Loop(
             source=ours,
             opened=state,
             writes=self.writes,
-            prepared=PreparedHere(self.around.transactions, FENCE, state.prepared),
-            safe_mode=SafeModeHere(
-                self.around.transactions,
-                FENCE,
-                always=False,
-                overlap=state.catch_up_until,
-                loaded=True,
-                window=state.window,
-            ),
+            prepared=prepared,
+            safe_mode=safe_mode,
             sharing=self.sharing,
             following=self.follows,
-            shards=Shards(ours, self.notes),
+            shards=shards,
             giving_way=GivingWay(ours, self.tasks, self.notes, self.stop, self.around),
-            by_hand=ByHand(self.notes, *FENCE.ref.key),
+            by_hand=by_hand,
             runner=self.tasks,
             store=self.notes,
             stop=self.stop,
-            progress=SyncProgress(),
+            progress=progress,
             tail=self.log,
             plan=state.first_plan,
             shared_plan=self.tasks.share(state.first_plan),
-            here=state.lo,
-            applied=state.lo,
-            edge=state.edge,
+            position=position,
+            planning=planning,
+            notes=SyncNotes(transactions, self.notes, position, prepared, shards, progress, None),
             size=size or EpochSize.on_one_machine(),
         )
 

@@ -9,14 +9,16 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.binlog.format import BinlogFormat
-from airflow_provider_dm.engine.binlog.planned import ByteRange, UpToDate
+from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Planned, UpToDate
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.meta.database import MetaUnreachable
+from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, OperatorState
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group, Member, Piece, Resync
 from airflow_provider_dm.engine.shard.pessimistic import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync import loop as module
+from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.ddl import DdlNotSupported
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.locations import GoalLost
@@ -31,7 +33,7 @@ from tests.unit.sync.sqlite_target import META
 
 
 def test_a_piece_is_planned_then_applied_and_then_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(noting, "NOTE_SECONDS", 0.0)
     world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
 
     assert world.run()
@@ -170,6 +172,46 @@ def test_rows_in_the_transaction_of_such_ddl_are_applied() -> None:
     world = World(replace(ddl("CREATE TABLE other.x (a INT)", 100, 150), rows=inside), goal=LO.at(150))
 
     assert world.run()
+    assert world.said("apply") == ["apply 100..150"]
+
+
+NEXT_FILE = Location("bin.000002", 4)
+OF_ANOTHER_SERVER = Location("new.000001", 4, suffix=2)
+
+
+@pytest.mark.parametrize(
+    ("comes", "injected"),
+    [
+        (epoch(100, 200), True),
+        (UpToDate(NEXT_FILE), True),
+        (UpToDate(OF_ANOTHER_SERVER), True),
+        (DdlStatement(OF_ANOTHER_SERVER.at(50), OF_ANOTHER_SERVER.at(90), "other", "CREATE TABLE x (a INT)", 0), True),
+        (ddl("CREATE TABLE other.x (a INT)", 100, 150), False),
+        (UpToDate(LO), False),
+        (UpToDate(LO.at(150)), False),
+    ],
+    ids=["rows", "next file", "another server", "DDL of another server", "DDL", "nothing", "nothing but events"],
+)
+def test_what_is_injected_is_executed_before_the_log_leaves_its_place(comes: Planned, injected: bool) -> None:
+    """Some of it may be already, and another file does not come to that place. DDL there is the statement's matter."""
+    world = World(comes)
+    order = Operator(*FENCE.ref.key, OperatorKind.INJECT, LO, ("DROP TABLE plain",), OperatorState.USED, used_at=LO)
+    world.notes.wanted = [order]
+    world.run()
+
+    assert world.said("inject") == (["inject 100"] if injected else [])
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_person_comes_too_late_for_a_statement_whose_rows_are_half_written(*, committed: bool) -> None:
+    """They are rows of the tables as they were, unless it is the person's own statement whose rows they are."""
+    inside = ByteRange("", LO.file, 1, 100, 150, BinlogFormat(Flavour.MARIADB, checksum=True))
+    world = World(replace(ddl("CREATE TABLE other.x (a INT)", 100, 150), rows=inside), edge=LO.at(150))
+    order = Operator(*FENCE.ref.key, OperatorKind.INJECT, LO, ("DROP TABLE plain",), OperatorState.USED, used_at=LO)
+    world.notes.wanted, world.follows.committed = [order], committed
+    world.run()
+
+    assert world.follows.operators == [order if committed else None]
     assert world.said("apply") == ["apply 100..150"]
 
 

@@ -12,6 +12,7 @@ from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.merge.writer import TooManyContested
 from airflow_provider_dm.engine.sync import loop as module
+from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.apply import MissingRow
 from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget, TargetBusy, TargetDenied
@@ -244,7 +245,7 @@ def test_a_fingerprint_as_older_releases_had_it_is_noted_anew_behind_half_an_epo
 def test_rows_that_wait_are_looked_after_behind_each_epoch_and_at_the_goal(
     waiting: int, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "NOTE_SECONDS", 1e9)  # no look but those of the loop's own
+    monkeypatch.setattr(noting, "NOTE_SECONDS", 1e9)  # no look but those of the loop's own
     world = World(epoch(100, 200), epoch(200, 300), goal=LO.at(300))
     world.sharing.waiting = waiting
 

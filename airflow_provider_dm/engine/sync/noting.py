@@ -1,0 +1,97 @@
+"""What a sync tells others of where it stands: the target, DM's checkpoint, the metadata DB, and its own log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.meta.model import Stage, Unit
+from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.sync.checkpoint import DmPoints, Standing
+from airflow_provider_dm.engine.sync.position import Position
+from airflow_provider_dm.engine.sync.prepared import PreparedHere
+from airflow_provider_dm.engine.sync.progress import SyncProgress, progress_line
+from airflow_provider_dm.engine.sync.shard_groups import needed_with
+from airflow_provider_dm.engine.sync.shards import Shards
+from airflow_provider_dm.engine.target.frontier import Transactions
+from airflow_provider_dm.engine.target.subtask import note_location
+
+log = logging.getLogger(__name__)
+
+NOTE_SECONDS: Final = 2.0
+SAY_SECONDS: Final = 30.0
+
+
+@dataclass
+class Notes:
+    """What one sync notes, and when it has last done so. `points` None: nobody wants DM's checkpoint table."""
+
+    transactions: Transactions
+    store: MetaStore
+    position: Position
+    prepared: PreparedHere
+    shards: Shards
+    progress: SyncProgress
+    points: DmPoints | None
+    _noted_at: float = field(default=0.0, init=False)
+    _said_at: float = field(default=0.0, init=False)
+
+    @property
+    def due(self) -> bool:
+        """Whether the last notes are old."""
+        return time.monotonic() - self._noted_at >= NOTE_SECONDS
+
+    def begins(self) -> None:
+        """Note that what follows may be applied in part from now on. Raises Fenced, TargetWentBack."""
+        if self.points is not None:
+            self.points.begins()
+
+    def tables_changed(self) -> None:
+        """Have DM's checkpoint written with the tables' definitions as they are now."""
+        if self.points is not None:
+            self.points.tables_changed()
+
+    def in_target(self, stage: Stage) -> None:
+        """Keep the GTID set beside the frontier, and DM's checkpoint where that is due, or the sync ends.
+
+        Raises Fenced, TargetWentBack.
+        """
+        fence, at, exact = self.position.fence, self.position.applied, self.position.catch_up_until is None
+        self.transactions(lambda connection: note_location(connection, fence, at, exact=exact))
+        ends = stage is Stage.STOPPED
+        if self.points is not None and (ends or self.points.is_due()):
+            self.points.write(self._standing(), (self.position.edge or at) if ends else None)
+
+    def exit_point(self) -> None:
+        """Write into DM's checkpoint how far the sync may have come that ends by an error, if the target takes it."""
+        if self.points is None:
+            return
+        furthest = self.position.furthest or self.position.edge or self.position.applied
+        try:
+            self.points.write(self._standing(), furthest)
+        except DmError as error:
+            log.info("DM's checkpoint does not show where the sync has ended: %s", error)
+
+    def elsewhere(self, stage: Stage, *, now: bool) -> None:
+        """Tell the metadata DB which log is still needed, and people now and then, or `now`, how it goes."""
+        ref, applied = self.position.fence.ref, self.position.applied
+        self.shards.locks.tell_what_is_untold()
+        needed = needed_with(self.prepared.needed(applied), self.shards.groups.values())
+        try:
+            self.store.put_subtask(*ref.key, unit=Unit.SYNC, stage=stage, needed=needed, applied=applied)
+        except DmError as error:
+            log.warning("the metadata DB does not know that the sync stands at %s: %s", applied, error)
+        self._noted_at = time.monotonic()
+        if now or self._noted_at - self._said_at > SAY_SECONDS:
+            self._said_at = self._noted_at
+            log.info("%s (%s): %s", ref.source, stage.value, progress_line(self.progress.to_json()))
+
+    def _standing(self) -> Standing:
+        at = self.position
+        uncertain = at.catch_up_until if at.catching_up else None
+        return Standing.of(
+            at.applied, self.prepared.needed(at.applied), self.shards.groups.values(), uncertain=uncertain
+        )
