@@ -15,7 +15,7 @@ The tables are read from the target when the first DDL comes, as most runs meet 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never
@@ -155,9 +155,9 @@ class Following:
             self.memory = known.known_to(self.source.rules.block_allow)
         return self.memory
 
-    def has_committed(self, ddl: DdlStatement) -> bool:
-        """Tell whether all but the rows of the statement's transaction is done. Raises AnswerCut."""
-        return COMMITTED in Journal.of(self.source.target, self.source.fence, ddl).entries
+    def noted(self, ddl: DdlStatement) -> Collection[int]:
+        """Return the numbers under which something is noted of the statement (ddl_journal.py). Raises AnswerCut."""
+        return Journal.of(self.source.target, self.source.fence, ddl).entries.keys()
 
     def follow(
         self,

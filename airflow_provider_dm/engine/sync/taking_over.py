@@ -103,15 +103,16 @@ class TakingOver:
 
         Raises Fenced, TargetWentBack, and what statements raise.
         """
+        gone: list[Holder] = []
         try:
-            holders = self.around.transactions(partial(self._take, row=found.row))
+            self.around.transactions(partial(self._take, waits=found.row, gone=gone))
         except TargetBusy as busy:
             log.info("%s: a place is not taken over yet: %s", self.fence.ref.source, busy)
             return True
         except PlaceNotTaken as refused:
             return refused.later
-        if holders:
-            self._note(found, holders)
+        if gone:
+            self._note(found, gone)
         return True
 
     def taken(self) -> list[Collision]:
@@ -127,13 +128,16 @@ class TakingOver:
         )
         self._taken.append(Collision(str(row.target), 0, len(holders), str(row.table), named))
 
-    def _take(self, connection: Connection, row: ContestedRow) -> list[Holder]:
-        """Return the rows that had to go; none where others have settled it."""
+    def _take(self, connection: Connection, waits: ContestedRow, gone: list[Holder]) -> None:
+        """Note in `gone` the rows that had to go, as they are where the transaction is tried again whose answer was
+        lost: nobody else settles rows of this source, so one that waits no more has found its place before."""
         ref = self.fence.ref
         hold_up_all(connection, ref)
         self.fence.check(connection)
-        if not lock_rows(connection, ref, [row.id]):
-            return []
+        rows = lock_rows(connection, ref, [waits.id])
+        if not rows:
+            return
+        (row,) = rows
         mapping, access = self.around.mapped(row.source, row.table, row.target), self.around.access()
         feeders = [one for one in load_feeders(connection, ref, also_away=True) if one.target == row.target]
         self._check_all_exact(connection, feeders)
@@ -147,7 +151,7 @@ class TakingOver:
         self._delete(connection, mapping, holders)
         remove_rows(connection, ref, [row.id])
         self._place(connection, mapping, row)
-        return holders
+        gone[:] = holders
 
     def _check_all_exact(self, connection: Connection, feeders: Iterable[Feeder]) -> None:
         """Check that what each shard has in the target is told by its log alone. Raises PlaceNotTaken."""
