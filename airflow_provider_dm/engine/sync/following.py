@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
@@ -27,7 +27,6 @@ from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.merge.joining import OwnerNotReady, read_others
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -43,6 +42,13 @@ from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import statements_of
 from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl, read_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
+from airflow_provider_dm.engine.sync.newcomers import (
+    UNKNOWN_NUMBER,
+    number,
+    plan_with_numbers,
+    recorded_newcomers,
+    with_numbers,
+)
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.schema_change import change_by_hand, change_of, repeated
 from airflow_provider_dm.engine.sync.shards import Shards
@@ -71,6 +77,7 @@ from airflow_provider_dm.engine.target.table_definitions import (
     save_schema_collations,
 )
 from airflow_provider_dm.engine.target.table_schema import (
+    TableSchema,
     forget_table_schemas,
     load_feeders,
     load_table_schemas,
@@ -161,13 +168,14 @@ class Following:
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        overlaps: bool = False,
     ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
         `needs`: from where on the log is needed for what lies behind the statement; None: rows in front of it may be in
-        the target already, so a shard's cannot be held back.
+        the target already, so a shard's cannot be held back. `overlaps`: the log overlaps what the target has there.
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing was done), and what
         executing and planning raise.
         """
@@ -181,7 +189,9 @@ class Following:
         around = self._surroundings(ddl, statement)
         change = self._change(statement, operator, tables, around)
         in_front = _injected(operator, tables, around)
-        self._check_newcomers(tables, change)
+        keys = recorded_newcomers(
+            connection, step.fence.ref, _fresh(tables, change), overlaps=overlaps, adopts=plan.adopts
+        )
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
         groups = self._meet(ddl, change, operator, needs)
@@ -194,13 +204,14 @@ class Following:
         became = plan_for(
             target_connection(self.source.target),
             self.source,
-            change.tables.schemas,
+            with_numbers(change.tables.schemas, dict.fromkeys(keys, UNKNOWN_NUMBER)),
             plan.buckets,
             change.tables.copied_again,
             held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
         )
-        self._commit(ddl, change, became, step, groups)
-        self.tables = change.tables
+        numbers = self._commit(ddl, change, became, step, groups, keys)
+        became = plan_with_numbers(became, numbers)
+        self.tables = replace(change.tables, schemas=with_numbers(change.tables.schemas, numbers))
         if self.shards is not None:
             self.shards.take(groups)
         log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
@@ -239,7 +250,8 @@ class Following:
         fence = self.source.fence
         if self.tables is None:
             self.tables = load_tables(self.source)
-        nothing = DdlStatement(here, here, "", "", 0)
+        # A copy that shows a table as it is here does not have it: it comes behind all that ends here.
+        nothing = DdlStatement(here, here.at(here.position + 1), "", "", 0)
         change = change_by_hand(None, statements_of(operator), self.tables, self._surroundings(nothing, None))
         if not execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED):
             return plan
@@ -268,10 +280,18 @@ class Following:
         return change_of(statement, tables, around)
 
     def _commit(
-        self, ddl: DdlStatement, change: SchemaChange, plan: SyncPlan, step: Step, groups: Sequence[Group]
-    ) -> None:
+        self,
+        ddl: DdlStatement,
+        change: SchemaChange,
+        plan: SyncPlan,
+        step: Step,
+        groups: Sequence[Group],
+        keys: Mapping[TableName, str],
+    ) -> dict[TableName, int]:
+        """Commit it. Return the numbers of new tables whose rows are recorded (`keys`)."""
         fence, before = step.fence, self.tables
         assert before is not None
+        numbers: dict[TableName, int] = {}
 
         def write(connection: Connection) -> None:
             ref = fence.ref
@@ -292,9 +312,11 @@ class Following:
             if self.shards is not None:
                 self.shards.save(connection, groups)
             note_plan(connection, fence, plan.fingerprint())
+            numbers.update(number(connection, ref, keys))
 
         self._write(ddl, step, plan.buckets, write)
         self.memory = self.becomes
+        return numbers
 
     def _write(self, ddl: DdlStatement, step: Step, buckets: int, body: Callable[[Connection], None]) -> None:
         """Run `body` in the transaction that moves the frontier over the statement, or in front of its rows."""
@@ -401,21 +423,11 @@ class Following:
                 "`dmctl binlog skip`"
             )
 
-    def _check_newcomers(self, before: SubtaskTables, change: SchemaChange) -> None:
-        """Refuse, for now, a new table that goes where other sources are not exact yet. Raises OwnerNotReady."""
-        known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
-        fresh = [one for one in change.tables.schemas if one.table.name not in known]
-        if not fresh:
-            return
-        ref = self.source.fence.ref
-        others = read_others(target_connection(self.source.target), ref, full=False)
-        for one in fresh:
-            for other in others:
-                if other.feeder.target == one.target and (other.feeder.owner > 0 or not other.exact):
-                    feeder = other.feeder
-                    raise OwnerNotReady(
-                        ref.source, str(one.table.name), feeder.source, str(feeder.table), str(one.target)
-                    )
+
+def _fresh(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]:
+    """Return the tables that are the task's from here on."""
+    known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+    return [one for one in change.tables.schemas if one.table.name not in known or one.table.name in change.ended]
 
 
 def _injected(operator: Operator | None, tables: SubtaskTables, around: Surroundings) -> Sequence[TargetDdl]:

@@ -320,11 +320,10 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            loose = self.position.catching_up or self.sharing.recording
-            needs = None if loose else self.prepared.needed(ddl.at)
-            plan = self.following.follow(
-                ddl, statement, self.position.step(ddl.end), self.sharing.plan, operator, needs=needs
-            )
+            overlaps = self.position.catching_up
+            needs = None if overlaps or self.sharing.recording else self.prepared.needed(ddl.at)
+            step, plan = self.position.step(ddl.end), self.sharing.plan
+            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, overlaps=overlaps)
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None

@@ -149,6 +149,7 @@ class Follows(Following):
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        overlaps: bool = False,
     ) -> SyncPlan:
         assert self.world is not None
         if self.refusal is not None:
