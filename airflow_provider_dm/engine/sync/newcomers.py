@@ -39,15 +39,19 @@ def recorded_newcomers(
 
     `overlaps`: the subtask's log overlaps what the target has; `adopts`: see `SyncPlan`.
     """
-    if not fresh:
+    anew = {(ref.source, one.table.name) for one in fresh}  # those that are made anew count for none
+    feeders = [one for one in load_feeders(connection, ref) if (one.source, one.table) not in anew] if fresh else []
+    fed = {one.target for one in feeders}
+    merged = [one for one in fresh if one.target in fed]  # other targets are yet to be made
+    if not merged:
         return {}
-    there = read_tables(connection, {one.target for one in fresh})
+    there = read_tables(connection, {one.target for one in merged})
     others = read_others(connection, ref, full=False)
-    mine = [one for one in load_feeders(connection, ref) if one.source == ref.source]
-    keyed = ((one, there[one.target]) for one in fresh if one.target in there)
+    mine = [one for one in feeders if one.source == ref.source]
     return {
         one.table.name: recorded_key(target)
-        for one, target in keyed
+        for one in merged
+        for target in [there[one.target]]
         if target.identity is not None and is_recorded(ref, one, mine, others, overlaps=overlaps, adopts=adopts)
     }
 
