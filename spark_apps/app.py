@@ -11,6 +11,7 @@ would read the result or kill this process, so a watchdog ends the whole process
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -34,7 +35,7 @@ from airflow_provider_dm.engine.target.claim import generation_before_claim
 from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from spark_apps.metrics import exposition, serve
-from spark_apps.runner import SparkRunner, spark_session
+from spark_apps.runner import SparkRunner, spark_context
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +94,9 @@ class App:
 
     def runner(self) -> SparkRunner:
         """Start Spark at the first call, and return its runner. Call it from the main thread first."""
-        session = spark_session(f"dm-{self.spec.app}-{self.spec.task.name}", WORKER_IMPORTS[self.spec.app])
+        context = spark_context(f"dm-{self.spec.app}-{self.spec.task.name}", WORKER_IMPORTS[self.spec.app])
         self.listen()  # Spark has taken SIGINT
-        return SparkRunner(session.sparkContext)
+        return SparkRunner(context)
 
     def ask_to_stop(self) -> None:
         self.asked.set()
@@ -174,7 +175,14 @@ class App:
 
 
 def main(work: Callable[[App], Outcome], argv: Sequence[str] | None = None) -> int:
-    """Run `work` for the JobSpec named in argv; returns the exit code."""
+    """Run `work` for the JobSpec named in argv; returns the exit code.
+
+    A script may have disabled the garbage collector: to look for garbage takes a third of the time of its imports. What
+    they have made stays out of its sight, as it will never be any.
+    """
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     arguments = list(sys.argv[1:] if argv is None else argv)

@@ -8,6 +8,7 @@ Result: see `engine.copy.migration.migrate`.
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 from functools import partial
@@ -15,6 +16,7 @@ from pathlib import Path
 
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    gc.disable()  # until `main` is called: what an import makes is no garbage
 
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP
 from airflow_provider_dm.engine.config.task import TaskMode

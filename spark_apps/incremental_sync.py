@@ -9,6 +9,7 @@ of them again.
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    gc.disable()  # until `main` is called: what an import makes is no garbage
 
 from airflow_provider_dm.engine.shard.lock import WAITING_FOR_LOCK
 from airflow_provider_dm.engine.sync.begin import SyncSource, begin_incremental

@@ -6,12 +6,14 @@ Result: see `engine.verify.verification.verify`.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
 
 if __name__ == "__main__" and __package__ in (None, ""):  # run as a file: its packages lie beside its folder
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    gc.disable()  # until `main` is called: what an import makes is no garbage
 
 from airflow_provider_dm.engine.verify.verification import failure, verify
 from spark_apps.app import App, Outcome, main

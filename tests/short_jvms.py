@@ -23,13 +23,13 @@ VARIABLES: Final = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")
 ARCHIVE: Final = "DM_SPARK_ARCHIVE"
 """Where the archive lies."""
 APP: Final = """
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-context = spark.sparkContext
+from pyspark import SparkConf, SparkContext
+conf = SparkConf().setMaster("local[2]").setAppName("archive").set("spark.ui.enabled", "false")
+context = SparkContext(conf=conf.set("spark.scheduler.mode", "FAIR"))
 shared = context.broadcast({"of": "a closure"})
 assert context.parallelize([1, 2, 3], 2).map(lambda one: one + len(shared.value)).sum() == 9
 assert sorted(context.range(3).mapPartitions(iter).collect()) == [0, 1, 2]
-spark.stop()
+context.stop()
 """
 """What our apps ask of a JVM: tasks in Python, and a value that they share."""
 

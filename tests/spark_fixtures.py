@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from spark_apps.app import WORKER_IMPORTS
-from spark_apps.runner import SparkRunner, spark_session
+from spark_apps.runner import SparkRunner, spark_context
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkRunner]:
     """A runner on a local Spark, started at the first use and stopped with the session."""
-    session = spark_session("dm-tests", WORKER_IMPORTS["incremental_sync"])
-    yield SparkRunner(session.sparkContext)
-    session.stop()
+    context = spark_context("dm-tests", WORKER_IMPORTS["incremental_sync"])
+    yield SparkRunner(context)
+    context.stop()

@@ -4,17 +4,18 @@ Both read the same file of the same server in the same run and look at every row
 - bulk: multi-row inserts into sysbench's table, 42 rows in an event, and multi-row updates of a quarter of them.
 - single_row: transactions of one row, inserts and updates in turn.
 - mixed: 30 columns of 26 types, a sixth of the cells NULL; the server writes all optional metadata.
+- cells: the bulk file to columns side by side, as an audit hands them to Arrow. No peer.
 - header_scan: `plan_epoch` over the single-row file, which cuts it into transactions and ranges. No peer.
 - kernel_load_seconds: what a fresh process waits for its kernels when they were compiled before.
 
-The engine's side is from file to SQL text: every checksum verified, every image cut, of new rows all columns and of old
-ones the key written as tuples of literals, as INSERT, REPLACE and DELETE … IN take them.
+The engine's side is from file to rows as a sync's task takes them: every checksum verified, every image cut, old and
+new rows as tuples of canonical values.
 
 What is not comparable:
 - The engine reads the file as a relay has left it on the disk. mysql-replication reads it from the server over
   loopback: it has no other way. So its wall clock contains the transfer (the relay's work on our side), and the server
   has a core for it; its CPU seconds do not contain the server's.
-- mysql-replication ends with Python objects and writes no SQL; it verifies no checksum by default.
+- mysql-replication verifies no checksum by default.
 - MariaDB writes an ANNOTATE_ROWS event before every statement. The file has them; the server leaves them out when
   mysql-replication reads.
 - Without row metadata mysql-replication cannot name columns or know UNSIGNED; with it, it is slower.
@@ -31,16 +32,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.images import cells_of
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.binlog.log_file import LogFile
 from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.binlog.planned import Epoch
 from airflow_provider_dm.engine.binlog.planner import plan_epoch
-from airflow_provider_dm.engine.binlog.rows import split_range
+from airflow_provider_dm.engine.binlog.rows import decode_range, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from testbed import Server, ServerSpec, running_servers
 from tests.benchmarks import workload
@@ -70,7 +69,20 @@ class WrongCount(Exception):
 
 
 def engine_rows(file: BinlogFile) -> Run:
-    """File to SQL text, range by range as a Spark task does it."""
+    """File to rows, range by range as a Spark task does it."""
+    ranges = planned(file).ranges
+
+    def decode() -> int:
+        wanted = WantedTables.whole([file.table])
+        rows = sum(1 for one in ranges for _ in decode_range(one, wanted, compiled=True))
+        return checked("the engine", rows, file)
+
+    decode()
+    return timed(decode, at_least_seconds=SUBJECT_SECONDS)
+
+
+def engine_cells(file: BinlogFile) -> Run:
+    """File to cells side by side."""
     ranges = planned(file).ranges
 
     def decode() -> int:
@@ -78,22 +90,14 @@ def engine_rows(file: BinlogFile) -> Run:
         for byte_range in ranges:
             for batch in split_range(byte_range, WantedTables.whole([file.table]), compiled=True):
                 rows += len(batch)
-                sql_text(batch)
+                for number, (layout, *_) in enumerate(batch.layouts):
+                    for place in (BEFORE, AFTER):
+                        _, images = batch.images(number, place)
+                        cells_of(layout, batch.data, images, layout.everything, compiled=True)
         return checked("the engine", rows, file)
 
     decode()
     return timed(decode, at_least_seconds=SUBJECT_SECONDS)
-
-
-def sql_text(batch: Batch) -> None:
-    """Make what statements need: every new row as literals, of every old one those of its key."""
-    for number, (layout, *_) in enumerate(batch.layouts):
-        identity = layout.table.identity
-        key = [index for index, one in enumerate(layout.table.columns) if identity and one.name in identity.columns]
-        for place, picked in ((BEFORE, key), (AFTER, layout.everything)):
-            _, images = batch.images(number, place)
-            if len(images):
-                cells_of(layout, batch.data, images, picked, Flavour.MYSQL, compiled=True)
 
 
 def load_kernels() -> Run:
@@ -188,14 +192,15 @@ def cases(server: Server) -> list[Case]:
         Case(
             name,
             "rows",
-            Side("split_range + cells_of", partial(in_child, engine_rows, file)),
+            Side("decode_range", partial(in_child, engine_rows, file)),
             Side("mysql-replication", peers[name]),
         )
         for name, file in files.items()
     ]
+    cells = Side("split_range + cells_of", partial(in_child, engine_cells, files["bulk"]))
     scan = Side("plan_epoch", partial(in_child, engine_scan, files["single_row"]))
     load = Side("kernels", partial(in_child, load_kernels))
-    return [*found, Case("header_scan", "MB", scan), Case("kernel_load", "loads", load)]
+    return [*found, Case("cells", "rows", cells), Case("header_scan", "MB", scan), Case("kernel_load", "loads", load)]
 
 
 @contextmanager
@@ -208,8 +213,9 @@ def main() -> None:
     options = arguments(__doc__, repeats=5)
     with one_server() as servers:
         outcomes = measure(cases(servers[0]), options.repeats, servers)
-        scan, load = outcomes[-2:]
+        cells, scan, load = outcomes[-3:]
         figures = {
+            "cells_rows_per_second": cells.rate(cells.case.subject),
             "header_scan_mb_per_second": scan.rate(scan.case.subject),
             "kernel_load_seconds": 1 / load.rate(load.case.subject),
         }

@@ -28,7 +28,6 @@ from airflow_provider_dm.engine.binlog.planner import plan_epoch
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range, malformed, split_range
 from airflow_provider_dm.engine.binlog.splitting import AFTER, BEFORE, LAYOUT
 from airflow_provider_dm.engine.errors import DmError, describe
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
@@ -44,8 +43,8 @@ def own_way(byte_range: ByteRange, wanted: WantedTables, compiled: bool = False)
     return decode_range(byte_range, wanted, compiled=compiled)
 
 
-def _as_text(byte_range: ByteRange, wanted: WantedTables, compiled: bool, target: Flavour) -> Iterator[RowChange]:
-    """Each row as literals."""
+def _as_cells(byte_range: ByteRange, wanted: WantedTables, compiled: bool) -> Iterator[RowChange]:
+    """Each row out of cells that lie side by side."""
     for batch in split_range(byte_range, wanted, compiled=compiled):
         rows: dict[tuple[int, int], Row] = {}
         for number in sorted(set(batch.changes[:, LAYOUT].tolist())):
@@ -54,7 +53,7 @@ def _as_text(byte_range: ByteRange, wanted: WantedTables, compiled: bool, target
                 chosen, images = batch.images(number, side)
                 picked = range(len(layout.cells))
                 try:
-                    texts = cells_of(layout, batch.data, images, picked, target, compiled=compiled).rows()
+                    texts = cells_of(layout, batch.data, images, picked, compiled=compiled).rows()
                 except MalformedImage as error:
                     raise malformed(
                         batch, byte_range.file, MalformedImage(int(chosen[error.index]), str(error))
@@ -94,18 +93,14 @@ def _plain_plan(files: Sequence[LogFile], lo: Location, reading: Reading) -> Pla
             os.environ[kernels.SWITCH] = before
 
 
-def _plainly_and_by_kernels(way: Callable[..., Iterable[RowChange]], **fixed: object) -> Mapping[str, Way]:
-    return {
-        "plain": partial(way, compiled=False, **fixed),
-        "kernels": partial(way, compiled=True, **fixed),
-    }
+def _plainly_and_by_kernels(way: Callable[..., Iterable[RowChange]]) -> Mapping[str, Way]:
+    return {"plain": partial(way, compiled=False), "kernels": partial(way, compiled=True)}
 
 
 ENGINE: Final = Subject(
     {
         "rows": _plainly_and_by_kernels(own_way),
-        "text for MySQL": _plainly_and_by_kernels(_as_text, target=Flavour.MYSQL),
-        "text for MariaDB": _plainly_and_by_kernels(_as_text, target=Flavour.MARIADB),
+        "cells": _plainly_and_by_kernels(_as_cells),
     }
 )
 

@@ -18,7 +18,7 @@ struct with a type for each column. What a canonical value means, its codec's st
 
 Text that is not what its charset allows stops with UndecodableText; `text_as_bytes` shows all text as stored. Canonical
 values arrive side by side in one buffer (`images.cells_of`), which Arrow takes as it is.
-pyarrow is imported where it is used: it takes a while, and only audits need it.
+pyarrow is imported where it is used: it takes a while, and who does not decode rows does without.
 """
 
 from __future__ import annotations
@@ -473,7 +473,7 @@ def _columns(layout: Layout, data: bytes, images: Any, *, compiled: bool) -> lis
     found: dict[int, pa.Array] = {}
     for picked in ([one for one in every if one not in plain], [one for one in every if one in plain]):
         if picked:
-            cells = cells_of(layout, data, images, picked, None, compiled=compiled)
+            cells = cells_of(layout, data, images, picked, compiled=compiled)
             found |= zip(picked, _arrays(layout, cells, len(images)), strict=True)
     return [found[column] for column in every]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,10 @@ class RowChange(NamedTuple):
     after: Row | None
 
 
+_change: Callable[[tuple[int, Row | None, Row | None]], RowChange] = partial(tuple.__new__, RowChange)
+"""RowChange._make without a call of Python's."""
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Changes in the order of the log. `changes`: int64[changes, splitting.FIELDS], places are in `data`."""
@@ -38,19 +43,23 @@ class Batch:
 
     def rows(self) -> list[RowChange]:
         """Return every change as canonical values. Raises MalformedImage, whose index is that of the change."""
-        count = len(self.changes)
-        tables = [0] * count
-        before: list[Row | None] = [None] * count
-        after: list[Row | None] = [None] * count
-        for number in np.unique(self.changes[:, LAYOUT]).tolist():
-            table = self.layouts[number].table
-            for which in np.flatnonzero(self.changes[:, LAYOUT] == number).tolist():
-                tables[which] = table
-            for side, place in ((before, BEFORE), (after, AFTER)):
-                chosen, images = self.images(number, place)
-                for which, row in zip(chosen.tolist(), self._rows_of(number, chosen, images), strict=True):
-                    side[which] = row
-        return [RowChange(*change) for change in zip(tables, before, after, strict=True)]
+        layouts = self.changes[:, LAYOUT]
+        tables = np.array([one.table for one in self.layouts], np.int64)[layouts].tolist()
+        numbers = np.unique(layouts).tolist()
+        before, after = (self._side(numbers, place) for place in (BEFORE, AFTER))
+        return list(map(_change, zip(tables, before, after, strict=True)))
+
+    def _side(self, numbers: Sequence[int], place: int) -> list[Row | None]:
+        """Return the rows at `place`, of these layouts, one for each change."""
+        side: list[Row | None] = [None] * len(self)
+        for number in numbers:
+            chosen, images = self.images(number, place)
+            rows = self._rows_of(number, chosen, images)
+            if len(rows) == len(side):
+                return list(rows)
+            for which, row in zip(chosen.tolist(), rows, strict=True):
+                side[which] = row
+        return side
 
     def images(self, layout: int, place: int) -> tuple[Any, Any]:
         """Return (changes of this layout that have a row at `place` (BEFORE or AFTER), where those lie)."""

@@ -1,7 +1,7 @@
 """How the row images of one table map are read as rows of one table: compiled once, as arrays for the kernels.
 
 A layout is made from a table map's text and a definition (`layout_of`). The plain decoder reads its `cells`; kernels
-read `columns`, one row of numbers for each cell, and `constants`, the texts that a literal may need.
+read `columns`, one row of numbers for each cell, and `constants`, the texts of ENUM and SET members.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.table_map import cells_of, parse_map
-from airflow_provider_dm.engine.mysql.literals import escaped
 from airflow_provider_dm.engine.schema.codec import Codec, Style, codec_for
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
@@ -27,9 +26,9 @@ PLAIN_ONLY: Final = frozenset(
 """Kinds whose values only the plain decoder makes, or nobody (HIDDEN); kernels still know how long they are."""
 
 _LONGEST_FIXED: Final = 128
-"""More than the text of any number or time, with quotes."""
+"""More than the text of any number or time."""
 _SLACK: Final = 16
-"""For the parentheses of a row, and for words of which only the first bytes count."""
+"""For words of which only the first bytes count."""
 
 
 class Field(IntEnum):
@@ -40,11 +39,8 @@ class Field(IntEnum):
     PREFIX = 2
     PRECISION = 3
     SCALE = 4
-    STYLE = 5
-    FIRST_MEMBER = 6
-    MEMBERS = 7
-    NAME_AT = 8  # of the charset's introducer, in the constants
-    NAME_SIZE = 9
+    FIRST_MEMBER = 5
+    MEMBERS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +74,15 @@ class Layout:
 class LayoutArrays:
     """A layout in numbers.
 
-    `columns`: int64[cells, Field]. `constants`: uint8, all texts. `members`: int64[members, 4], where the canonical
-    text and the literal of each ENUM or SET member lie in the constants (start, size, start, size). `literal_room`:
-    bytes that one row's literals take at most, beside twice the bytes of its image. `plain_only`: columns that kernels
-    cannot write.
+    `columns`: int64[cells, Field]. `constants`: uint8, all texts. `members`: int64[members, 2], where the canonical
+    text of each ENUM or SET member lies in the constants (start, size). `room`: bytes that one row's text takes at
+    most, beside the bytes of its image. `plain_only`: columns that kernels cannot write.
     """
 
     columns: Any
     constants: Any
     members: Any
-    literal_room: int
+    room: int
     plain_only: frozenset[int]
 
     @classmethod
@@ -95,21 +90,15 @@ class LayoutArrays:
         texts, room = _Texts(), _SLACK
         columns: list[tuple[int, ...]] = []
         members: list[tuple[int, ...]] = []
-        for cell, codec in zip(cells, codecs, strict=True):
-            first, described = len(members), _members(cell, codec)
-            room += _room(cell, codec, described)
-            members += [(*texts.add(text), *texts.add(literal)) for text, literal in described]
-            name = b"_" + codec.introducer + b" " if codec.introducer else b""
-            columns.append(
-                (
-                    *(cell.kind, cell.size, cell.prefix, cell.precision, cell.scale, codec.style),
-                    *(first, len(described), *texts.add(name)),
-                )
-            )
+        for cell in cells:
+            first, named = len(members), _members(cell)
+            room += _room(cell, named)
+            members += map(texts.add, named)
+            columns.append((cell.kind, cell.size, cell.prefix, cell.precision, cell.scale, first, len(named)))
         return cls(
             np.array(columns, np.int64).reshape(len(cells), len(Field)),
             np.frombuffer(texts.joined(), np.uint8),
-            np.array(members, np.int64).reshape(len(members), 4),
+            np.array(members, np.int64).reshape(len(members), 2),
             room,
             frozenset(
                 index
@@ -119,12 +108,9 @@ class LayoutArrays:
         )
 
 
-def _members(cell: Cell, codec: Codec) -> list[tuple[bytes, bytes]]:
-    """Return (canonical text, literal) by the index of an ENUM; (text, its part of a literal) by the bit of a SET."""
-    if cell.kind is CellKind.ENUM:
-        write = codec.literal()
-        return [(text, write(text)) for text in (INVALID_MEMBER, *cell.members)]
-    return [(text, escaped(text)) for text in cell.members]
+def _members(cell: Cell) -> tuple[bytes, ...]:
+    """Return the texts by the index of an ENUM, or by the bit of a SET."""
+    return (INVALID_MEMBER, *cell.members) if cell.kind is CellKind.ENUM else cell.members
 
 
 class _Texts:
@@ -144,11 +130,10 @@ class _Texts:
         return b"".join(self._parts) + bytes(8)  # so that there is always something to point at
 
 
-def _room(cell: Cell, codec: Codec, described: Sequence[tuple[bytes, bytes]]) -> int:
-    """Return the bytes of a cell's literal, with what separates it, that are not its own bytes doubled."""
-    members = sum(max(len(text), len(literal)) + 1 for text, literal in described)
-    padding = 2 * cell.precision if cell.kind is CellKind.PADDED else 0
-    return _LONGEST_FIXED + len(codec.introducer) + members + padding
+def _room(cell: Cell, members: Sequence[bytes]) -> int:
+    """Return the bytes of a cell's text that are not its own bytes."""
+    padding = cell.precision if cell.kind is CellKind.PADDED else 0
+    return _LONGEST_FIXED + sum(len(text) + 1 for text in members) + padding
 
 
 def layout_of(map_text: bytes, table: Table, at: str) -> Layout:

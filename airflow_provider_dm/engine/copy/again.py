@@ -19,9 +19,9 @@ doubt (merge/joining.py), and one that has joined is seen in the transaction tha
 target by a run that died is waited for at each of the sources, as any of them may have been the one that removed.
 
 A merged table that others feed than this run is not this run's to remove: behind `doubt` its tables *leave* it, and in
-`begin` they come back (visiting.py). Nor is what a copy is meant to overwrite (on-duplicate-logical replace), or what
-takes the rows of others without a key. Such a table may be altered as long as its columns and unique keys are what they
-were at the next look; else SchemaChangedDuringCopy.
+`begin` they come back (visiting.py); without a key only those that have no rows there yet, as the log has what comes
+behind the copies of the others (whole.py). Nor is what a copy is meant to overwrite (on-duplicate-logical replace).
+Such a table is copied on by the columns that are left of it (remaining.py); else SchemaChangedDuringCopy.
 """
 
 from __future__ import annotations
@@ -50,11 +50,13 @@ from airflow_provider_dm.engine.copy.visiting import (
     is_fed_by_others,
     leave,
     leaves,
+    unrecorded_visitors,
     visitors,
     why_not_back,
 )
 from airflow_provider_dm.engine.copy.watch import Seen, Settled, Watch
 from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
+from airflow_provider_dm.engine.copy.whole import got_rows
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
 from airflow_provider_dm.engine.ddl.server import server_of
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
@@ -134,8 +136,8 @@ class Watches:
     merged: bool = False
     """There are merged tables that this run may copy again, or its part of them."""
     took: bool = False
-    """The last look has taken pages away that were being copied, so what went wrong with them is past. Not so where
-    tables only go on waiting: that excuses nothing of the others.
+    """The last look has taken pages away that were being copied, or reads others from here on, so what went wrong with
+    them is past. Not so where tables only go on waiting: that excuses nothing of the others.
     """
     _looked_at: float = field(default_factory=time.monotonic)
     _pause: float = LOOK_SECONDS
@@ -154,8 +156,7 @@ class Watches:
         """
         began = time.monotonic()
         seen = [watch.see(read_births(watch.source.endpoint, watch.source.rules.block_allow)) for watch in self.each]
-        self._looked_at = time.monotonic()
-        self.took = False
+        self._looked_at, self.took = time.monotonic(), False
         self._pause = max(LOOK_SECONDS, LOOK_SHARE * (self._looked_at - began))
         again, groups = self._found(seen, closing=closing)
         if again:
@@ -186,13 +187,13 @@ class Watches:
         groups = Groups.of(sides, seen[0].stand.feeders if seen else ())
         self.merged = bool(groups.together)
         for one in seen:
-            one.watch.check_strangers(strangers(one.side, groups), one)
+            self.took |= one.watch.check_strangers(strangers(one.side, groups), one)
         closing = closing and any(watch.reads_log for watch in self.each)
         return to_copy_again(sides, groups, closing=closing), groups
 
     def _copy_again(self, *, closing: bool) -> None:
         settled, groups, noted = self._settle(closing=closing)
-        self.took = any(_was_copied(one) for one in settled)
+        self.took |= any(_was_copied(one) for one in settled)
         for one in settled:
             leave(self.target, one, noted[one.watch.source.id])
         waits = why_not_back(settled, groups, self.target, noted)
@@ -235,7 +236,8 @@ class Watches:
             whole = [one for one in settled if one is not None]
             if len(whole) == len(settled):
                 noted = leaves(whole, groups, self.target)
-                if self._doubt(whole, groups, noted):
+                unrecorded = {one.watch.source.id: unrecorded_visitors(one, groups) for one in whole}
+                if self._doubt(whole, groups, noted, unrecorded):
                     return whole, groups, noted
             log.info("tables are being altered, looking again")
         names = ", ".join(watch.source.id for watch in self.each)
@@ -248,16 +250,23 @@ class Watches:
             return None  # it is gone since
 
     def _doubt(
-        self, settled: Sequence[Settled], groups: Groups, noted: Mapping[str, Mapping[TableName, Leave]]
+        self,
+        settled: Sequence[Settled],
+        groups: Groups,
+        noted: Mapping[str, Mapping[TableName, Leave]],
+        unrecorded: Mapping[str, Sequence[TableName]],
     ) -> bool:
         """Count them as tables to be copied again, and forget what a run that died has noted of its DDL here.
 
-        Tell whether the merged ones that are to be removed are still this run's alone.
+        Tell whether the merged ones that are to be removed are still this run's alone, and of which no row was to be
+        there, none is.
         """
 
         def body(connection: Connection) -> bool:
             for one in settled:
                 one.watch.source.fence.check(connection)
+                if got_rows(connection, one.watch.source.fence.ref, unrecorded[one.watch.source.id]):
+                    return False
             if self.merged or any(one.left for one in settled):
                 ref = settled[0].watch.source.fence.ref
                 lock_owner_numbers(connection, ref)
@@ -379,6 +388,7 @@ class Watches:
     def _begin(self, work: Sequence[Settled], made: Design, groups: Groups) -> dict[str, dict[TableName, int]]:
         """Write that they are copied from here on, and the chunks of that. Return the numbers of new merged ones."""
         planned = [(one, self._chunks(one), *_numbering(one, made, groups)) for one in work]
+        keyless = {one.target.name for some in made.mappings.values() for one in some if one.target.identity is None}
 
         def body(connection: Connection) -> dict[str, dict[TableName, int]]:
             for one in work:
@@ -387,7 +397,7 @@ class Watches:
             for one, chunks, without, kept, needless in planned:
                 source, place, births = one.watch.source, one.place.sort_key, one.births.tables
                 ref, names = source.fence.ref, [table.table.name for table in one.survey.tables]
-                check_may_enter(connection, one, groups.visited, self._run)
+                check_may_enter(connection, one, groups.visited.keys() - keyless, self._run)
                 _put(connection, one, [table for table in one.survey.tables if table.target in groups.visited])
                 forget_table_schemas(connection, ref, one.gone)
                 known = {name: CopiedTable(str(births[name]), place) for name in names}

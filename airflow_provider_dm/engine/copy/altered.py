@@ -13,11 +13,10 @@ they were, sealed or not, and all fresh ones: only the log would tell which of t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import Birth, Births
-from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable
 
 
@@ -61,27 +60,6 @@ def altered(planned: Collection[TableName], known: Mapping[TableName, CopiedTabl
         changed=frozenset(name for name in names & there.keys() if not _is_same(known.get(name), there[name])),
         vanished=frozenset(name for name in planned if name not in there),
         fresh=frozenset(there.keys() - names),
-    )
-
-
-def has_more_columns(now: Table, before: Table) -> bool:
-    """Tell whether nothing was altered of what rows are made of, but that columns were added.
-
-    A page that is read by the columns of before leaves the others to the log: the target adds them at the place where
-    the source did, and a row that has another value than the column's default is in the log behind that. Not so of
-    numbers, which each server gives the rows that it has then.
-    """
-    theirs = {column.name: column for column in now.columns}
-    kept = [theirs.pop(column.name, None) for column in before.columns]
-    same = [
-        None if one is None else replace(one, position=old.position)
-        for one, old in zip(kept, before.columns, strict=True)
-    ]
-    return (
-        same == list(before.columns)
-        and now.unique_keys == before.unique_keys
-        and now.has_foreign_keys == before.has_foreign_keys
-        and not any(column.counted or column.generated for column in theirs.values())
     )
 
 

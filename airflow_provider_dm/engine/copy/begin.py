@@ -19,7 +19,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
@@ -121,6 +121,8 @@ class Loading:
     numbers: Mapping[TableName, int]
     """The number of each table in dm_row_owner; 0 where no rows are recorded."""
     notes: tuple[str, ...] = ()
+    only: Mapping[TableName, str] = field(default_factory=dict)
+    """Conditions for the rows of tables that are not copied whole (remaining.py)."""
 
 
 def finished(target: Endpoint, source: Source) -> bool:

@@ -49,7 +49,7 @@ def copy_chunk(job: ChunkJob, source: Endpoint, target: Endpoint) -> ChunkResult
     elif order is None:
         after = copy_whole_table(job, before, source, target)
     else:
-        after = _copy_pages(job, before, PageReader.of(source, job.mapping.source, order), target)
+        after = _copy_pages(job, before, PageReader.of(source, job.mapping.source, order, job.only), target)
     return ChunkResult(job.fence.ref.source, after, after.rows_copied - before.rows_copied, time.monotonic() - began)
 
 

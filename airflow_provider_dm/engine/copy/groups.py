@@ -12,8 +12,8 @@ were planned are the same now. Until then nothing of it is copied (`unlike` says
 Where somebody else feeds it as well (another run's source, or one that syncs already), this run only visits: its own
 rows are removed, which are recorded, and copied again when the target's table is like its source tables (visiting.py).
 
-A group is nobody's to remove where rows are not recorded (no key), or where the copy may overwrite rows that are not
-the task's. Nothing is copied again there.
+A group is nobody's to remove where rows are neither recorded (no key) nor missing still, or where the copy may
+overwrite rows that are not the task's. Nothing is copied again there.
 """
 
 from __future__ import annotations
@@ -99,8 +99,10 @@ class Groups:
 
 
 def strangers(side: Side, groups: Groups) -> frozenset[TableName]:
-    """Return the source's altered tables whose rows nobody may remove."""
-    return frozenset(name for name in side.found.changed | side.found.vanished if (side.source, name) in groups.foreign)
+    """Return the source's altered tables whose rows nobody may remove; at the first look all that may be altered."""
+    altered = side.found.changed | side.found.vanished
+    names = altered | side.planned if side.also_fresh and side.overwrites else altered
+    return frozenset(name for name in names if (side.source, name) in groups.foreign)
 
 
 def to_copy_again(sides: Sequence[Side], groups: Groups, *, closing: bool = False) -> dict[str, Altered]:

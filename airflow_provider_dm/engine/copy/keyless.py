@@ -3,6 +3,9 @@
 The log is replayed on such a table as signed counts of row images, so rows that the copy already has must not be
 replayed: `skip_until` of the table is the location of the snapshot, and it commits together with the rows. Dying in
 between leaves nothing; the next attempt takes a new snapshot. That bounds the size: a transaction of the whole table.
+
+The table has to be what it was planned as while its rows are read. So rows of a table without a key are either not
+there, or all of them as of `skip_until` and of that definition: DDL that comes later comes behind them in the log.
 """
 
 from __future__ import annotations
@@ -20,11 +23,12 @@ from airflow_provider_dm.engine.copy.watermark import table_snapshot
 from airflow_provider_dm.engine.copy.writing import copy_merged, write_all
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.merge.writer import ROWS_OF_A_STATEMENT, Access
-from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, query
+from airflow_provider_dm.engine.mysql.connection import AnswerCut, Connection, connected, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.reading.source_session import source_error, with_retries
+from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy, source_error, with_retries
 from airflow_provider_dm.engine.reading.text_rows import rows
+from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.codec import Row, row_literals, row_reader
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, advance_chunk, count_chunk_rows, load_chunk
 from airflow_provider_dm.engine.target.session import run_transaction, target_dialect
@@ -50,6 +54,8 @@ class SnapshotElsewhere(DmError):
     hint: ClassVar[str] = f"Point the source back to the first server until all is copied, or {MIGRATE_AGAIN}."
 
 
+AS_PLANNED: Final = "as planned"
+"""What `last_key` of a chunk says that was copied whole: releases that did not look at the definition left it empty."""
 MOST_ROWS: Final = 500_000
 """Estimated. More would be one transaction of minutes, all lost when it breaks."""
 
@@ -57,8 +63,8 @@ MOST_ROWS: Final = 500_000
 def copy_whole_table(job: ChunkJob, seen: ChunkProgress, source: Endpoint, target: Endpoint) -> ChunkProgress:
     """Write all rows of the table, its `skip_until` and its chunk's end in one transaction of the target.
 
-    Raises SnapshotElsewhere, Fenced, DuplicateDuringCopy, TooManyContested, WatermarkBlocked, WatermarkNotPermitted,
-    AnswerCut, and what reading and writing raise.
+    Raises SnapshotElsewhere, SchemaChangedDuringCopy, Fenced, DuplicateDuringCopy, TooManyContested, WatermarkBlocked,
+    WatermarkNotPermitted, AnswerCut, and what reading and writing raise.
     """
 
     dialect = target_dialect(target)
@@ -85,9 +91,10 @@ def _copy(
     at: Location,
 ) -> None:
     """Run the body of the transaction. It may run again: the snapshot shows the same rows as often as it is asked."""
-    if not advance_chunk(connection, job.fence, seen, rows=0, last_key=None, done=True):
+    if not advance_chunk(connection, job.fence, seen, rows=0, last_key=AS_PLANNED, done=True):
         return
     expected = _count(snapshot, job, source)
+    _check_as_planned(job, source)
     counted = _Counted(_rows(snapshot, job, source))
     literals = row_literals(job.mapping.source, dialect.server.flavour)
     if job.number:
@@ -124,6 +131,18 @@ def _count(snapshot: Connection, job: ChunkJob, source: Endpoint) -> int:
     except (pymysql.err.Error, OSError) as error:
         raise source_error(source, error) from error
     return int(count)
+
+
+def _check_as_planned(job: ChunkJob, source: Endpoint) -> None:
+    """Check that the table is what it was planned as: whoever has read of it lets nobody alter it until the end."""
+    planned = job.mapping.source.stored
+    try:
+        with connected(source) as connection:
+            now = read_tables(connection, [planned.name])[planned.name]
+    except (pymysql.err.Error, OSError) as error:
+        raise source_error(source, error) from error
+    if now != planned:
+        raise SchemaChangedDuringCopy(source.name, str(planned.name), "it has other columns or keys than planned")
 
 
 def _rows(snapshot: Connection, job: ChunkJob, source: Endpoint) -> Iterator[Row]:

@@ -23,13 +23,12 @@ from typing import Any, Final
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.copy.again import Watches
-from airflow_provider_dm.engine.copy.begin import Begun, Loading, Source, begin, finished, wait_for_relay
+from airflow_provider_dm.engine.copy.begin import Begun, Loading, Source, begin, finished
 from airflow_provider_dm.engine.copy.copier import copy_chunk, paging_order
 from airflow_provider_dm.engine.copy.job import ChunkJob, ChunkResult
 from airflow_provider_dm.engine.copy.preconditions import check_nothing_new
 from airflow_provider_dm.engine.copy.sharing import Sharing
 from airflow_provider_dm.engine.copy.watch import Watch
-from airflow_provider_dm.engine.copy.watermark import high_watermark
 from airflow_provider_dm.engine.copy.writing import same_key, verb_for
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import Connection
@@ -262,7 +261,7 @@ class _Copying:
                 raise
             log.warning("copied on after: %s", error)
             return None
-        ends = {watch.source.id: _end(watch) for watch in watches}
+        ends = {watch.source.id: watch.end() for watch in watches}
         if self.watches.merged and self._look(closing=True):
             return None
 
@@ -308,6 +307,7 @@ def _job(loading: Loading, chunk: ChunkProgress, mapping: TableMapping) -> Chunk
         first_of_key=verb is Verb.REPLACE and not source.subtask.overwrites and same_key(mapping),
         number=loading.numbers.get(chunk.table, 0),
         server_uuid="" if source.subtask.mode is TaskMode.FULL else loading.start.server_uuid,
+        only=loading.only.get(chunk.table, ""),
     )
 
 
@@ -339,15 +339,6 @@ def _chunks(target: Endpoint, source: Source) -> list[ChunkProgress]:
 
 
 # The end
-
-
-def _end(watch: Watch) -> Location:
-    """Return Pend of a source."""
-    loading, source = watch.loading, watch.source
-    until = replace(high_watermark(source.endpoint), suffix=loading.start.suffix)
-    if until.server_uuid != loading.start.server_uuid and watch.reads_log:
-        until = replace(until, suffix=wait_for_relay(source, until.server_uuid).suffix)  # it failed over meanwhile
-    return until
 
 
 def _handed(watch: Watch, until: Location, contested: int) -> Json:

@@ -38,6 +38,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import SourceTable
 from airflow_provider_dm.engine.rules.mapping import TableMapping, TargetTableMismatch, map_table
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import Leave, note_leaves
 from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers, remove_owner
 from airflow_provider_dm.engine.target.row_owner import RowOwner
@@ -50,6 +51,13 @@ def visitors(one: Settled, groups: Groups) -> list[TableName]:
     """Return the tables of a source that are to be copied again and were known in merged tables which others fill."""
     schemas = one.seen.stand.schemas
     return [name for name in one.names if name in schemas and _target(one, name) in groups.visited]
+
+
+def unrecorded_visitors(one: Settled, groups: Groups) -> list[TableName]:
+    """Return those that have no row in the merged table, and whose rows would not be recorded (whole.py)."""
+    known, schemas = one.seen.stand.known, one.seen.stand.schemas
+    found = visitors(one, groups)
+    return [name for name in found if not schemas[name].owner and (name not in known or known[name].leave is None)]
 
 
 def leaves(settled: Sequence[Settled], groups: Groups, target: Endpoint) -> dict[str, dict[TableName, Leave]]:
@@ -112,7 +120,7 @@ def why_not_back(
         else:
             whys = (
                 _not_shown(one, table, there[to], _sides(one, server), noted[one.watch.source.id])
-                or _not_ready(one, to, target)
+                or _not_ready(one, there[to].table, target)
                 for one, table in some
             )
             if why := next((why for why in whys if why), ""):
@@ -121,8 +129,9 @@ def why_not_back(
 
 
 def check_may_enter(connection: Connection, one: Settled, targets: Collection[TableName], run: Collection[str]) -> None:
-    """Check, in the transaction in which a source's tables come back, that they may. Raises OwnerNotReady, and what is
-    derived from it.
+    """Check, in the transaction in which a source's tables come back, that they may. `targets`: those that have keys.
+
+    Raises OwnerNotReady, and what is derived from it.
     """
     source = one.watch.source
     tables = {table.table.name: table.target for table in one.survey.tables if table.target in targets}
@@ -162,14 +171,14 @@ def _not_shown(one: Settled, new: SourceTable, there: Found, sides: Sides, noted
     return why and f"the target's table does not show what {name} ({one.watch.source.id}) was altered by: {why}"
 
 
-def _not_ready(one: Settled, to: TableName, target: Endpoint) -> str:
-    ref = one.watch.source.fence.ref
+def _not_ready(one: Settled, there: Table, target: Endpoint) -> str:
+    ref, to = one.watch.source.fence.ref, there.name
 
     def body(connection: Connection) -> str:
         held = [f"{member.table} ({member.source})" for member in load_members(connection, ref, to)]
         if held:
             return f"rows of {', '.join(held)} are held back until its shards have made the same DDL"
-        check_may_enter(connection, one, (to,), (one.watch.source.id,))
+        check_may_enter(connection, one, () if there.identity is None else (to,), (one.watch.source.id,))
         return ""
 
     try:

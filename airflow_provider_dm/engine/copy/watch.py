@@ -6,13 +6,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from airflow_provider_dm.engine.config.task import TaskMode
-from airflow_provider_dm.engine.copy.altered import Altered, altered, has_more_columns
+from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
+from airflow_provider_dm.engine.copy.altered import Altered, altered
 from airflow_provider_dm.engine.copy.begin import Loading, Source, wait_for_relay
 from airflow_provider_dm.engine.copy.copier import paging_order
 from airflow_provider_dm.engine.copy.design import Design
+from airflow_provider_dm.engine.copy.followed import Begun, lineages
 from airflow_provider_dm.engine.copy.groups import Side
-from airflow_provider_dm.engine.copy.watermark import low_watermark
+from airflow_provider_dm.engine.copy.lineage import NotTold
+from airflow_provider_dm.engine.copy.remaining import remaining
+from airflow_provider_dm.engine.copy.watermark import high_watermark, low_watermark
+from airflow_provider_dm.engine.copy.whole import comes_by_log, without_rows
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
@@ -21,6 +25,7 @@ from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import Births, read_births
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceSurvey, survey_tables
+from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable, load_copied_tables, put_copied_tables
@@ -138,6 +143,8 @@ class Watch:
     sealed: frozenset[TableName] = frozenset()
     """The tables whose DDL is the sync's from here on (altered.py)."""
     last_chunk: int = -1
+    planned: dict[TableName, TableMapping] = field(default_factory=dict)
+    """The mappings that tables began with of which less is read now."""
     _looked: bool = False
 
     @property
@@ -160,7 +167,7 @@ class Watch:
             also_fresh=not self._looked,
             overwrites=self.source.subtask.overwrites,
             route=rules.router.route,
-            recorded=stand.recorded,
+            recorded=stand.recorded | without_rows(self.loading.design.mappings[self.source.id], stand.chunks),
         )
         return Seen(self, stand, births, side)
 
@@ -213,57 +220,111 @@ class Watch:
             return replace(place, suffix=start.suffix)
         return replace(place, suffix=wait_for_relay(source, place.server_uuid).suffix)  # it failed over meanwhile
 
-    def check_strangers(self, names: Collection[TableName], seen: Seen) -> None:
-        """Take altered tables that cannot be copied again for what they were if their rows still are, or have got
-        columns which the sync adds where its log does.
+    def check_strangers(self, names: Collection[TableName], seen: Seen) -> bool:
+        """Take altered tables that cannot be copied again for what they were if their rows still are, or copy them on
+        by the columns that are left of that, where the sync makes the DDL (remaining.py). Tell whether that changes
+        what is read of one.
 
-        Raises SchemaChangedDuringCopy, OthersToCopyAgain.
+        Raises SchemaChangedDuringCopy, OthersToCopyAgain, and what `lineages` raises.
         """
-        planned = [name for name in names if name in seen.stand.schemas]
-        if not planned:
-            return
         stand, now, source = seen.stand, seen.births, self.source
+        planned = [name for name in names if name in stand.schemas and not self._is_sealed(name, seen)]
+        if not planned:
+            return False
         copied = {chunk.table for chunk in stand.chunks}  # a doubt takes birth and chunks of what is to be copied again
         for name in planned:
-            if name not in now.tables:
+            if name not in now.tables and not self._comes_by_log(name, None, stand):
                 raise SchemaChangedDuringCopy(source.id, str(name), "it is gone")
             if name not in copied and name in stand.known and not stand.known[name].birth:
                 raise OthersToCopyAgain(source.id, str(name), str(source.rules.router.route(name)))
+        there = [name for name in planned if name in now.tables]
         with connected(source.endpoint) as connection:
-            tables = read_tables(connection, planned)
-        for name in planned:
-            if tables[name] != stand.schemas[name].table and not self._follows(name, tables[name], seen):
-                raise SchemaChangedDuringCopy(source.id, str(name), "its columns or keys are not those it began with")
+            tables = read_tables(connection, there)
+        other = [name for name in there if self._is_in_doubt(name, tables[name], seen)]
+        changed = self._read_on(other, seen)
         fence = source.fence
-        born = {name: CopiedTable(str(now.tables[name])) for name in planned}
+        born = {name: CopiedTable(str(now.tables[name])) for name in there}
 
         def body(connection: Connection) -> None:
             fence.check(connection)
             put_copied_tables(connection, fence.ref, born)
 
         run_transaction(self.target, body)
+        return changed
 
-    def _follows(self, name: TableName, now: Table, seen: Seen) -> bool:
-        """Tell whether a table has got columns only, behind P0, and the sync adds them where its log does.
+    def _is_in_doubt(self, name: TableName, now: Table, seen: Seen) -> bool:
+        """Tell whether what was done to a table has to be known: also of one that looks as before, if it can be."""
+        if self._comes_by_log(name, now, seen.stand):
+            return False
+        same = now == seen.stand.schemas[name].table
+        return not same or (name in seen.side.found.changed and self._may_follow(name, seen))
 
-        Not to a merged table, nor where rows are read in one snapshot of a later place. And not if names may have been
-        changed: pages were read under them.
+    def _is_sealed(self, name: TableName, seen: Seen) -> bool:
+        return name in self.sealed and self._is_alone(name, seen)
+
+    def _comes_by_log(self, name: TableName, now: Table | None, stand: Stand) -> bool:
+        agree = self.reads_log and self.source.subtask.shard_mode is ShardMode.PESSIMISTIC
+        mappings = self.loading.design.mappings[self.source.id]
+        keyless = any(one.source.name == name and one.target.identity is None for one in mappings)
+        return agree and keyless and comes_by_log(stand.schemas[name].table, now, stand.chunks)
+
+    def _read_on(self, names: Collection[TableName], seen: Seen) -> bool:
+        """Read from here on what is left of tables that have other columns now; tell whether that is something else.
+
+        Raises SchemaChangedDuringCopy.
         """
-        stand, side, ours = seen.stand, seen.side, (self.source.id, name)
-        target, found = side.route(name), side.found
-        fed = {(one.source, one.table) for one in stand.feeders if one.target == target}
-        fed |= {(self.source.id, one) for one in side.names if side.route(one) == target}
+        if not names:
+            return False
+        source, stand = self.source, seen.stand
+        mappings = {one.source.name: one for one in self.loading.design.mappings[source.id]}
+        for name in names:
+            if not self._may_follow(name, seen):
+                raise SchemaChangedDuringCopy(source.id, str(name), "its columns or keys are not those it began with")
+        begun = {name: Begun(stand.schemas[name].table, stand.definitions[name].create_sql) for name in names}
+        only = dict(self.loading.only)
+        for name, left in lineages(source, begun, self.loading.start, self.end).items():
+            try:
+                if isinstance(left, NotTold):
+                    raise left
+                mapping = self.planned.setdefault(name, mappings[name])
+                mappings[name], only[name] = remaining(mapping, left)
+            except NotTold as why:
+                raise SchemaChangedDuringCopy(source.id, str(name), str(why)) from None
+        before, design = self.loading, self.loading.design
+        made = replace(design, mappings={**design.mappings, source.id: tuple(mappings.values())})
+        self.loading = replace(before, design=made, only=only)
+        return self.loading != before
+
+    def _may_follow(self, name: TableName, seen: Seen) -> bool:
+        """Tell whether the sync follows DDL of a table from P0 on, and rows are read page by page.
+
+        Not so of a merged table, nor where rows are read in one snapshot of a later place.
+        """
+        known, definition = seen.stand.known.get(name), seen.stand.definitions.get(name)
         mappings = (one for one in self.loading.design.mappings[self.source.id] if one.source.name == name)
-        others = (stand.schemas[one].table for one in found.changed - {name} if one in stand.schemas)
         return (
             self.reads_log
-            and name in stand.known
-            and stand.known[name].birth != ""
-            and fed == {ours}
+            and known is not None
+            and known.birth != ""
+            and definition is not None
+            and self._is_alone(name, seen)
             and all(paging_order(one) is not None for one in mappings)
-            and has_more_columns(now, stand.schemas[name].table)
-            and not (found.vanished or found.fresh or any(has_more_columns(now, other) for other in others))
         )
+
+    def _is_alone(self, name: TableName, seen: Seen) -> bool:
+        """Tell whether no other source table goes, or may be about to go, where this one goes."""
+        target, mine = seen.side.route(name), (self.source.id, name)
+        fed = {(one.source, one.table) for one in seen.stand.feeders if one.target == target}
+        fed |= {(self.source.id, one) for one in seen.side.names if seen.side.route(one) == target}
+        return fed <= {mine}
+
+    def end(self) -> Location:
+        """Return where the source's log ends. Raises RelayNotRunning, and what connecting raises."""
+        source, start = self.source, self.loading.start
+        until = replace(high_watermark(source.endpoint), suffix=start.suffix)
+        if until.server_uuid != start.server_uuid and self.reads_log:
+            until = replace(until, suffix=wait_for_relay(source, until.server_uuid).suffix)  # it failed over meanwhile
+        return until
 
     def go_on_with(self, settled: Settled, made: Design, numbers: Mapping[TableName, int]) -> None:
         """Take the tables as they are copied from here on. `numbers`: under which their rows are recorded."""

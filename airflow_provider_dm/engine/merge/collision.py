@@ -12,7 +12,7 @@ the holder; and who acts on the answer asks again a while later (`contests`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final, Protocol
@@ -54,8 +54,7 @@ class RowsCollide(DmError):
     )
     hint: ClassVar[str] = (
         "Delete or renumber one of the two rows at its source (then resume), give the target another key, or route the "
-        "tables to different ones. If rows are meant to overwrite each other, set safe-mode: true of the syncers (not "
-        "with shard-mode: pessimistic)."
+        "tables to different ones. If rows are meant to overwrite each other, set safe-mode: true of the syncers."
     )
 
 
@@ -114,7 +113,7 @@ class Collides:
             str(self.row.target),
             self.holder.key.name,
             self.holder.key.columns,
-            tuple(_shown(one.holder) for one in alike),
+            tuple(f"({', '.join(shown_values(one.holder.values.values()))})" for one in alike),
         )
 
     def _like(self) -> tuple[object, ...]:
@@ -237,8 +236,9 @@ def _prefixes(key: Index) -> dict[str, int]:
     return {name.lower(): length for name, length in zip(key.columns, key.prefixes, strict=False) if length is not None}
 
 
-def _shown(holder: Holder) -> str:
-    return "(" + ", ".join(_shortened(value) for value in holder.values.values()) + ")"
+def shown_values(values: Iterable[Value]) -> tuple[str, ...]:
+    """Return values of a key for people."""
+    return tuple(map(_shortened, values))
 
 
 def _shortened(value: Value) -> str:

@@ -8,6 +8,9 @@ A row whose place is held by a row that no source has is given time until the lo
 where it ended when that was seen, twice. Whoever holds the place then is a stranger in the target (DM-6005). Where
 shards hold rows back, the end of that row may be among those: then their drivers have to look first
 (sync/giving_way.py), twice, as the first of these looks may have begun before. It is DM-6057 if it stays all the same.
+
+With `safe-mode: true` rows that collide end no run: they are written over what holds their places, at once (`spares`:
+sync/last_wins.py), or when the same answer has come twice (`settles`: sync/taking_over.py).
 """
 
 from __future__ import annotations
@@ -151,6 +154,10 @@ def _none(_mapping: TableMapping) -> bool:
     return False
 
 
+def _stops(_collides: Collides) -> bool:
+    return False
+
+
 @dataclass
 class Contests:
     """The rows that wait in the tables of one task, as the driver of one source sees them. For one thread."""
@@ -162,6 +169,8 @@ class Contests:
     """See `Settler`."""
     spares: Callable[[TableMapping], bool] = _none
     """Tells of which source tables the rows that wait are not looked into: they will be put into their places."""
+    settles: Callable[[Collides], bool] = _stops
+    """Puts a row that collides into its place (sync/taking_over.py), and tells of which it can."""
     rows: int = 0
     """The rows of this source that waited at the last look."""
     _settler: Settler = field(init=False)
@@ -193,7 +202,10 @@ class Contests:
             for known in (self._seen, self._held, self._looks):
                 known.clear()
         elif now or over or self.around.now() >= self._due:
-            self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if now else ROWS_LOOKED_INTO)
+            many = now or self.settles is not _stops
+            self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if many else ROWS_LOOKED_INTO)
+            if self.settles is not _stops:
+                self._count()
         return self.rows
 
     def count(self) -> int:
@@ -228,7 +240,7 @@ class Contests:
             if wait(FINISH_LOOK_SECONDS):
                 return self.rows
         if self.rows and self._unknown:
-            why = "a source table that may hold them belongs to a source that is not part of this run"
+            why = "a source that may have them is no part of this run, or its table lacks a column of the key by now"
             raise OtherSourcesWanted(self.fence.ref.source, self.rows, why)
         if self.rows:
             source = self.fence.ref.source
@@ -282,8 +294,11 @@ class Contests:
         now = self.around.now()
         self._seen = {one.row.id: self._seen.get(one.row.id, now) for one in collisions}
         sure = [one for one in collisions if now - self._seen[one.row.id] >= CONFIRM_SECONDS]
-        if sure:
-            raise sure[0].error(sure)
+        stop = [one for one in sure if not self.settles(one)]
+        if stop:
+            raise stop[0].error(stop)
+        for one in sure:
+            del self._seen[one.row.id]
 
     def _stranger(self, row: ContestedRow, mapping: TableMapping, sources: Collection[str]) -> None:
         ends, windows = self._held.get(row.id, (None, 0))

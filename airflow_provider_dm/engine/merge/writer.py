@@ -33,7 +33,14 @@ from airflow_provider_dm.engine.reading.text_rows import Cells, rows
 from airflow_provider_dm.engine.rules.mapping import TableMapping, value_signature
 from airflow_provider_dm.engine.schema.codec import Row, codec_for
 from airflow_provider_dm.engine.schema.model import Index
-from airflow_provider_dm.engine.target.contested_row import change_contested, contest, lock_contested, withdraw
+from airflow_provider_dm.engine.target.contested_row import (
+    change_contested,
+    contest,
+    lock_contested,
+    rows_that_wait,
+    withdraw,
+    withdraw_without_image,
+)
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.row_key import row_key
 from airflow_provider_dm.engine.target.row_owner import RowOwner
@@ -163,21 +170,33 @@ class OwnerWriter:
         withdraw(connection, self.owner, here)
         return gone.where(lambda key: key not in here) if here else gone
 
-    def change(self, connection: Connection, waiting: Collection[bytes], changed: Rows) -> Rows:
-        """Change rows that have a new image: those that wait go on waiting with it. Return the others."""
+    def change(self, connection: Connection, waiting: Collection[bytes], changed: Rows) -> tuple[Rows, Rows]:
+        """Change rows that have a new image: those that wait go on waiting with it. Return those that are in the
+        target, and those that were set aside or lost and are to be inserted now."""
         here = self._locked(connection, waiting, changed.keys)
-        change_contested(connection, self.owner, self._images(changed.where(here.__contains__)))
-        return changed.where(lambda key: key not in here) if here else changed
+        if not here:
+            return changed, changed.pick(())
+        again = withdraw_without_image(connection, self.owner, here)
+        change_contested(connection, self.owner, self._images(changed.where((here - again).__contains__)))
+        return changed.where(lambda key: key not in here), changed.where(again.__contains__)
 
     def insert_new(self, connection: Connection, waiting: Collection[bytes], new: Rows) -> int:
-        """Insert rows that were not there. Return how many of them have to wait.
+        """Insert rows that were not there, or were lost. Return how many of them have to wait.
 
         Raises InvariantBroken where one of them waits already, and TooManyContested.
         """
-        if self._locked(connection, waiting, new.keys):
+        here = self._locked(connection, waiting, new.keys)
+        if here and here != withdraw_without_image(connection, self.owner, here, lost=True):
             raise InvariantBroken(
                 f"a row that {self.owner} inserts was not there before", f"one that waits for a place in {self.target}"
             )
+        return self.insert(connection, waiting, new)
+
+    def insert(self, connection: Connection, waiting: Collection[bytes], new: Rows) -> int:
+        """Insert rows that are neither in the target nor wait. Return how many of them have to wait.
+
+        Raises TooManyContested.
+        """
         return self._insert(connection, waiting, new, evict=False)
 
     # Catch-up and copy
@@ -257,7 +276,8 @@ class OwnerWriter:
     def _insert(self, connection: Connection, waiting: Collection[bytes], new: Rows, *, evict: bool) -> int:
         taken = self.place(connection, new, evict=evict)
         if taken:
-            if len(waiting) + len(taken) > self.most:
+            most = self.most - len(taken)
+            if len(waiting) > most and rows_that_wait(connection, self.owner) > most:
                 raise TooManyContested(self.owner.ref.source, str(self.owner.table), str(self.target), self.most)
             contest(connection, self.owner, self.mapping.target.name, self._images(new.pick(taken)))
         if self.owner.number:
@@ -372,16 +392,23 @@ def unique_positions(mapping: TableMapping, index: Index) -> tuple[int, ...] | N
 def identity_reader(
     mapping: TableMapping, target: Flavour
 ) -> tuple[str, Callable[[Cells], tuple[bytes, Literals]]] | None:
-    """Return `SELECT … FROM …` of the identity keys of the target's rows, and the function from such a row to the key
-    as `row_key` has it and as literals. None where the two servers may show one value in two ways.
-    """
+    """Return `values_reader` of the identity keys of the target's rows."""
     identity = mapping.target.identity
     assert identity is not None
-    columns = [mapping.target.column(name) for name in identity.columns]
+    return values_reader(mapping, identity.columns, target)
+
+
+def values_reader(
+    mapping: TableMapping, names: Sequence[str], target: Flavour
+) -> tuple[str, Callable[[Cells], tuple[bytes, Literals]]] | None:
+    """Return `SELECT … FROM …` of columns of the target's rows, none of which is NULL, and the function from such a row
+    to the key as `row_key` has it and as literals. None where the two servers may show one value in two ways.
+    """
+    columns = [mapping.target.column(name) for name in names]
     if any(value_signature(one) != value_signature(mapping.source.column(one.name)) for one in columns):
         return None
     codecs = [codec_for(mapping.target.name, column) for column in columns]
-    names = ", ".join(codec.select(quote(column.name)) for codec, column in zip(codecs, columns, strict=True))
+    selected = ", ".join(codec.select(quote(column.name)) for codec, column in zip(codecs, columns, strict=True))
     converts = [codec.from_text or bytes for codec in codecs]
     literals = [codec.literal(target) for codec in codecs]
 
@@ -389,4 +416,4 @@ def identity_reader(
         values = [convert(cell or b"") for convert, cell in zip(converts, cells, strict=True)]
         return row_key(values), tuple([literal(value) for literal, value in zip(literals, values, strict=True)])
 
-    return f"SELECT {names} FROM {mapping.target.name.quoted()}", read
+    return f"SELECT {selected} FROM {mapping.target.name.quoted()}", read

@@ -37,6 +37,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.reading.logged_ddl import all_of_it, of_what_is_held, statements_between
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.rules.block_allow import select
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
@@ -48,10 +49,7 @@ from airflow_provider_dm.engine.sync.past import (
     First,
     Known,
     Today,
-    all_of_it,
     first_statements,
-    of_what_is_held,
-    statements_between,
     tables_of_target,
 )
 from airflow_provider_dm.engine.sync.progress import SyncProgress

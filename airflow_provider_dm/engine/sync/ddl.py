@@ -20,7 +20,7 @@ from airflow_provider_dm.engine.binlog.client_charsets import UNSURE
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.ddl.first_words import first_words
 from airflow_provider_dm.engine.ddl.lexer import Unreadable, tokens
-from airflow_provider_dm.engine.ddl.parse import NotRead, parse
+from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     CreateDatabase,
@@ -146,16 +146,6 @@ class _Ours:
 
 def _folded(table: TableName) -> TableName:
     return TableName(table.schema.casefold(), table.table.casefold())
-
-
-def read_ddl(ddl: DdlStatement) -> Statement | NotRead | Unreadable:
-    """Return what a statement of the log says, or why it is not read."""
-    if ddl.undecoded is not None:
-        return Unreadable("its text is in a charset that is not readable here")
-    try:
-        return parse(ddl.sql, ddl.sql_mode, ddl.schema)
-    except Unreadable as error:
-        return error
 
 
 def judge_ddl(

@@ -15,13 +15,12 @@ The tables are read from the target when the first DDL comes, as most runs meet 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement
-from airflow_provider_dm.engine.binlog.session_variables import EXPLICIT_TIMESTAMPS, Session
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
@@ -34,13 +33,16 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.mysql.pinned import Setting
 from airflow_provider_dm.engine.mysql.sql_modes import mode_text
+from airflow_provider_dm.engine.reading.logged_ddl import explicit_timestamps, read_ddl
 from airflow_provider_dm.engine.rules.online_ddl import outcomes
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.step import step as online_step
 from airflow_provider_dm.engine.shard.group import Group, finished
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.begun_elsewhere import Journal
 from airflow_provider_dm.engine.sync.by_hand import statements_of
-from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl, read_ddl
+from airflow_provider_dm.engine.sync.copied_whole import is_behind_its_copy
+from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
 from airflow_provider_dm.engine.sync.newcomers import (
     UNKNOWN_NUMBER,
@@ -63,12 +65,12 @@ from airflow_provider_dm.engine.target.ddl_journal import (
     INJECTED,
     forget_entries,
     note_intent,
-    read_entries,
 )
 from airflow_provider_dm.engine.target.frontier import Act, Step, fenced_transaction
 from airflow_provider_dm.engine.target.left_behind import left_behind
 from airflow_provider_dm.engine.target.online_ddl_memory import load as load_online_ddls
 from airflow_provider_dm.engine.target.online_ddl_memory import save as save_online_ddls
+from airflow_provider_dm.engine.target.owner_numbers import lock_owner_numbers
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.shard_groups import merged_targets
 from airflow_provider_dm.engine.target.subtask import note_plan
@@ -159,6 +161,10 @@ class Following:
             self.memory = known.known_to(self.source.rules.block_allow)
         return self.memory
 
+    def noted(self, ddl: DdlStatement) -> Collection[int]:
+        """Return the numbers under which something is noted of the statement (ddl_journal.py). Raises AnswerCut."""
+        return Journal.of(self.source.target, self.source.fence, ddl).entries.keys()
+
     def follow(
         self,
         ddl: DdlStatement,
@@ -168,20 +174,23 @@ class Following:
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        exact: bool = False,
         overlaps: bool = False,
     ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
-        `needs`: from where on the log is needed for what lies behind the statement; None: rows in front of it may be in
-        the target already, so a shard's cannot be held back. `overlaps`: the log overlaps what the target has there.
+        `needs`: from where on the log is needed for what lies behind the statement. `exact`: no rows from behind it can
+        be in the target yet, else a shard's cannot be held back. `overlaps`: the log overlaps what the target has.
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing was done), and what
         executing and planning raise.
         """
         position = ddl.end.sort_key
         connection = target_connection(self.source.target)
-        if ddl.rows is not None and COMMITTED in read_entries(connection, step.fence.ref, position):
+        journal = Journal.of(self.source.target, step.fence, ddl)
+        if ddl.rows is not None and COMMITTED in journal.entries:
+            journal.take_over()
             return plan
         if self.tables is None:
             self.tables = load_tables(self.source)
@@ -189,15 +198,26 @@ class Following:
         around = self._surroundings(ddl, statement)
         change = self._change(statement, operator, tables, around)
         in_front = _injected(operator, tables, around)
-        keys = recorded_newcomers(
-            connection, step.fence.ref, _fresh(tables, change), overlaps=overlaps, adopts=plan.adopts
+        recorded = partial(
+            recorded_newcomers,
+            ref=step.fence.ref,
+            fresh=_newcomers(tables, change),
+            overlaps=overlaps,
+            adopts=plan.adopts,
         )
+        keys = recorded(connection)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
-        groups = self._meet(ddl, change, operator, needs)
+        exact = exact or is_behind_its_copy(change, tables, connection)
+        groups = self._meet(ddl, change, operator, needs if exact else None)
         statements = change.statements if change.agreed is None else ()
+        if operator is None or operator.kind is OperatorKind.INJECT:
+            journal.check_same(in_front, statements)
+        journal.take_over()
         if operator is None:
             self._check_left_behind(step, statements)
+        if statements or in_front or ddl.rows is not None:
+            journal.note_identity(step.lo)
         target, session = self.source.target, self._session(ddl)
         executed = execute_ddl(target, step.fence, position, in_front, session, first=IN_FRONT)
         executed += execute_ddl(target, step.fence, position, statements, session)
@@ -209,7 +229,7 @@ class Following:
             change.tables.copied_again,
             held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
         )
-        numbers = self._commit(ddl, change, became, step, groups, keys)
+        numbers = self._commit(ddl, change, became, step, groups, recorded)
         became = plan_with_numbers(became, numbers)
         self.tables = replace(change.tables, schemas=with_numbers(change.tables.schemas, numbers))
         if self.shards is not None:
@@ -286,15 +306,18 @@ class Following:
         plan: SyncPlan,
         step: Step,
         groups: Sequence[Group],
-        keys: Mapping[TableName, str],
+        recorded: Callable[[Connection], Mapping[TableName, str]],
     ) -> dict[TableName, int]:
-        """Commit it. Return the numbers of new tables whose rows are recorded (`keys`)."""
+        """Commit it. Return the numbers of new tables whose rows are `recorded`."""
         fence, before = step.fence, self.tables
         assert before is not None
         numbers: dict[TableName, int] = {}
 
         def write(connection: Connection) -> None:
-            ref = fence.ref
+            ref, keys = fence.ref, dict[TableName, str]()
+            if _newcomers(before, change):  # another source may have begun one since it was looked
+                lock_owner_numbers(connection, ref)
+                keys |= recorded(connection)
             forget_table_schemas(connection, ref, change.ended)
             for name in change.ended:
                 forget_chunks(connection, ref, name)
@@ -357,6 +380,7 @@ class Following:
 
     def _defaults(self, ddl: DdlStatement, statement: Statement | Repeat | None) -> SessionDefaults:
         said = ddl.session
+        server_of_log = self.tables.tracker.server if self.tables is not None else None
         server = None
         chosen: list[tuple[str, str]] = []
         if isinstance(statement, CreateDatabase | AlterDatabase) and said.charsets is not None:
@@ -365,16 +389,7 @@ class Following:
             chosen.append((_charset_of(self._collation(charset)), self._collation(collation)))
         if said.utf8mb4_collation is not None:
             chosen.append(("utf8mb4", self._collation(said.utf8mb4_collation)))
-        return SessionDefaults(ddl.sql_mode, server, self._explicit_timestamps(said), tuple(chosen))
-
-    def _explicit_timestamps(self, said: Session) -> bool | None:
-        """Return the session's explicit_defaults_for_timestamp; None: its server does not say."""
-        if said.explicit_timestamp_defaults is not None:
-            return said.explicit_timestamp_defaults
-        server = self.tables.tracker.server if self.tables is not None else None
-        if server is None or not server.mariadb or server.version < (10, 8, 2) or said.flags is None:
-            return None
-        return bool(said.flags & EXPLICIT_TIMESTAMPS)
+        return SessionDefaults(ddl.sql_mode, server, explicit_timestamps(said, server_of_log), tuple(chosen))
 
     def _collation(self, number: int) -> str:
         if not self.collation_names:
@@ -424,17 +439,17 @@ class Following:
             )
 
 
-def _fresh(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]:
-    """Return the tables that are the task's from here on."""
-    known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
-    return [one for one in change.tables.schemas if one.table.name not in known or one.table.name in change.ended]
-
-
 def _injected(operator: Operator | None, tables: SubtaskTables, around: Surroundings) -> Sequence[TargetDdl]:
     """Return what a person has executed in front of a statement. Raises CannotFollow, NeedsAgreement."""
     if operator is None or operator.kind is not OperatorKind.INJECT:
         return ()
     return change_by_hand(None, statements_of(operator), tables, around).statements
+
+
+def _newcomers(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]:
+    """Return the tables that begin with the statement."""
+    known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
+    return [one for one in change.tables.schemas if one.table.name not in known or one.table.name in change.ended]
 
 
 def _gone(before: SubtaskTables, after: SubtaskTables) -> dict[TableName, CopiedTable]:

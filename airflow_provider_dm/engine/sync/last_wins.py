@@ -20,18 +20,22 @@ comes into the second phase, from wherever, finds at most rows that wait. Each i
 first change that could be about it, also where half an epoch is written: what waits is the row as far as its bucket has
 come. Two laws at once would be none, so all sources of a table need the same.
 
+The phases are each source's own. One that joins lets others' rows alone until its log is exact; those that were exact
+before have no records any more, and write over its rows from its first page on. What its log says of the time of its
+load then counts as written behind that: of a row that both write meanwhile its change, or its DELETE, is the last.
+
 Rows that shards hold back come in another order than the log has them: a DELETE that is applied in the re-sync would
-take away the row that has come to its place since. So shard-mode pessimistic is refused with it.
+take away the row that has come to its place since. So with shard-mode pessimistic it is another law (taking_over.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from itertools import groupby
 from typing import Final
 
-from airflow_provider_dm.engine.config.task import ShardMode, SubtaskConfig
+from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.contests import Surroundings
 from airflow_provider_dm.engine.merge.overwritable import can_be_written_over
@@ -39,11 +43,19 @@ from airflow_provider_dm.engine.merge.settling import known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch, map_table
+from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.overwriting import Collision, OverWrites
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan_parts import target_part
-from airflow_provider_dm.engine.target.contested_row import ContestedRow, lock_rows, oldest_rows, remove_rows
+from airflow_provider_dm.engine.sync.plan_parts import TargetPart, target_part
+from airflow_provider_dm.engine.target.contested_row import (
+    ContestedRow,
+    forget_lost,
+    lock_rows,
+    oldest_rows,
+    remove_rows,
+)
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.statements import Literals
 from airflow_provider_dm.engine.target.table_schema import Feeder, TableSchema
 
 ROWS_OF_A_TRANSACTION: Final = 100
@@ -67,18 +79,22 @@ def check_one_law(
             )
 
 
-def check_none_held(merged: Collection[TableName], subtask: SubtaskConfig, held: Collection[TableName]) -> None:
-    """Refuse `safe-mode: true` where shards may hold rows back, or do so still.
+def check_law_is_kept(merged: Collection[TableName], subtask: SubtaskConfig, held: Collection[TableName]) -> None:
+    """Refuse `safe-mode: true` where rows are held back and cannot keep to the law that holds them apart.
 
     `merged`: the merged tables that the source feeds; `held`: its shards that hold rows back. Raises NotSupportedYet.
     """
-    sharded = merged if subtask.shard_mode is ShardMode.PESSIMISTIC else ()
-    if subtask.syncer.safe_mode and (held or sharded):
+    if subtask.last_wins and held:
         raise NotSupportedYet(
-            "safe-mode: true with shard-mode: pessimistic for a merged table",
-            ", ".join(map(str, sorted(sharded or held))),
-            "Leave safe-mode out of all its sources: restarts are exact without it, and rows that collide stop the "
-            "task and are named with both their tables.",
+            "safe-mode: true without shard-mode: pessimistic while rows of shards are held back",
+            ", ".join(map(str, sorted(held))),
+            "Leave shard-mode as it was, or leave safe-mode out until all shards have made the same DDL.",
+        )
+    if subtask.syncer.safe_mode and subtask.overwrites and not subtask.last_wins and merged:
+        raise NotSupportedYet(
+            "safe-mode: true with shard-mode: pessimistic and on-duplicate-logical: replace for a merged table",
+            ", ".join(map(str, sorted(merged))),
+            "Leave one of them out: after a load in which rows write over each other nobody can tell whose they are.",
         )
 
 
@@ -119,6 +135,16 @@ def write_over_waiting(
     return [one for one in found if one.missing or one.present]
 
 
+def forget_what_is_lost(fence: Fence, around: Surroundings) -> None:
+    """Forget what this source has lost by the other law (taking_over.py). Raises Fenced, TargetWentBack."""
+
+    def body(connection: Connection) -> None:
+        fence.check(connection)
+        forget_lost(connection, fence.ref)
+
+    around.transactions(body)
+
+
 def _next(connection: Connection, *, ref: SubtaskRef, behind: int) -> list[ContestedRow]:
     return oldest_rows(connection, ref, seconds=0, behind=behind, most=ROWS_OF_A_TRANSACTION)
 
@@ -137,9 +163,17 @@ def _put(
         access, waiting = around.access(), list(some)
         literals = known_literals(mapping.source, access.dialect.server.flavour)
         for row in waiting:  # one by one: a later one may take the place of an earlier one
-            writes = OverWrites(target_part(mapping), access, (), (), [literals(row.row)], (), by=str(table))
+            part = target_part(mapping)
+            writes = OverWrites(
+                part, access, (), (), [literals(row.row)], (), by=str(table), rows=partial(_by_key, part, literals, row)
+            )
             found.append(writes.run(connection))
         put += [row.id for row in waiting]
     if put:
         remove_rows(connection, fence.ref, put)
     return found
+
+
+def _by_key(part: TargetPart, literals: Callable[[Row], Literals], row: ContestedRow) -> dict[Literals, Row]:
+    written = literals(row.row)
+    return {tuple([written[place] for place in part.key or ()]): row.row}

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
@@ -29,6 +30,7 @@ from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
 from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
+from airflow_provider_dm.engine.sync.copied_whole import are_keyless
 from airflow_provider_dm.engine.sync.ddl import (
     Concerns,
     DdlRefusedByFilter,
@@ -37,7 +39,7 @@ from airflow_provider_dm.engine.sync.ddl import (
     Repeat,
     stop_error,
 )
-from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
+from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.locations import GoalLost
@@ -59,7 +61,10 @@ from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.sync.writing import Writing
+from airflow_provider_dm.engine.target.ddl_journal import COMMITTED
+from airflow_provider_dm.engine.target.edge_set import note_edge
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
+from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
 
 log = logging.getLogger(__name__)
@@ -68,6 +73,8 @@ SHORTEST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 0.5
 LONG_SECONDS: Final = 0.5
 """Epochs that take longer are logged; the many small ones of a sync that is caught up are not."""
+NOTED_BYTES: Final = MIB
+"""The end of an epoch of so many bytes is noted by its GTID set: it takes a while, and may be left half written."""
 RETRIES: Final = 5
 """The attempts at an epoch whose tasks failed in a way that may pass; each transaction has its own before that."""
 
@@ -137,8 +144,10 @@ class Loop:
                             ahead = planner.submit(self.planning.behind, hi, behind, self.size)
                         self._epoch(planned)
                     case DdlStatement():
+                        self._leave_file(planned)
                         self._ddl(planned)
                     case UpToDate(at):
+                        self._leave_file(planned)
                         self._idle(at, wait, idle_since)
                         wait = min(LONGEST_WAIT, wait * 1.5)
                         continue
@@ -165,6 +174,8 @@ class Loop:
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
         self.prepared.note(epoch)
+        if epoch.bytes >= NOTED_BYTES and epoch.hi.gtid_set and self.position.edge is None and not self.plan.whole:
+            self.writes.transactions(partial(note_edge, fence=self.source.fence, edge=epoch.hi))
         try:
             applied = self._apply_with_retries(epoch)
         except DmError as error:
@@ -234,7 +245,8 @@ class Loop:
 
     def _write_over(self) -> None:
         """Put rows that wait into their places where others are written over: nothing that follows looks for them."""
-        if self.sharing.rows and self.plan.safe and self._leniency(self.position.applied)[1]:
+        waits = self.sharing.rows or self.sharing.may_have_lost
+        if waits and self.plan.safe and self._leniency(self.position.applied)[1]:
             self._met(self.sharing.write_over())
             self.progress.contested_rows = self.sharing.rows
 
@@ -279,7 +291,7 @@ class Loop:
         try:
             self.sharing.look(now=now, between=between)
         finally:
-            self.progress.contested_rows = self.sharing.rows
+            self._show_shared()
         if between:
             self._follow_plan()
             self._write_over()
@@ -288,12 +300,19 @@ class Loop:
         try:
             self.sharing.finish(self.stop.wait)
         finally:
-            self.progress.contested_rows = self.sharing.rows
+            self._show_shared()
+
+    def _show_shared(self) -> None:
+        self.progress.contested_rows = self.sharing.rows
+        if taken := self.sharing.taking_over.taken():
+            self._met(taken)
 
     def _ddl(self, ddl: DdlStatement) -> None:
         self.shards.check_no_resync()
         self._begins(ddl.end)
-        operator = self.by_hand.at(ddl)
+        # Where its rows are half written as the log has them, a person comes too late.
+        late = self.position.edge is not None and COMMITTED not in self.following.noted(ddl)
+        operator = None if late else self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
                 log.info("DDL at %s is passed over: %s", ddl.at, why)
@@ -321,9 +340,11 @@ class Loop:
             raise stop_error(ddl, why)
         try:
             overlaps = self.position.catching_up
-            needs = None if overlaps or self.sharing.recording else self.prepared.needed(ddl.at)
+            needs, exact = self.prepared.needed(ddl.at), not (overlaps or self.sharing.recording)
             step, plan = self.position.step(ddl.end), self.sharing.plan
-            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, overlaps=overlaps)
+            plan = self.following.follow(
+                ddl, statement, step, plan, operator, needs=needs, exact=exact, overlaps=overlaps
+            )
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None
@@ -356,6 +377,15 @@ class Loop:
             self.sharing.adopt(plan)
         self._follow_plan()
 
+    def _leave_file(self, planned: DdlStatement | UpToDate) -> None:
+        """Execute what a person wants executed here, where the log goes on in another file: by this place it is not met
+        again, and it may have been begun. Not in front of DDL that is begun: with that it would have been."""
+        here, at = self.position.here, planned.at
+        if self.position.edge is not None or (at.suffix, at.file) == (here.suffix, here.file):
+            return
+        if not (isinstance(planned, DdlStatement) and self.following.noted(planned)):
+            self._inject(here)
+
     def _advance(self, hi: Location) -> None:
         """Move all buckets to `hi`, as there is nothing for them in between."""
         self.shards.check_no_resync()
@@ -369,8 +399,11 @@ class Loop:
 
     def _leave_catch_up(self) -> None:
         """Forget the end of catch-up once it is passed: another server's log could not tell that it was. Not while rows
-        from before it are held back."""
-        if self.position.catch_up_until is not None and not self.position.catching_up and not self.shards.unresolved:
+        from before it are held back, unless they are exact all the same."""
+        if self.position.catch_up_until is None or self.position.catching_up:
+            return
+        held = {group.target for group in self.shards.unresolved}
+        if not held or are_keyless(target_connection(self.source.target), held):
             self.position.catch_up_until = self.safe_mode.overlap = None
 
     def _idle(self, at: Location, wait: float, idle_since: float) -> None:

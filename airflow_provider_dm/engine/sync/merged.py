@@ -148,10 +148,11 @@ class MergedWrites:
         self, connection: Connection, work: OwnerWork, waiting: set[bytes], counted: Check | None, changed: Check
     ) -> int:
         writer = work.writer.unrecorded()
-        rows = writer.change(connection, waiting, work.change)
+        rows, again = writer.change(connection, waiting, work.change)
         if counted is not None:
             for statement in count_rows(writer.mapping, writer.key_literals(rows), dialect=writer.access.dialect):
                 counted(statement, writer.access.count(connection, statement))
         for statement in write_rows(writer.mapping, rows.literals, Verb.UPSERT, dialect=writer.access.dialect):
             changed(statement, writer.access.execute(connection, statement))
-        return writer.insert_new(connection, waiting, work.insert)
+        contested = writer.insert(connection, waiting, again) if again.keys else 0
+        return contested + writer.insert_new(connection, waiting, work.insert)

@@ -16,16 +16,11 @@ at; what that does not show, the table maps of the log do (DM-5010).
 from __future__ import annotations
 
 import logging
-import sys
-import threading
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
-from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
-from airflow_provider_dm.engine.binlog.planner import plan_epoch
-from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.binlog.planned import DdlStatement
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import CannotTrack, Server
@@ -40,30 +35,22 @@ from airflow_provider_dm.engine.ddl.statements import (
     Statement,
     TableDefinition,
 )
+from airflow_provider_dm.engine.ddl.stored_names import stored_name
 from airflow_provider_dm.engine.ddl.tracker import Tracker
-from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.mysql.location import Location, reached
-from airflow_provider_dm.engine.relay.reader import RelayReader
+from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.reading.logged_ddl import read_ddl
 from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import list_tables, read_tables
 from airflow_provider_dm.engine.schema.model import Column, Table
-from airflow_provider_dm.engine.sync.ddl import read_ddl
-from airflow_provider_dm.engine.sync.stored_names import stored_name
 from airflow_provider_dm.engine.target.schema_by_hand import definition_at
 from airflow_provider_dm.engine.target.table_definitions import said
 
 log = logging.getLogger(__name__)
-
-LOOK_SECONDS: Final = 0.5
-STILL_SECONDS: Final = 10.0
-"""A private log that has not grown for so long is as long as it may be."""
-
-Plans = Callable[[Location, tuple[Prepared, ...]], Planned]
-"""Plans the next piece of the log behind a place where these XA transactions are prepared."""
 
 
 @dataclass(eq=False)
@@ -86,20 +73,6 @@ class PastUnknown(DmError):
     )
 
 
-@dataclass(eq=False)
-class LogNotSeen(DmError):
-    """The sync was asked to stop while it looked for DDL between its start and today."""
-
-    source: str
-    until: str
-
-    code: ClassVar[str] = "DM-6038"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{source}: nothing was begun, as the log has not come to {until} yet."
-    hint: ClassVar[str] = "Run it again; if it still waits, look at the relay of the source (`dmctl query-status`)."
-
-
 @dataclass(frozen=True)
 class Known:
     """A table as one server shows it: its model, and its CREATE TABLE under the source's name for it."""
@@ -114,40 +87,6 @@ class First:
 
     there: bool
     at: Location
-
-
-def statements_between(
-    plans: Plans,
-    idle: Callable[[Location, float], None],
-    lo: Location,
-    hi: Location,
-    stop: threading.Event,
-    *,
-    source: str,
-    bounded: bool,
-) -> Iterator[DdlStatement]:
-    """Yield the DDL of the log between two places; waits until it has come so far. Raises LogNotSeen.
-
-    `idle`: looks why nothing comes. `bounded`: the log may end before, and what it holds will do.
-    """
-    here, prepared, since = lo, tuple[Prepared, ...](), time.monotonic()
-    while not reached(here, hi):
-        match plans(here, prepared):
-            case Epoch() as epoch:
-                here, prepared = epoch.hi, prepared if epoch.prepared is None else epoch.prepared
-                since = time.monotonic()
-            case DdlStatement() as ddl:
-                yield ddl
-                here, since = ddl.end, time.monotonic()
-            case UpToDate(at):
-                if reached(at, hi):
-                    return
-                if bounded and time.monotonic() - since > STILL_SECONDS:
-                    log.warning("%s: DDL is looked for up to %s only, where its private log ends now", source, at)
-                    return
-                if stop.wait(LOOK_SECONDS):
-                    raise LogNotSeen(source, str(hi))
-                idle(at, time.monotonic() - since)
 
 
 def tables_of_target(
@@ -173,25 +112,6 @@ def tables_of_target(
 def _known(connection: Connection, name: TableName, table: Table) -> Known:
     found = definition_at(connection, name, place=table.name)
     return Known(replace(table, name=name), said(found))
-
-
-def all_of_it(plan: Callable[..., Planned], hi: Location) -> Plans:
-    """Return `Tail.plan` as what reads a log up to `hi`, by headers only."""
-    return lambda here, prepared: plan(here, goal=hi, limit=None, range_bytes=sys.maxsize, prepared=prepared)
-
-
-def of_what_is_held(reader: RelayReader, hi: Location) -> Plans:
-    """Return what reads the same of a task's private log, without telling its relay that it may remove anything."""
-
-    def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
-        files = reader.files(here)
-        if not files:
-            return UpToDate(here)
-        return plan_epoch(
-            files, here, goal=hi, max_bytes=sys.maxsize, range_bytes=sys.maxsize, prepared=prepared, held=reader.held
-        )
-
-    return plans
 
 
 def first_statements(statements: Iterable[DdlStatement], server: Server) -> dict[TableName, First]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -9,6 +11,7 @@ from typing import Any, assert_never
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.sync.named_collisions import MOST_SHOWN
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode import (
     Always,
@@ -25,6 +28,8 @@ from airflow_provider_dm.engine.target.frontier import Transactions
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.safe_mode_window import note_window, read_window
 from airflow_provider_dm.engine.target.table_schema import Feeder
+
+log = logging.getLogger(__name__)
 
 
 def load_window(connection: Connection, ref: SubtaskRef) -> Window | None:
@@ -47,7 +52,11 @@ class SafeModeHere:
     loaded: bool
     window: Window | None
     collisions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The counts since this run began, by table; for a merged one also by source table, and which ones feed it."""
+    """The counts since this run began, by table; for a merged one also by source table, and which ones feed it.
+    `last`: some, by name."""
+
+    _said: Counter[str] = field(default_factory=Counter, init=False)
+    """How many of a table were named in the log."""
 
     @property
     def until_time(self) -> int | None:
@@ -93,10 +102,17 @@ class SafeModeHere:
         for one in collisions:
             was = self.collisions.get(one.table, {})
             now = was | _plus(was, one)
+            name = f"{self.fence.ref.source}:{one.by}" if one.by else ""
             if one.by:
                 merged.add(one.table)
-                name, by = f"{self.fence.ref.source}:{one.by}", now.get("by", {})
+                by = now.get("by", {})
                 now["by"] = by | {name: _plus(by.get(name, {}), one)}
+            for each in one.named[: MOST_SHOWN - self._said[one.table]]:
+                self._said[one.table] += 1
+                log.warning("%s", each.line(one.table, name))
+            if one.named:
+                named = [*was.get("last", []), *(each.to_json(name) for each in one.named)]
+                now["last"] = named[-MOST_SHOWN:]
             self.collisions = {**self.collisions, one.table: now}
         known = list(feeders()) if merged else []
         for table in merged:

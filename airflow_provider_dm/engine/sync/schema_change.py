@@ -62,6 +62,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     TableToPartition,
     TruncateTable,
 )
+from airflow_provider_dm.engine.ddl.stored_names import as_stored
 from airflow_provider_dm.engine.ddl.target_statements import for_target
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.ddl.write_statement import statement_sql
@@ -76,7 +77,6 @@ from airflow_provider_dm.engine.sync.statement_parts import (
     single_changes,
     without_widths,
 )
-from airflow_provider_dm.engine.sync.stored_names import as_stored
 from airflow_provider_dm.engine.sync.subtask_tables import (
     CannotFollow,
     NeedsAgreement,

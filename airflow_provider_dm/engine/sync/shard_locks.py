@@ -19,6 +19,7 @@ from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
 from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.taking_over import check_none_lost
 from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.shard_groups import StoredGroup, executed_ddls, load_groups, load_members
@@ -129,6 +130,7 @@ class ShardLocks:
                 return f"for {feeder.table} of {feeder.source}"
             if lock.wish is None and tuple(member.items[0]["ddls"]) != item.ddls:
                 return f"for {feeder.source}, which has made other DDL on {feeder.table}"
+        check_none_lost(connection, ref, group.target, members.values())
         rows = [one for one in waiting(connection, ref) if one.target == group.target]
         if rows:
             return f"for {sum(one.rows for one in rows)} rows of {group.target} that wait for their places"

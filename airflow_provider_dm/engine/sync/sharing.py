@@ -19,10 +19,16 @@ from airflow_provider_dm.engine.merge.writer import MOST_WHILE_SYNCING
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.last_wins import check_none_held, check_one_law, write_over_waiting
+from airflow_provider_dm.engine.sync.last_wins import (
+    check_law_is_kept,
+    check_one_law,
+    forget_what_is_lost,
+    write_over_waiting,
+)
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_making import merged_parts
+from airflow_provider_dm.engine.sync.taking_over import TakingOver
 
 
 @dataclass
@@ -41,6 +47,12 @@ class Sharing:
     safe: Mapping[str, bool] = field(default_factory=dict)
     """The user's wish for safe mode throughout, by source of the task."""
     subtask: SubtaskConfig | None = None
+    taking_over: TakingOver = field(init=False)
+    may_have_lost: bool = field(default=True, init=False)
+    """Rows may be lost by the law of `taking_over`, which holds no more."""
+
+    def __post_init__(self) -> None:
+        self.taking_over = TakingOver(self.contests.fence, self.servers)
 
     @classmethod
     def of(cls, source: SyncSource, plan: SyncPlan) -> Sharing:
@@ -61,8 +73,10 @@ class Sharing:
             safe={name: one.syncer.safe_mode for name, one in subtasks.items()},
             subtask=source.config,
         )
-        if source.config.syncer.safe_mode:
+        if source.config.last_wins:
             contests.spares = sharing.writes_over
+        elif source.config.syncer.safe_mode:
+            contests.settles = sharing.taking_over.take
         return sharing
 
     @property
@@ -105,7 +119,7 @@ class Sharing:
         self.plan.check_filters(elsewhere, overwrites=not self.lawful)
         check_one_law({part.name for part in self.plan.targets if part.key is not None}, self.safe, mine, feeders)
         if self.subtask is not None:
-            check_none_held(elsewhere & {part.name for part in self.plan.targets}, self.subtask, ())
+            check_law_is_kept(elsewhere & {part.name for part in self.plan.targets}, self.subtask, ())
         if not self.lawful:
             return False
         merged = self.plan.merged | merged_parts(self.plan.sources, self.plan.targets, elsewhere)
@@ -118,6 +132,9 @@ class Sharing:
 
     def write_over(self) -> list[Collision]:
         """Put rows that wait into their places, whosever they are. Raises as `write_over_waiting`."""
+        if self.may_have_lost:
+            forget_what_is_lost(self.contests.fence, self.servers)
+            self.may_have_lost = False
         found = write_over_waiting(self.contests.fence, self.servers, self.plan.kept)
         self.contests.count()
         return found

@@ -5,9 +5,13 @@ written it, and changed and removed here by its own log; once the place is free 
 (`merge/settling.py`). Rows come and go while others are at work, so who needs to know that a row is here reads the keys
 first and then locks those that it is about: nobody but the owner's own transactions adds any.
 
-A row may be *set aside* (`sync/giving_way.py`): its owner's log, as far as it is held back, gives it another image or
-takes it away before anybody needs it. It is here without an image, for its owner's log alone: it is not moved, not
-looked into, and no DDL waits for it.
+A row may be here without an image, for its owner's log alone: it is not moved, not looked into, and no DDL waits for
+it. The next that its log says of it is an image again, or that it is gone. It is one of two:
+
+    set aside   (`sync/giving_way.py`) its owner's log, as far as it is held back, gives it another image or takes it
+                away before anybody needs it
+    lost        (`sync/taking_over.py`) another row has taken its place, as the user wishes. Whose it was nobody knows,
+                so all owners have lost what they had there, also those who had nothing
 """
 
 from __future__ import annotations
@@ -25,7 +29,10 @@ from airflow_provider_dm.engine.target.row_key import decode_row, encode_row
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 
 _TABLE: Final = "dm_contested_row"
-_HAS_IMAGE: Final = "image <> ''"
+_LOST: Final = b"-"
+"""In the place of an image, which has four bytes at least. Of what is set aside it is empty."""
+_HAS_IMAGE: Final = "LENGTH(image) > 1"
+_IS_LOST: Final = "LENGTH(image) = 1"
 _OWNER: Final = "task = %s AND source = %s AND table_schema = %s AND table_name = %s"
 
 
@@ -133,10 +140,62 @@ def set_aside_of(connection: Connection, ref: SubtaskRef) -> dict[TableName, int
     rows = query(
         connection,
         f"SELECT table_schema, table_name, COUNT(*) FROM {ref.table(_TABLE)} "
-        f"WHERE task = %s AND source = %s AND NOT ({_HAS_IMAGE}) GROUP BY 1, 2",
+        "WHERE task = %s AND source = %s AND LENGTH(image) = 0 GROUP BY 1, 2",
         ref.key,
     )
     return {_name(schema, table): int(count) for schema, table, count in rows}
+
+
+def lose(connection: Connection, owners: Iterable[RowOwner], target: TableName, key: bytes) -> None:
+    """Note that the row at `key` is nobody's of these: in a transaction beside which no other source writes
+    (`target/standstill.py`). What waits for that place, or is set aside, goes on doing so."""
+    for owner in owners:
+        known = query(
+            connection,
+            f"SELECT 1 FROM {owner.ref.table(_TABLE)} WHERE {_OWNER} AND row_key = %s FOR UPDATE",
+            (*_names(owner), key),
+        )
+        if not known:
+            _insert(connection, owner, target, key, _LOST)
+
+
+def withdraw_without_image(
+    connection: Connection, owner: RowOwner, keys: Collection[bytes], *, lost: bool = False
+) -> set[bytes]:
+    """Remove those of these rows that are here without an image (`lost`: those that are lost). Return their keys."""
+    which = _IS_LOST if lost else f"NOT ({_HAS_IMAGE})"
+    rows = query(
+        connection,
+        f"SELECT row_key FROM {owner.ref.table(_TABLE)} WHERE {_OWNER} AND row_key IN ({_marks(keys)}) AND {which}",
+        (*_names(owner), *keys),
+    )
+    found = {bytes(key) for (key,) in rows}
+    withdraw(connection, owner, found)
+    return found
+
+
+def lost_rows(connection: Connection, ref: SubtaskRef, target: TableName) -> int:
+    """Count what is lost in a target table, of all sources of the task."""
+    rows = query(
+        connection,
+        f"SELECT COUNT(*) FROM {ref.table(_TABLE)} "
+        f"WHERE task = %s AND target_schema = %s AND target_name = %s AND {_IS_LOST}",
+        (ref.task, *target),
+    )
+    return int(rows[0][0])
+
+
+def forget_lost(connection: Connection, ref: SubtaskRef) -> None:
+    """Forget what this source has lost, as from here on it takes what stands at its keys for its own."""
+    query(connection, f"DELETE FROM {ref.table(_TABLE)} WHERE task = %s AND source = %s AND {_IS_LOST}", ref.key)
+
+
+def rows_that_wait(connection: Connection, owner: RowOwner) -> int:
+    """Count an owner's rows that wait."""
+    rows = query(
+        connection, f"SELECT COUNT(*) FROM {owner.ref.table(_TABLE)} WHERE {_OWNER} AND {_HAS_IMAGE}", _names(owner)
+    )
+    return int(rows[0][0])
 
 
 def withdraw(connection: Connection, owner: RowOwner, keys: Collection[bytes]) -> None:

@@ -75,6 +75,17 @@ def load_chunks(connection: Connection, ref: SubtaskRef) -> list[ChunkProgress]:
     return [_progress(row) for row in rows]
 
 
+def lock_chunks(connection: Connection, ref: SubtaskRef, table: TableName) -> list[ChunkProgress]:
+    """Return a table's chunks as they stand, none of which moves until the transaction ends."""
+    rows = query(
+        connection,
+        f"SELECT {_COLUMNS} FROM {ref.table(_TABLE)} "
+        "WHERE task = %s AND source = %s AND source_schema = %s AND source_table = %s FOR UPDATE",
+        (*ref.key, *table),
+    )
+    return [_progress(row) for row in rows]
+
+
 def rename_chunks(connection: Connection, ref: SubtaskRef, old: TableName, new: TableName) -> None:
     """Let, in a transaction that has checked the generation, the chunks of a table be those of its new name."""
     query(

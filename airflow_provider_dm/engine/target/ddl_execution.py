@@ -66,7 +66,7 @@ _ANOTHER: Final = (
     "the column of that name is another one, and rows that are there would keep its values; rename or drop it there, "
     "unless it is yours to make alike"
 )
-_REFUSED: Final = "refused: "
+REFUSED: Final = "refused: "
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
 
 
@@ -189,13 +189,13 @@ class _Work:
         """Execute the statement unless it has taken effect; return how many were executed. Raises DdlRefused."""
         begun = None if entry is None else _begun_part(statement, entry)
         noted = statement.alike or statement.sql  # whoever goes on may be another shard's source
-        if entry is not None and begun is None and entry.sql not in (noted, statement.sql):
+        if entry is not None and not is_noted(statement, entry):
             entry = None
         if entry is not None and entry.done:
             return 0
         looks = self._looks(statement)
         if entry is not None and begun is not None:
-            took_effect = entry.before != looks and not entry.sql.startswith(_REFUSED)
+            took_effect = entry.before != looks and not entry.sql.startswith(REFUSED)
             self._do_parts(number, statement, begun + took_effect)
             self._note_done(number)
             return 1
@@ -230,7 +230,7 @@ class _Work:
             if refusal is not None and refusal.number == _COLUMN_IS_THERE and at is not None:
                 self._check_column(statement, sql, refusal)
         except DdlRefused:
-            self._note_intent(number, _REFUSED + noted, looks)
+            self._note_intent(number, REFUSED + noted, looks)
             raise
         return refusal is None
 
@@ -275,9 +275,14 @@ def _as_part(at: int, sql: str) -> str:
     return f"part {at + 1}: {sql}"
 
 
+def is_noted(statement: TargetDdl, entry: Entry) -> bool:
+    """Tell whether the entry is about this statement, and it may have taken effect."""
+    return _begun_part(statement, entry) is not None or entry.sql in (statement.alike or statement.sql, statement.sql)
+
+
 def _begun_part(statement: TargetDdl, entry: Entry) -> int | None:
     """Return the number of the part that was begun last; None where the statement was not divided."""
-    noted, sql = [_as_part(at, part) for at, part in enumerate(_parts(statement))], entry.sql.removeprefix(_REFUSED)
+    noted, sql = [_as_part(at, part) for at, part in enumerate(_parts(statement))], entry.sql.removeprefix(REFUSED)
     return noted.index(sql) if sql in noted else None
 
 

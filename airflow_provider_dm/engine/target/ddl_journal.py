@@ -12,6 +12,9 @@ finds the same statement, and here what has happened to it:
     noted as refused           not executed, as the target said   -> execute
     noted with other SQL       another, that a person gave for it -> as if nothing were noted
 
+Its transaction is noted in front of all of it (IDENTITY): in another server's log the same statement ends at another
+place, and what is noted moves there (sync/begun_elsewhere.py).
+
 That is right as long as nobody else alters these tables, and no statement of a run that was replaced is still under
 way: see the lock in ddl_execution.py.
 """
@@ -29,6 +32,10 @@ from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 
 COMMITTED: Final = -1
 """The number of the note that says that everything but the statement's rows is committed."""
+EDGE: Final = -3
+"""The number of the note that is about the end of an epoch (edge_set.py)."""
+IDENTITY: Final = -2
+"""The number of the note that says which transaction the statement is, as a GTID set."""
 IN_FRONT: Final = 500_000
 """The number of the first note of what a person has executed in front of a DDL statement: it may be given when that has
 been begun, and must not shift its numbers."""
@@ -49,12 +56,15 @@ class Entry:
 
 
 def read_entries(connection: Connection, ref: SubtaskRef, position: str) -> dict[int, Entry]:
-    """Return what is noted of the DDL at this place (`Location.sort_key`), by number. Raises AnswerCut."""
+    """Return what is noted of the DDL at this place (`Location.sort_key`), by number.
+
+    Not which it is. Raises AnswerCut.
+    """
     rows = query_whole(
         connection,
         "number, statement, looks, done",
-        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position = %s",
-        (*ref.lane_key, position),
+        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position = %s AND number >= %s",
+        (*ref.lane_key, position, COMMITTED),
         tail="ORDER BY number",
     )
     return {
@@ -80,16 +90,43 @@ def tables_under_way(connection: Connection, ref: SubtaskRef, place: str) -> fro
     )
 
 
-def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) -> list[tuple[str, str]]:
-    """Return the DDL behind this place that was begun: where it ends, and its first statement. Raises AnswerCut."""
+def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) -> list[tuple[str, str, str]]:
+    """Return the DDL behind this place that was begun: where it ends (or begins what it is injected in front of), its
+    first statement, and which transaction it is ("": not noted). Raises AnswerCut."""
     rows = query_whole(
         connection,
-        "position, statement",
-        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s AND number < %s",
-        (*ref.lane_key, place, INJECTED),
+        "position, number, statement",
+        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s AND number >= %s",
+        (*ref.lane_key, place, IDENTITY),
         tail="ORDER BY position, number DESC",
     )
-    return list({text(position): text(sql) for position, sql in rows}.items())
+    noted = [(text(position), int(number), text(said)) for position, number, said in rows]
+    own = {position: said for position, number, said in noted if number == IDENTITY}
+    first = {position: said for position, number, said in noted if number != IDENTITY}
+    return [(position, sql, own.get(position, "")) for position, sql in first.items()]
+
+
+def noted_elsewhere(connection: Connection, ref: SubtaskRef, own_set: str, position: str) -> str | None:
+    """Return the place other than this one at which DDL of that transaction is noted. Raises AnswerCut."""
+    rows = query_whole(
+        connection,
+        "position",
+        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND number = %s AND statement = %s "
+        "AND position <> %s",
+        (*ref.lane_key, IDENTITY, own_set, position),
+        tail="ORDER BY position",
+    )
+    return text(rows[-1][0]) if rows else None
+
+
+def move_entries(connection: Connection, fence: Fence, position: str, to: str) -> None:
+    """Move what is noted of a DDL to another place, as a transaction of its own. Raises Fenced or TargetWentBack."""
+    fence.check(connection)
+    query(
+        connection,
+        f"UPDATE {fence.ref.table('dm_ddl')} SET position = %s WHERE task = %s AND source = %s AND position = %s",
+        (to, *fence.ref.lane_key, position),
+    )
 
 
 def note_intent(connection: Connection, fence: Fence, position: str, number: int, sql: str, before: Looks) -> None:

@@ -219,6 +219,11 @@ _OWNER_KEYS: Final = {
 """The keys by which rows are recorded. Older releases, which are fenced by it, would give numbers without."""
 
 
+_LOST_ROWS: Final[Step] = {}
+"""No table: rows of dm_contested_row may be lost (target/contested_row.py). Older releases, which are fenced by it,
+would take what they have in the place of an image for one."""
+
+
 STEPS: Final[Sequence[Step]] = (
     FIRST_TABLES,
     _VERSIONS_AND_OWNERS,
@@ -230,6 +235,7 @@ STEPS: Final[Sequence[Step]] = (
     _SAFE_MODE,
     _SHARD_LOOKS,
     _OWNER_KEYS,
+    _LOST_ROWS,
 )
 """Step number n, counted from 1, makes version n of version n - 1."""
 

@@ -103,13 +103,15 @@ def rename_tables(connection: Connection, ref: SubtaskRef, pairs: Iterable[tuple
         rename_chunks(connection, ref, old, new)
 
 
-def load_feeders(connection: Connection, ref: SubtaskRef) -> list[Feeder]:
-    """Return the source tables of all sources of the task that have begun and have not left. Raises AnswerCut."""
+def load_feeders(connection: Connection, ref: SubtaskRef, *, also_away: bool = False) -> list[Feeder]:
+    """Return the source tables of all sources of the task that have begun and have not left (`also_away`: those, too,
+    as rows of theirs may be there still). Raises AnswerCut."""
+    left = "" if also_away else f" AND (source, table_schema, table_name) NOT IN ({are_away(ref)})"
     rows = query_whole(
         connection,
         "source, table_schema, table_name, target_schema, target_name, COALESCE(number, 0)",
-        f"FROM {_with_numbers(ref)} WHERE task = %s AND (source, table_schema, table_name) NOT IN ({are_away(ref)})",
-        (ref.task, ref.task),
+        f"FROM {_with_numbers(ref)} WHERE task = %s{left}",
+        (ref.task,) if also_away else (ref.task, ref.task),
         tail="ORDER BY 1, 2, 3",
     )
     return [

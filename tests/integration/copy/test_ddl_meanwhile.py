@@ -22,15 +22,19 @@ from airflow_provider_dm.engine.copy.migration import Finished, Stopped
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.chunks import TableSize
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.reading.survey import measure
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
+from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences
+from tests.integration.copy.migrations import Migration, differences, endpoint
 from tests.integration.copy.test_purge_while_beginning import META_VARIABLE, relay_of
 from tests.integration.sync.conftest import rows_of
 from tests.integration.sync.test_follows_ddl import definition, keys
@@ -371,6 +375,29 @@ def test_without_a_log_it_is_copied_again_as_well(kit: Kit) -> None:
     assert rows_of(kit.migration.target, kit.schema, "a") == rows_of(kit.source, kit.schema, "a")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE a",
+        "ALTER TABLE a CHANGE id i int",
+        "ALTER TABLE a MODIFY id varchar(9); UPDATE a SET id = 'x' WHERE id = 3",
+    ],
+    ids=["gone", "renamed", "retyped"],
+)
+def test_what_is_altered_before_it_is_measured_is_not_measured(
+    source: Server, fresh_schema: FreshSchema, change: str
+) -> None:
+    """As the copy begins, and as it begins again: its next look finds what has become of the table."""
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (3), (9)", database=schema)
+    at, name = endpoint("source", source), TableName(schema, "a")
+    with connected(at) as connection:
+        table = read_tables(connection, [name])[name]
+    assert measure(at, [(table, 7)]) == [TableSize(name, 7, (3, 9))]
+    source.sql(change, database=schema)
+    assert measure(at, [(table, 7)]) == [TableSize(name, 7, None)]
+
+
 def test_a_table_that_a_person_has_made_is_emptied_or_refused(one_kit: Kit) -> None:
     target, schema = one_kit.migration.target, one_kit.schema
     target.sql("CREATE TABLE a (id bigint PRIMARY KEY, v varchar(99), KEY mine (v))", database=schema)
@@ -386,17 +413,33 @@ def test_a_table_that_a_person_has_made_is_emptied_or_refused(one_kit: Kit) -> N
     assert rows_of(target, schema, "a") == rows_of(one_kit.source, schema, "a")
 
 
-def test_a_copy_that_may_overwrite_rows_goes_on_where_columns_are_added(one_kit: Kit) -> None:
-    """Nobody knows whose rows are in the target, so that anything else stops it."""
+def test_a_copy_that_may_overwrite_rows_goes_on_by_the_columns_that_are_left(one_kit: Kit) -> None:
+    """Nobody knows whose rows are in the target, so that nothing is removed: the sync follows what the log tells."""
     target, schema = one_kit.migration.target, one_kit.schema
     one_kit.migration.task = {"task-mode": "all", "loaders": {"over": {"on-duplicate-logical": "replace"}}}
     one_kit.migration.instance = {"loader-config-name": "over"}
+    one_kit.write(
+        [
+            "CREATE TABLE c (id int PRIMARY KEY, lost varchar(40) NOT NULL, n int NOT NULL, again int NOT NULL)",
+            "INSERT INTO c SELECT id, v, id, id FROM a",
+        ]
+    )
     altered = [
         "INSERT INTO a (id, v) VALUES (900, 'between')",
         "ALTER TABLE a ADD x int NOT NULL DEFAULT 4 FIRST, ADD KEY x (x), ADD y timestamp DEFAULT CURRENT_TIMESTAMP",
         "INSERT INTO a (id, x) VALUES (50, 1), (901, 2)",
         "UPDATE a SET x = 5 WHERE id IN (2, 900)",
         "DELETE FROM a WHERE id = 1",
+        "ALTER TABLE a MODIFY v varchar(200), MODIFY id bigint AUTO_INCREMENT",
+        "UPDATE a SET v = REPEAT('v', 99) WHERE id IN (3, 4, 9)",
+        "INSERT INTO a (id) VALUES (3000000000)",
+        "UPDATE c SET lost = 'last', n = -n WHERE id IN (2, 8)",
+        "ALTER TABLE c DROP COLUMN lost, MODIFY n bigint",
+        "UPDATE c SET n = n << 40 WHERE id IN (5, 7)",
+        "UPDATE c SET n = NULL WHERE id = 6",
+        "ALTER TABLE c DROP COLUMN again, ADD KEY n (n)",
+        "ALTER TABLE c ADD COLUMN again int NOT NULL DEFAULT 7",
+        "UPDATE c SET again = 1 WHERE id = 10",
         "ALTER TABLE b ADD x int UNIQUE",
     ]
     with pytest.raises(SchemaChangedDuringCopy, match=f"{schema}.b was changed while it was copied"):
@@ -408,7 +451,19 @@ def test_a_copy_that_may_overwrite_rows_goes_on_where_columns_are_added(one_kit:
     ours, theirs = (rows_of(server, schema, "a") for server in (one_kit.source, target))
     assert [row[1] for row in theirs if row not in ours] == [-7]
     assert [row for row in ours if row not in theirs] == []
-    assert rows_of(target, schema, "b") == rows_of(one_kit.source, schema, "b")
+    for table in "b", "c":
+        assert rows_of(target, schema, table) == rows_of(one_kit.source, schema, table)
+    assert definition(target, schema) == definition(one_kit.source, schema)
+
+
+def test_a_copy_that_may_overwrite_rows_stops_where_nobody_knows_what_is_left(one_kit: Kit) -> None:
+    """The table looks as before, but for the places of two columns."""
+    one_kit.migration.task = {"task-mode": "all", "loaders": {"over": {"on-duplicate-logical": "replace"}}}
+    one_kit.migration.instance = {"loader-config-name": "over"}
+    one_kit.write(["ALTER TABLE b ADD x varchar(40)", "UPDATE b SET x = REVERSE(v)"])
+    swap = "ALTER TABLE b CHANGE v x varchar(40), CHANGE x v varchar(40)"
+    with pytest.raises(SchemaChangedDuringCopy, match="renamed to"):
+        one_kit.copy("between pages", lambda: one_kit.write([swap]))
 
 
 def test_a_copy_that_may_overwrite_rows_stops_where_columns_come_before_its_log(one_kit: Kit) -> None:

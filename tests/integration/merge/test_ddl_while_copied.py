@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import again, migration, page, visiting
+from airflow_provider_dm.engine.copy import again, copier, migration, page, visiting
 from airflow_provider_dm.engine.copy import begin as start
 from airflow_provider_dm.engine.copy.again import ShardsUnlike, Watches
 from airflow_provider_dm.engine.copy.creation import create
+from airflow_provider_dm.engine.copy.keyless import copy_whole_table
 from airflow_provider_dm.engine.copy.sharing import Sharing
-from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain
+from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain, Watch
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.merge import departure
 from airflow_provider_dm.engine.merge.joining import OwnerCopiedAgain
@@ -206,7 +207,7 @@ def test_a_run_that_dies_at_any_step_goes_on(one_pair: Shops, monkeypatch: pytes
             for source, statement in alter("DROP COLUMN v", *SHARDS):
                 one_pair.write(source, statement)
     with monkeypatch.context() as patch:
-        ends, once = migration._end, iter([alter("ADD COLUMN y int DEFAULT 2", *SHARDS)])
+        ends, once = Watch.end, iter([alter("ADD COLUMN y int DEFAULT 2", *SHARDS)])
 
         def altered(watch: Any) -> Any:
             """Alter between Pend and the hand-over: no log that the sync follows would have it."""
@@ -215,7 +216,7 @@ def test_a_run_that_dies_at_any_step_goes_on(one_pair: Shops, monkeypatch: pytes
                 one_pair.write(source, statement)
             return found
 
-        patch.setattr(migration, "_end", altered)
+        patch.setattr(Watch, "end", altered)
         assert load(one_pair, [], patch)["b"] == {f"{one_pair.schema}.o_3": 1}
     finish(one_pair)
 
@@ -239,8 +240,15 @@ def test_no_other_run_joins_while_it_is_removed(one_pair: Shops, monkeypatch: py
     finish(one_pair)
 
 
-def test_shards_that_stay_unlike_end_the_run_for_now(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without `shard-mode` as well. What others feed besides, or may overwrite, stops as before."""
+@pytest.mark.parametrize(
+    "way_out",
+    [[*alter("ADD KEY k (v)", "o_1", "o_3")], alter("DROP KEY k", "o_2")],
+    ids=["made in the others", "undone"],
+)
+def test_shards_that_stay_unlike_end_the_run_for_now(
+    one_pair: Shops, way_out: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without `shard-mode` as well."""
     begin(one_pair)
     wait = Watches.wait
     monkeypatch.setattr(again, "WAIT_SECONDS", 0.0)
@@ -248,8 +256,8 @@ def test_shards_that_stay_unlike_end_the_run_for_now(one_pair: Shops, monkeypatc
         patch.setattr(Shops, "load", partialmethod(Shops.load, copied=lambda: patch.setattr(Watches, "wait", wait)))
         with pytest.raises(ShardsUnlike, match=r"o_1 \(a\) and .*o_2 \(a\) were the same"):
             load(one_pair, [alter("ADD KEY k (v)", "o_2")], patch)
-    one_pair.write("a", "ALTER TABLE o_1 ADD KEY k (v)")
-    one_pair.write("b", "ALTER TABLE o_3 ADD KEY k (v)")
+    for source, statement in way_out:
+        one_pair.write(source, statement)
     one_pair.load()
     one_pair.sync()
     assert one_pair.compared().equal
@@ -382,3 +390,54 @@ def test_a_shard_that_is_created_as_the_copy_begins_is_copied(one_pair: Shops, m
     one_pair.load()
     one_pair.sync()
     assert one_pair.rows() == [(7,), (8,)]
+
+
+KEYLESS: dict[str, Stage] = {
+    "in front of its rows": [
+        ("b", "INSERT INTO o_3 VALUES (1, 'x'), (7, 'x')"),
+        *alter("ADD COLUMN w int DEFAULT 7 FIRST, ADD KEY k (w)", "o_1", "o_3"),
+        ("b", "INSERT INTO o_3 VALUES (1, 1, 'x')"),
+        ("b", "CREATE TABLE o_5 LIKE o_3"),
+        ("b", "INSERT INTO o_5 SELECT * FROM o_3"),
+        ("b", "RENAME TABLE o_3 TO o_4"),
+    ],
+    "behind its rows": [
+        ("b", "DELETE FROM o_3 WHERE id = 1 LIMIT 1"),
+        ("b", "RENAME TABLE o_3 TO o_4"),
+        ("b", "ALTER TABLE o_4 ADD COLUMN w int DEFAULT 7 FIRST, ADD KEY k (w)"),
+        ("b", "INSERT INTO o_4 VALUES (1, 1, 'x')"),
+        ("b", "ALTER TABLE o_4 MODIFY v varchar(40)"),
+        ("b", "UPDATE o_4 SET v = REPEAT('v', 40)"),
+        *alter("ADD COLUMN w int DEFAULT 7 FIRST, ADD KEY k (w)", "o_1"),
+        *alter("MODIFY v varchar(40)", "o_1"),
+    ],
+}
+"""What happens to tables without keys behind P0, or behind the last page; who syncs goes on beside it."""
+
+
+@pytest.mark.parametrize("what", KEYLESS)
+def test_a_table_without_a_key_that_others_fill_follows_ddl(
+    one_pair: Shops, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_pair.task = PESSIMISTIC
+    one_pair.create("id int, v varchar(20)", "a:o_1", "b:o_3")
+    for source, table in ("a", "o_1"), ("b", "o_3"):
+        one_pair.write(source, f"INSERT INTO {table} VALUES (1, 'x'), (1, 'x'), (2, 'x')")
+    one_pair.load(["a"])
+    one_pair.sync("a", only=True)
+    once = iter([KEYLESS[what]])
+
+    def happen() -> Any:
+        for source, statement in next(once, ()):
+            one_pair.write(source, statement)
+
+    monkeypatch.setattr(Watches, "wait", lambda watches: one_pair.sync("a", only=True) if watches.waits else None)
+    behind = what == "behind its rows"
+    if not behind:
+        monkeypatch.setattr(copier, "copy_whole_table", lambda *job: happen() or copy_whole_table(*job))
+    result = one_pair.load(["b"], copied=happen if behind else None)["sources"]["b"]
+    assert next(once, None) is None
+    assert sum(result["copied_again"].values()) == (0 if behind else 2)
+    rounds = range(6)  # as held rows wait for several DDL
+    assert any(not any(one.unresolved_groups for one in one_pair.sync("b", "a")) for _ in rounds)
+    finish(one_pair)

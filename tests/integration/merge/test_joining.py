@@ -6,18 +6,21 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 from airflow_provider_dm.engine.merge.joining import OwnerNotReady, PastNotOurs
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync import apply, loop
+from airflow_provider_dm.engine.sync import apply, noting
+from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from tests.integration.merge.conftest import Shops, instances
+from tests.integration.sync.conftest import Strike
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -84,6 +87,38 @@ def test_an_exact_sync_notices_that_another_source_joins(one_pair: Shops) -> Non
     assert (5, "a") in one_pair.rows()
 
 
+def test_first_shards_that_two_sources_create_at_one_moment(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither knew of the other when it looked; the one that comes second waits until the first is exact."""
+    shops = one_pair
+    shops.create(PLAIN, "a:own_a", "b:own_b")
+    shops.target.sql(f"CREATE DATABASE {shops.schema}")
+    for table in ("own_a", "own_b"):
+        shops.target.sql(f"CREATE TABLE {table} ({PLAIN})", database=shops.schema)
+    starts = {name: shops.place(name) for name in shops.sources}
+    shops.create(PLAIN, "a:o_0", "b:o_1")
+    shops.write("a", "INSERT INTO o_0 VALUES (1, 'a')", "DELETE FROM o_0", "INSERT INTO o_0 VALUES (2, 'a')")
+    shops.write("b", "INSERT INTO o_1 VALUES (1, 'b')")
+    spec = shops.begin(instances(shops, **starts))
+    commit = Following._commit
+
+    def a_comes_first(following: Following, *args: Any) -> None:
+        if following.source.fence.ref.source == "a":
+            commit(following, *args)
+            raise Strike  # far from being exact
+        with ThreadPoolExecutor(1) as pool, pytest.raises(Strike):
+            pool.submit(shops.sync_one, "a", spec=spec).result()
+        commit(following, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Following, "_commit", a_comes_first)
+        with pytest.raises(OwnerNotReady):
+            shops.sync("b", spec=spec)
+    with pytest.raises(OwnerNotReady):
+        shops.sync("b", spec=spec)
+    shops.sync("a", "b", spec=spec)
+    assert shops.rows() == [(1, "b"), (2, "a")]
+
+
 @dataclass
 class CopyingRunner:
     """A runner whose tasks read a copy of what is shared, as Spark's do. `shared`: how many values were."""
@@ -105,7 +140,7 @@ class CopyingRunner:
 @pytest.fixture
 def unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sync that has begun looks around only when something makes it: a source that joins goes unnoticed."""
-    monkeypatch.setattr(loop, "NOTE_SECONDS", 3600.0)
+    monkeypatch.setattr(noting, "NOTE_SECONDS", 3600.0)
 
 
 def alone(shops: Shops) -> None:

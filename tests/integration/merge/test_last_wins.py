@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge.collision import RowsCollide
 from airflow_provider_dm.engine.sync.apply import MissingRow
+from airflow_provider_dm.engine.sync.named_collisions import MOST_SHOWN
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from tests.integration.merge.conftest import EACH_TRANSACTION, Shops
 from tests.integration.merge.test_records import failing_halfway, numbers_of
@@ -33,6 +34,7 @@ def sync(shops: Shops, *names: str, **options: Any) -> Counts:
             missing, present = found.get(table, (0, 0))
             found[table] = missing + counts["missing"], present + counts["present"]
         if shown["by"]:
+            assert len(shown["last"]) == min(shown["missing"] + shown["present"], MOST_SHOWN)
             assert sum(counts["present"] for counts in shown["by"].values()) == shown["present"]
             assert {f"a:{shops.schema}.o_0", f"a:{shops.schema}.o_2"} <= {*shown["fed_by"]}
     return found
@@ -67,31 +69,6 @@ def test_the_last_one_to_write_a_row_wins(shops: Shops) -> None:
     shops.write("a", "UPDATE o_2 SET v = 'back' WHERE id = 5")
     assert sync(shops, "b", "a") == {"a:o_2": (1, 0)}
     assert shops.rows()[-2:] == [(5, 51, "back"), (9, 60, "b")]
-
-
-def test_rows_that_shards_hold_back_and_safe_mode_are_refused(one_source: Shops) -> None:
-    """Once the re-sync has come, the DELETE that was held back would take away the row that has moved since."""
-    shops = one_source
-    pessimistic = {"task-mode": "all", "shard-mode": "pessimistic"}
-    shops.task, shops.instance = pessimistic, SAFE
-    shops.create(PLAIN, "a:o_1", "a:o_2")
-    shops.write("a", "INSERT INTO o_1 VALUES (1, 'x')", "INSERT INTO o_2 VALUES (2, 'y')")
-    shops.load()
-    refused = partial(pytest.raises, NotSupportedYet, match="shard-mode: pessimistic for a merged table.*Leave safe")
-    with refused():
-        shops.sync("a")
-    shops.instance = {}
-    shops.write("a", "ALTER TABLE o_1 ADD COLUMN c int NOT NULL DEFAULT 7")
-    shops.write("a", "DELETE FROM o_1 WHERE id = 1; INSERT INTO o_2 VALUES (1, 'moved')")
-    shops.sync("a")
-    shops.write("a", "ALTER TABLE o_2 ADD COLUMN c int NOT NULL DEFAULT 7")
-    shops.instance = SAFE
-    with refused():
-        shops.sync("a")
-    shops.instance = {}
-    shops.sync("a")
-    assert shops.compared().equal, shops.compared()
-    assert shops.meta_rows("dm_contested_row") == 0
 
 
 def test_one_table_has_one_law(one_pair: Shops) -> None:
@@ -179,6 +156,31 @@ def test_half_an_epoch_goes_on_behind_others_that_write_over_its_rows(
     assert counted == {"a:o_0": (len(shops.rows()) - 1, 0)}
     assert 1 < len(shops.rows()) < 31
     assert {value for _, value in shops.rows()} == {"a", "b"}
+
+
+def test_what_a_source_has_written_while_it_joined_comes_behind_what_others_did(one_pair: Shops) -> None:
+    """They have no records of their own any more, and write over its rows from its first page on."""
+    shops = one_pair
+    shops.instance = SAFE
+    shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
+    shops.load(["a"])
+    shops.sync("a", only=True)
+    shops.write("b", "INSERT INTO o_1 VALUES (5, 'b'), (6, 'b'), (7, 'b')")
+
+    def meanwhile() -> None:
+        assert numbers_of(shops, "b"), "its rows are recorded"
+        shops.write("b", "UPDATE o_1 SET v = 'later' WHERE id = 5; DELETE FROM o_1 WHERE id = 6")
+        shops.write("a", "INSERT INTO o_0 VALUES (5, 'a'), (6, 'a'), (7, 'a'), (8, 'a')")
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(sync, shops, "a").result() == {"a:o_0": (0, 3)}
+
+    shops.load(["b"], copied=meanwhile)
+    sync(shops, "b", "a")
+    assert shops.rows() == [(5, "later"), (7, "a"), (8, "a")]
+    shops.write("a", "UPDATE o_0 SET v = 'last'")
+    assert sync(shops, "a", "b") == {"a:o_0": (1, 0)}
+    assert shops.rows() == [(number, "last") for number in range(5, 9)]
+    assert shops.meta_rows("dm_contested_row") == shops.meta_rows("dm_row_owner") == 0
 
 
 def test_merged_tables_without_a_key_are_exact_all_the_same(one_source: Shops) -> None:

@@ -1,6 +1,7 @@
 """The command line in this process: verbs, answers, exit codes."""
 
 import argparse
+import gc
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dm.cli.main import main, parser
+from airflow_provider_dm.cli.main import _imported, main, parser
 from airflow_provider_dm.cli.unsupported_verbs import UNSUPPORTED
 from airflow_provider_dm.cli.verbs import VERBS
 from airflow_provider_dm.engine.meta.migrate import migrate
@@ -122,6 +123,13 @@ def test_what_a_verb_needs_is_imported_for_that_verb_alone(words: list[str]) -> 
 
     heavy = {"sqlalchemy", "alembic", "pydantic", "pymysql", "numpy", "yaml", "cryptography"}
     assert not imported_by(code) & heavy
+
+
+def test_the_garbage_collector_runs_again_behind_an_import() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        _imported("no_such_room")
+
+    assert gc.isenabled()
 
 
 def test_a_metadata_db_that_is_up_to_date_needs_no_migrations(tmp_path: Path) -> None:

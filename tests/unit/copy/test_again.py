@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.config.task import ShardMode, TaskMode
 from airflow_provider_dm.engine.copy import watch
-from airflow_provider_dm.engine.copy.altered import has_more_columns
+from airflow_provider_dm.engine.copy.altered import Altered
 from airflow_provider_dm.engine.copy.watch import OthersToCopyAgain
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import Birth, Births
-from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.target.copied_tables import CopiedTable
 
 LOG, MERGED = TableName("s", "log_1"), TableName("x", "log")
@@ -37,42 +36,21 @@ def test_a_merged_table_is_adopted_if_it_is_being_copied(
     nothing: Any = None
     rules = SimpleNamespace(router=SimpleNamespace(route=lambda _name: MERGED))
     fence = SimpleNamespace(check=lambda _tx: None, ref=None)
-    source = SimpleNamespace(id="one", endpoint=None, fence=fence, rules=rules)
-    loading: Any = SimpleNamespace(source=source)
+    subtask = SimpleNamespace(mode=TaskMode.ALL, shard_mode=ShardMode.NONE)
+    source = SimpleNamespace(id="one", endpoint=None, fence=fence, rules=rules, subtask=subtask)
+    loading: Any = SimpleNamespace(source=source, design=SimpleNamespace(mappings={"one": ()}))
     schema: Any = SimpleNamespace(table="its columns", target=MERGED)
     chunks: Any = [SimpleNamespace(table=LOG)] if copied else []
     stand = watch.Stand({LOG: schema}, {}, {LOG: CopiedTable(birth)}, chunks, [])
-    seen = watch.Seen(nothing, stand, NOW, nothing)
+    names = frozenset({LOG})
+    found = Altered(names, frozenset(), frozenset())
+    side: Any = SimpleNamespace(found=found, names=names, route=rules.router.route)
+    seen = watch.Seen(nothing, stand, NOW, side)
 
     try:
         watch.Watch(nothing, loading, 1).check_strangers({LOG}, seen)
     except OthersToCopyAgain:
         assert not adopted
     assert bool(kept) == adopted
-
-
-WAS = ("id int not null", "v int")
-
-
-@pytest.mark.parametrize(
-    ("now", "more"),
-    [
-        (WAS, True),
-        (("w int", *WAS, "x text"), True),
-        (("v int", "id int not null", "w int"), True),
-        (("id int not null",), False),
-        (("id int not null", "v bigint", "w int"), False),
-        ((*WAS, "w int auto_increment"), False),
-        ((*WAS, "w int as v + 1"), False),
-    ],
-)
-def test_what_has_more_columns(now: tuple[str, ...], more: bool) -> None:
-    def table(columns: tuple[str, ...]) -> Table:
-        made = (
-            Column(name, at, how.split()[0], how, "not null" not in how, counted="auto" in how, generated=" as " in how)
-            for at, (name, how) in enumerate(one.split(" ", 1) for one in columns)
-        )
-        return Table(LOG, tuple(made), (Index("PRIMARY", ("id",)),))
-
-    assert has_more_columns(table(now), table(WAS)) == more
-    assert not has_more_columns(replace(table(now), unique_keys=()), table(WAS))
+    assert not watch.Watch(nothing, loading, 1, sealed=names).check_strangers({LOG}, seen)  # the sync's, as it is alone
+    assert bool(kept) == adopted

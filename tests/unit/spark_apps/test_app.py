@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +15,7 @@ from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.meta.model import Stage
 from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_STOPPED
 from airflow_provider_dm.engine.target.errors import TargetUnreachable
-from spark_apps.app import App, Outcome, _finish
+from spark_apps.app import App, Outcome, _finish, main
 
 NOWHERE = EndpointSpec(name="nobody's", host="192.0.2.1", port=1, user="nobody")
 LOST = TargetUnreachable("target", "gone")
@@ -82,3 +83,14 @@ def test_how_it_ends(
         app.ask_to_stop()
 
     assert _finish(app, outcome, failure) == code
+
+
+def test_the_garbage_collector_runs_again_when_all_is_imported() -> None:
+    frozen = gc.get_freeze_count()
+    gc.disable()
+    try:
+        assert main(lambda app: Outcome({}), []) == EXIT_ERROR
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > frozen
+    finally:
+        gc.enable()

@@ -7,7 +7,7 @@ buckets stand is refused here as it is there. What happens is told in `events`, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -139,6 +139,16 @@ class Follows(Following):
 
     world: World | None = None
     refusal: Exception | None = None
+    numbers: Collection[int] = ()
+    operators: list[Operator | None] = field(default_factory=list)
+
+    def noted(self, ddl: DdlStatement) -> Collection[int]:
+        return self.numbers
+
+    def inject(self, operator: Operator, here: Location, plan: SyncPlan) -> SyncPlan:
+        assert self.world is not None
+        self.world.events.append(f"inject {here.position}")
+        return plan
 
     def follow(
         self,
@@ -150,8 +160,10 @@ class Follows(Following):
         *,
         needs: Location | None = None,
         overlaps: bool = False,
+        exact: bool = False,
     ) -> SyncPlan:
         assert self.world is not None
+        self.operators.append(operator)
         if self.refusal is not None:
             raise self.refusal
         if ddl.rows is None:
@@ -219,6 +231,12 @@ class Notes(MetaStore):
 
     def operators(self, task: str, source: str, *, passed: bool = False) -> list[Operator]:
         return self.wanted
+
+    def mark_operator_used(self, operator: Operator, at: Location) -> None:
+        """Nobody asks for it."""
+
+    def mark_operators_passed(self, task: str, source: str, applied: Location) -> list[Operator]:
+        return []
 
 
 class Around(Servers):

@@ -13,8 +13,9 @@ from airflow_provider_dm.engine.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAP
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.reading.logged_ddl import read_ddl
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
-from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Verdict, judge_ddl, read_ddl, stop_error
+from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Verdict, judge_ddl, stop_error
 
 RULES = BlockAllowRules.from_config(BlockAllowConfig(do_dbs=("shop",)), case_sensitive=False, meta_schema="dm_meta")
 TABLES = (TableName("shop", "t"), TableName("shop", "Orders"))

@@ -22,6 +22,7 @@ from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
 from airflow_provider_dm.engine.sync.last_wins import check_one_law, write_over_waiting
+from airflow_provider_dm.engine.sync.named_collisions import MOST_SHOWN, NamedCollision
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan_parts import SourcePart, target_part
@@ -143,6 +144,8 @@ class World:
     def _count(self, collisions: Sequence[Collision]) -> None:
         for one in collisions:
             shard = one.by.removeprefix("shop_").removesuffix(".o")
+            assert len([named for named in one.named if named.missing]) == min(one.missing, MOST_SHOWN)
+            assert len(one.named) == min(one.missing + one.present, MOST_SHOWN)
             self.counts += Counter({f"missing {shard}": one.missing, f"present {shard}": one.present})
 
     def _transaction(self, body: Any, /) -> Any:
@@ -273,7 +276,11 @@ def test_rows_that_wait_are_put_into_their_places_the_last_one_last() -> None:
     assert world.database.contested() == 4
     found = write_over_waiting(FENCE, around)
 
-    assert found == [Collision("shop.unique", 0, 2, "shop_0.o"), Collision("shop.unique", 0, 1, "shop_1.o")]
+    key, value = (partial(NamedCollision, *names) for names in (("PRIMARY", ("k",)), ("u", ("u",))))
+    assert found == [
+        Collision("shop.unique", 0, 2, "shop_0.o", (key(("1",)), value(("2",)))),
+        Collision("shop.unique", 0, 1, "shop_1.o", (value(("5",)),)),
+    ]
     assert world.rows() == {image(1, 2, 10), image(3, 3, 0), image(6, 5, 20)}
     assert world.database.contested() == 1
     assert write_over_waiting(FENCE, around) == []

@@ -13,13 +13,12 @@ from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.reading.logged_ddl import LogNotSeen, statements_between
 from airflow_provider_dm.engine.sync.past import (
     Known,
-    LogNotSeen,
     PastUnknown,
     Today,
     first_statements,
-    statements_between,
 )
 
 MYSQL, MARIADB = Server(Flavour.MYSQL, (9, 7, 0)), Server(Flavour.MARIADB, (10, 11, 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from airflow_provider_dm.engine.sync import noting
 from airflow_provider_dm.engine.sync.apply import WaveWriter, _over, _TableWrites
 from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor
+from airflow_provider_dm.engine.sync.named_collisions import NamedCollision
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode import (
     Always,
@@ -234,6 +236,17 @@ def test_collisions_are_counted_by_table() -> None:
     }
 
 
+def test_of_many_the_first_are_named_in_the_log_and_the_last_in_the_status(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    named = [NamedCollision("PRIMARY", ("id",), (str(number),), other="two:s1.a") for number in range(30)]
+    for some in (named[:11], named[11:]):
+        world.loop.safe_mode.met([Collision("shop.m", 0, len(some), "s1.a", tuple(some))], list)
+
+    shown = world.loop.safe_mode.to_json(LO, None)["collisions"]["shop.m"]
+    assert (shown["present"], [one["values"] for one in shown["last"]]) == (30, [[str(one)] for one in range(10, 30)])
+    assert caplog.messages == [one.line("shop.m", "one:s1.a") for one in named[:20]]
+
+
 def collide(world: World, *feeders: str) -> list[Collision]:
     """Insert and change rows that the target has otherwise, in a table that these source tables feed."""
     for name in feeders:
@@ -254,7 +267,10 @@ def collide(world: World, *feeders: str) -> list[Collision]:
 def test_what_is_written_over_is_counted_once_for_each_row() -> None:
     world = World()
 
-    assert collide(world, "one") == [Collision("shop.plain", missing=1, present=2)]
+    primary = partial(NamedCollision, "PRIMARY", ("k",))
+    (found,) = collide(world, "one")
+    assert replace(found, named=()) == Collision("shop.plain", missing=1, present=2)
+    assert {*found.named} == {primary(("1",)), primary(("2",), missing=True), primary(("3",))}
     assert sorted(world.database.rows(TARGETS[0])) == [(b"1", b"1"), (b"2", b"2")]
 
 

@@ -9,7 +9,6 @@ that one event or row, and raises the error if it is one. So what is unusual is 
     digits      integers as text
     floats      shortest decimal text of a double
     times       dates and times as text
-    quoting     strings as SQL literals
     cells       one cell of a row image as canonical text or as a literal
     rows        row images as cells, side by side
     split       events to row images

@@ -50,7 +50,6 @@ CONSTANTS: Final = (
     "binlog.header",
     "binlog.layout",
     "binlog.splitting",
-    "schema.codec",
     "schema.numbers",
 )
 """Rooms' modules whose numbers are compiled into the kernels."""

@@ -1,4 +1,4 @@
-"""One cell of a row image as canonical text or as a SQL literal: `cells.reader` and `Codec.literal` in one step."""
+"""One cell of a row image as canonical text. The plain twin is `cells.reader`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from airflow_provider_dm.engine.binlog.kernels import times
 from airflow_provider_dm.engine.binlog.kernels.decimals import write_decimal
 from airflow_provider_dm.engine.binlog.kernels.digits import write_signed, write_unsigned
 from airflow_provider_dm.engine.binlog.kernels.floats import write_double
-from airflow_provider_dm.engine.binlog.kernels.machine import big, copy, little, load1, load8, store1
-from airflow_provider_dm.engine.binlog.kernels.quoting import is_ascii, write_hexadecimal, write_text_literal
+from airflow_provider_dm.engine.binlog.kernels.machine import copy, little, load1, load8, store1
 from airflow_provider_dm.engine.binlog.layout import Field
-from airflow_provider_dm.engine.schema.codec import Style
 
 MALFORMED: Final = -1
 _FIELDS: Final = len(Field)
 _NUMBER: Final = 8  # bytes of a number in the arrays of a layout
-_MEMBER: Final = 4  # numbers of a member
+_MEMBER: Final = 2  # numbers of a member
 
-_KIND, _PRECISION, _SCALE, _STYLE = (int(field) for field in (Field.KIND, Field.PRECISION, Field.SCALE, Field.STYLE))
+_KIND, _PRECISION, _SCALE = (int(field) for field in (Field.KIND, Field.PRECISION, Field.SCALE))
 _FIRST_MEMBER, _MEMBERS = int(Field.FIRST_MEMBER), int(Field.MEMBERS)
-_NAME_AT, _NAME_SIZE = int(Field.NAME_AT), int(Field.NAME_SIZE)
 
 _SIGNED, _UNSIGNED, _FLOAT, _DOUBLE = (
     int(CellKind.SIGNED),
@@ -42,8 +39,7 @@ _OLD_TIME, _OLD_DATETIME, _OLD_TIMESTAMP = (
 _BYTES, _PADDED, _ENUM, _SET = int(CellKind.BYTES), int(CellKind.PADDED), int(CellKind.ENUM), int(CellKind.SET)
 _FIRST_TIME, _LAST_TIME = _YEAR, _OLD_TIMESTAMP
 
-_TEXT, _CHARSET, _CHARSET_HEX, _HEX = int(Style.TEXT), int(Style.CHARSET), int(Style.CHARSET_HEX), int(Style.HEX)
-_QUOTE, _COMMA, _ZERO_BYTE, _ZERO = uint64(ord("'")), uint64(ord(",")), uint64(0), uint64(ord("0"))
+_COMMA, _ZERO_BYTE = uint64(ord(",")), uint64(0)
 
 
 @njit(forceinline=True)
@@ -53,12 +49,10 @@ def field_of(columns: int, index: int, field: int) -> int:
 
 
 @njit(forceinline=True)
-def write_cell(
-    columns: int, index: int, constants: int, members: int, literal: bool, source: int, size: int, out: int
-) -> int:
+def write_cell(columns: int, index: int, constants: int, members: int, source: int, size: int, out: int) -> int:
     """Write the cell of column `index`, `size` bytes at `source`, to `out`.
 
-    All but the numbers and `literal` are addresses.
+    All but the numbers are addresses.
     Gives the place behind it, or MALFORMED for bytes that no server writes. NULL is the caller's.
     """
     kind = field_of(columns, index, _KIND)
@@ -67,26 +61,24 @@ def write_cell(
     if kind == _UNSIGNED:
         return write_unsigned(little(source, size), out)
     if kind == _BYTES:
-        if not literal:
-            return copy(source, size, out)
-        return _write_string(columns, index, constants, source, size, out)
+        return copy(source, size, out)
     if kind == _DECIMAL:
         precision, scale = field_of(columns, index, _PRECISION), field_of(columns, index, _SCALE)
         return write_decimal(source, precision, scale, out)
     if _FIRST_TIME <= kind <= _LAST_TIME:
-        return _write_time(kind, field_of(columns, index, _PRECISION), literal, source, size, out)
+        return _write_time(kind, field_of(columns, index, _PRECISION), source, size, out)
     if kind == _DOUBLE:
-        return write_double(load8(source), literal, out)
+        return write_double(load8(source), out)
     if kind == _FLOAT:
-        return write_double(_widened(uint32(little(source, 4))), literal, out)
+        return write_double(_widened(uint32(little(source, 4))), out)
     if kind == _ENUM:
-        return _write_enum(columns, index, constants, members, literal, int64(little(source, size)), out)
+        return _write_enum(columns, index, constants, members, int64(little(source, size)), out)
     if kind == _SET:
-        return _write_set(columns, index, constants, members, literal, little(source, size), out)
+        return _write_set(columns, index, constants, members, little(source, size), out)
     if kind == _BITS:
-        return write_unsigned(big(source, size), out) if literal else copy(source, size, out)
+        return copy(source, size, out)
     if kind == _PADDED:
-        return _write_padded(field_of(columns, index, _PRECISION), literal, source, size, out)
+        return _write_padded(field_of(columns, index, _PRECISION), source, size, out)
     return MALFORMED
 
 
@@ -97,85 +89,55 @@ def _widened(bits: Any) -> Any:
 
 
 @njit
-def _write_time(kind: int, precision: int, literal: bool, source: int, size: int, out: int) -> int:
-    if literal:
-        store1(out, _QUOTE)
-        out += 1
+def _write_time(kind: int, precision: int, source: int, size: int, out: int) -> int:
     if kind == _DATETIME2:
-        out = times.write_datetime2(source, size, precision, out)
-    elif kind == _TIMESTAMP2:
-        out = times.write_timestamp2(source, size, precision, out)
-    elif kind == _DATE:
-        out = times.write_date(source, out)
-    elif kind == _TIME2:
-        out = times.write_time2(source, size, precision, out)
-    elif kind == _YEAR:
-        out = times.write_year(int64(load1(source)), out)
-    elif kind == _OLD_TIME:
-        out = times.write_old_time(source, out)
-    elif kind == _OLD_DATETIME:
-        out = times.write_old_datetime(source, out)
-    else:
-        out = times.write_old_timestamp(source, out)
-    if literal and out >= 0:
-        store1(out, _QUOTE)
-        out += 1
-    return out
-
-
-@njit(forceinline=True)
-def _write_string(columns: int, index: int, constants: int, source: int, size: int, out: int) -> int:
-    style = field_of(columns, index, _STYLE)
-    if style == _TEXT or (style == _CHARSET and is_ascii(source, size)):
-        return write_text_literal(source, size, out)
-    if style == _CHARSET or style == _CHARSET_HEX:
-        name, name_size = field_of(columns, index, _NAME_AT), field_of(columns, index, _NAME_SIZE)
-        return write_hexadecimal(source, size, copy(constants + name, name_size, out))
-    if style == _HEX:
-        return write_hexadecimal(source, size, out)
-    return MALFORMED
+        return times.write_datetime2(source, size, precision, out)
+    if kind == _TIMESTAMP2:
+        return times.write_timestamp2(source, size, precision, out)
+    if kind == _DATE:
+        return times.write_date(source, out)
+    if kind == _TIME2:
+        return times.write_time2(source, size, precision, out)
+    if kind == _YEAR:
+        return times.write_year(int64(load1(source)), out)
+    if kind == _OLD_TIME:
+        return times.write_old_time(source, out)
+    if kind == _OLD_DATETIME:
+        return times.write_old_datetime(source, out)
+    return times.write_old_timestamp(source, out)
 
 
 @njit
-def _write_padded(length: int, literal: bool, source: int, size: int, out: int) -> int:
+def _write_padded(length: int, source: int, size: int, out: int) -> int:
     """Write a BINARY(n) with its trailing zeros, which the log drops."""
     missing = length - size
     if missing < 0:
         return MALFORMED
-    if not literal:
-        out = copy(source, size, out)
-        for place in range(out, out + missing):
-            store1(place, _ZERO_BYTE)
-        return out + missing
-    out = write_hexadecimal(source, size, out) - 1
-    for place in range(out, out + 2 * missing):
-        store1(place, _ZERO)
-    store1(out + 2 * missing, _QUOTE)
-    return out + 2 * missing + 1
+    out = copy(source, size, out)
+    for place in range(out, out + missing):
+        store1(place, _ZERO_BYTE)
+    return out + missing
 
 
 @njit(forceinline=True)
-def _copy_member(constants: int, members: int, member: int, literal: bool, out: int) -> int:
-    described = members + member * _MEMBER * _NUMBER + (2 * _NUMBER if literal else 0)
+def _copy_member(constants: int, members: int, member: int, out: int) -> int:
+    described = members + member * _MEMBER * _NUMBER
     return copy(constants + int64(load8(described)), int64(load8(described + _NUMBER)), out)
 
 
 @njit
-def _write_enum(columns: int, index: int, constants: int, members: int, literal: bool, number: int, out: int) -> int:
+def _write_enum(columns: int, index: int, constants: int, members: int, number: int, out: int) -> int:
     """Write an ENUM's member. Index 0 is one, too: the value of an invalid insert."""
     if number >= field_of(columns, index, _MEMBERS):
         return MALFORMED
-    return _copy_member(constants, members, field_of(columns, index, _FIRST_MEMBER) + number, literal, out)
+    return _copy_member(constants, members, field_of(columns, index, _FIRST_MEMBER) + number, out)
 
 
 @njit
-def _write_set(columns: int, index: int, constants: int, members: int, literal: bool, bits: Any, out: int) -> int:
+def _write_set(columns: int, index: int, constants: int, members: int, bits: Any, out: int) -> int:
     count = field_of(columns, index, _MEMBERS)
     if count < 64 and bits >> uint64(count):
         return MALFORMED
-    if literal:
-        store1(out, _QUOTE)
-        out += 1
     first = True
     for bit in range(count):
         if (bits >> uint64(bit)) & uint64(1):
@@ -183,8 +145,5 @@ def _write_set(columns: int, index: int, constants: int, members: int, literal: 
                 store1(out, _COMMA)
                 out += 1
             first = False
-            out = _copy_member(constants, members, field_of(columns, index, _FIRST_MEMBER) + bit, literal, out)
-    if literal:
-        store1(out, _QUOTE)
-        out += 1
+            out = _copy_member(constants, members, field_of(columns, index, _FIRST_MEMBER) + bit, out)
     return out

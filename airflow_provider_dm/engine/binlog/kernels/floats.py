@@ -96,8 +96,8 @@ def shortest(bits: Any) -> Any:
 
 
 @njit
-def write_double(bits: Any, with_exponent: bool, out: int) -> int:
-    """Write a double as `repr` does; `with_exponent`: as an SQL literal, which always has one. -1: not finite."""
+def write_double(bits: Any, out: int) -> int:
+    """Write a double as `repr` does. -1: not finite."""
     if bits >> uint64(63):
         store1(out, _MINUS)
         out += 1
@@ -115,12 +115,7 @@ def write_double(bits: Any, with_exponent: bool, out: int) -> int:
     point = count + exponent  # digits before the point
     if not -4 < point <= _FIRST_EXPONENT:
         return _scientific(digits, count, point - 1, out)
-    out = _positional(digits, count, point, out)
-    if with_exponent:
-        store1(out, _E)
-        store1(out + 1, _ZERO)
-        out += 2
-    return out
+    return _positional(digits, count, point, out)
 
 
 @njit

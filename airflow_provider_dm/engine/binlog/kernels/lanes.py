@@ -23,7 +23,7 @@ HAS_WIDE_CLMUL: Final = all(_FEATURES.get(name, False) for name in ("vpclmulqdq"
 LANE, BLOCK = 16, 64
 """Bytes of a lane, and of four."""
 
-_I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+_I8, _I32, _I64 = (ir.IntType(bits) for bits in (8, 32, 64))
 _WORDS, _WIDE, _BYTES = ir.VectorType(_I64, 2), ir.VectorType(_I64, 8), ir.VectorType(_I8, LANE)
 _LOW, _HIGH, _LOW_BY_HIGH = 0x00, 0x11, 0x10  # which halves of its two factors PCLMULQDQ takes
 
@@ -118,18 +118,6 @@ def both(_context: Any, left: Any, right: Any) -> Any:
 def difference(_context: Any, left: Any, right: Any) -> Any:
     """Return the bits that differ; over GF(2) the sum."""
     return lane_type(lane_type, lane_type), _generated(lambda builder, given: builder.xor(*given))
-
-
-@intrinsic
-def which_are(_context: Any, lane: Any, byte: types.Integer) -> Any:
-    """Tell which of the sixteen bytes are this byte: bit i for byte i."""
-
-    def generate(builder: Any, given: Sequence[Any]) -> Any:
-        wanted = _same_bytes(builder, builder.trunc(given[1], _I8))
-        found = builder.icmp_unsigned("==", builder.bitcast(given[0], _BYTES), wanted)
-        return builder.zext(builder.bitcast(found, _I16), _I64)
-
-    return types.uint64(lane_type, types.uint64), _generated(generate)
 
 
 def _mover(order_of: Callable[[Any, Any], Any], says: str) -> Any:

@@ -57,7 +57,7 @@ def _locate(columns: int, count: int, start: int, end: int, cells: int) -> bool:
     return position == end
 
 
-@entry(f"int64({_BYTES}, {_TABLE}, int64, {_LAYOUT}, {_LIST}, boolean, int64, {_OUT}, int64, {_LIST}, {_LIST})")
+@entry(f"int64({_BYTES}, {_TABLE}, int64, {_LAYOUT}, {_LIST}, int64, {_OUT}, int64, {_LIST}, {_LIST})")
 def write_cells(
     data: Any,
     images: Any,
@@ -66,16 +66,15 @@ def write_cells(
     constants: Any,
     members: Any,
     picked: Any,
-    literal: bool,
     room: int,
     out: Any,
     at: int,
     ends: Any,
     status: Any,
 ) -> int:
-    """Write images from `first` on, cell by cell: canonical values or literals of the columns `picked`.
+    """Write images from `first` on, cell by cell: canonical values of the columns `picked`.
 
-    `room`: `LayoutArrays.literal_room`. `ends[row * len(picked) + i]`: where the cell ends in `out`; ~end for NULL,
+    `room`: `LayoutArrays.room`. `ends[row * len(picked) + i]`: where the cell ends in `out`; ~end for NULL,
     which takes no room.
     """
     scratch = np.empty((len(columns), 2), np.int64)
@@ -87,7 +86,7 @@ def write_cells(
     written = first * len(picked)
     for row in range(first, len(images)):
         start, end = images[row, 0], images[row, 1]
-        if at + 2 * (end - start) > limit:
+        if at + (end - start) > limit:
             status[0], status[1] = FULL, at - begin
             return row
         if not _locate(columns_at, count, source + start, source + end, cells):
@@ -100,7 +99,7 @@ def write_cells(
             if size < 0:
                 ends[written] = ~(at - begin)
             else:
-                at = write_cell(columns_at, index, constants_at, members_at, literal, int64(load8(cell)), size, at)
+                at = write_cell(columns_at, index, constants_at, members_at, int64(load8(cell)), size, at)
                 if at < 0:
                     status[0] = MALFORMED
                     return row

@@ -90,10 +90,15 @@ def _check_safe_mode(
             f"safe-mode: true for some of the sources of {named(mixed)}, which take rows of several, and not for others"
         )
         yield State.FAIL, what, "Set it for all of them, or for none."
+    by_name = {str(target): shards for target, shards in merged.items()}
     loose = [str(target) for target, found in safe.items() if found == {True}]
-    if loose and sharding is ShardMode.PESSIMISTIC:
-        what = f"safe-mode: true with shard-mode: pessimistic for {named(loose)}, which take rows of several tables"
-        yield State.FAIL, what, "Leave safe-mode out: restarts are exact without it, and a collision stops the task."
+    replaced = [one for one in loose if any(shard.source.subtask.overwrites for shard in by_name[one])]
+    if replaced and sharding is ShardMode.PESSIMISTIC:
+        what = (
+            "safe-mode: true with shard-mode: pessimistic and on-duplicate-logical: replace for "
+            f"{named(replaced)}, which take rows of several tables"
+        )
+        yield State.FAIL, what, "Leave one of them out."
     elif loose:
         what = (
             f"safe-mode: true, so that rows of the same key in several source tables of {named(loose)} overwrite each"

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.images import MalformedImage, cells_of, rows_of
 from airflow_provider_dm.engine.binlog.layout import PLAIN_ONLY, Layout
-from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.schema import numbers
 from airflow_provider_dm.engine.schema.codec import Codec, Row, Style
 from tests.unit.binlog.building import ORDERS
@@ -32,8 +31,8 @@ class Way:
         return f"{cell.kind.name}-{cell.size or cell.prefix}-{cell.precision}-{cell.scale}-{self.codec.style.name}"
 
 
-def way(cell: Cell, style: Style, introducer: bytes = b"") -> Way:
-    return Way(cell, Codec(style, None, introducer=introducer))
+def way(cell: Cell, style: Style) -> Way:
+    return Way(cell, Codec(style, None))
 
 
 def _decimals() -> list[Way]:
@@ -62,9 +61,6 @@ WAYS = [
     way(Cell(CellKind.OLD_DATETIME, 8), Style.QUOTED),
     way(Cell(CellKind.OLD_TIMESTAMP, 4), Style.QUOTED),
     *(way(Cell(CellKind.BYTES, prefix=prefix), Style.TEXT) for prefix in (1, 2, 3, 4)),
-    way(Cell(CellKind.BYTES, prefix=2), Style.HEX),
-    way(Cell(CellKind.BYTES, prefix=2), Style.CHARSET, b"latin1"),
-    way(Cell(CellKind.BYTES, prefix=2), Style.CHARSET_HEX, b"utf16"),
     way(Cell(CellKind.PADDED, prefix=1, precision=20), Style.HEX),
     way(Cell(CellKind.PADDED, prefix=2, precision=300), Style.HEX),
     *(way(Cell(CellKind.ENUM, size, members=_MEMBERS), Style.ENUM) for size in (1, 2)),
@@ -120,26 +116,16 @@ def outcome(make: Callable[[], object]) -> object:
         return "malformed", error.index
 
 
-def cells(layout: Layout, data: bytes, places: Places, picked: list[int], target: Flavour | None) -> list[object]:
-    """Return what Python makes of it, and what kernels make."""
-    return [
-        outcome(partial(_rows, layout, data, places, picked, target, compiled=compiled)) for compiled in (False, True)
-    ]
-
-
-def _rows(
-    layout: Layout, data: bytes, places: Places, picked: list[int], target: Flavour | None, *, compiled: bool
-) -> list[Row]:
-    return cells_of(layout, data, array(places), picked, target, compiled=compiled).rows()
+def cells(layout: Layout, data: bytes, places: Places, picked: list[int], *, compiled: bool) -> list[Row]:
+    return cells_of(layout, data, array(places), picked, compiled=compiled).rows()
 
 
 def assert_one_truth(layout: Layout, data: bytes, places: Places) -> None:
-    """Canonical rows and literals by kernels are those by Python."""
+    """Rows and cells by kernels are those by Python."""
     everything = list(layout.everything)
     for picked in (everything, everything[::-1][:3]):
-        for target in (None, Flavour.MYSQL):
-            plain, compiled = cells(layout, data, places, picked, target)
-            assert compiled == plain
+        plain = outcome(partial(cells, layout, data, places, picked, compiled=False))
+        assert outcome(partial(cells, layout, data, places, picked, compiled=True)) == plain
     plain = outcome(partial(rows_of, layout, data, array(places), compiled=False))
     assert outcome(partial(rows_of, layout, data, array(places), compiled=True)) == plain
 

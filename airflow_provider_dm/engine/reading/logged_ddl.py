@@ -1,0 +1,118 @@
+"""The DDL of a source's log between two places, for who wants to know what was done to its tables meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
+from airflow_provider_dm.engine.binlog.planner import plan_epoch
+from airflow_provider_dm.engine.binlog.session_variables import EXPLICIT_TIMESTAMPS, Session
+from airflow_provider_dm.engine.binlog.xa import Prepared
+from airflow_provider_dm.engine.ddl.lexer import Unreadable
+from airflow_provider_dm.engine.ddl.parse import NotRead, parse
+from airflow_provider_dm.engine.ddl.server import Server
+from airflow_provider_dm.engine.ddl.statements import Statement
+from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
+from airflow_provider_dm.engine.mysql.location import Location, reached
+from airflow_provider_dm.engine.relay.reader import RelayReader
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 0.5
+STILL_SECONDS: Final = 10.0
+"""A private log that has not grown for so long is as long as it may be."""
+
+Plans = Callable[[Location, tuple[Prepared, ...]], Planned]
+"""Plans the next piece of the log behind a place where these XA transactions are prepared."""
+
+
+@dataclass(eq=False)
+class LogNotSeen(DmError):
+    """The sync was asked to stop while it looked for DDL between its start and today."""
+
+    source: str
+    until: str
+
+    code: ClassVar[str] = "DM-6038"
+    scope: ClassVar[Scope] = Scope.UPSTREAM
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "{source}: nothing was begun, as the log has not come to {until} yet."
+    hint: ClassVar[str] = "Run it again; if it still waits, look at the relay of the source (`dmctl query-status`)."
+
+
+def statements_between(
+    plans: Plans,
+    idle: Callable[[Location, float], None],
+    lo: Location,
+    hi: Location,
+    stop: threading.Event,
+    *,
+    source: str,
+    bounded: bool,
+) -> Iterator[DdlStatement]:
+    """Yield the DDL of the log between two places; waits until it has come so far. Raises LogNotSeen.
+
+    `idle`: looks why nothing comes. `bounded`: the log may end before, and what it holds will do.
+    """
+    here, prepared, since = lo, tuple[Prepared, ...](), time.monotonic()
+    while not reached(here, hi):
+        match plans(here, prepared):
+            case Epoch() as epoch:
+                here, prepared = epoch.hi, prepared if epoch.prepared is None else epoch.prepared
+                since = time.monotonic()
+            case DdlStatement() as ddl:
+                yield ddl
+                here, since = ddl.end, time.monotonic()
+            case UpToDate(at):
+                if reached(at, hi):
+                    return
+                if bounded and time.monotonic() - since > STILL_SECONDS:
+                    log.warning("%s: DDL is looked for up to %s only, where its private log ends now", source, at)
+                    return
+                if stop.wait(LOOK_SECONDS):
+                    raise LogNotSeen(source, str(hi))
+                idle(at, time.monotonic() - since)
+
+
+def all_of_it(plan: Callable[..., Planned], hi: Location) -> Plans:
+    """Return `Tail.plan` as what reads a log up to `hi`, by headers only."""
+    return lambda here, prepared: plan(here, goal=hi, limit=None, range_bytes=sys.maxsize, prepared=prepared)
+
+
+def of_what_is_held(reader: RelayReader, hi: Location) -> Plans:
+    """Return what reads the same of a task's private log, without telling its relay that it may remove anything."""
+
+    def plans(here: Location, prepared: tuple[Prepared, ...]) -> Planned:
+        files = reader.files(here)
+        if not files:
+            return UpToDate(here)
+        return plan_epoch(
+            files, here, goal=hi, max_bytes=sys.maxsize, range_bytes=sys.maxsize, prepared=prepared, held=reader.held
+        )
+
+    return plans
+
+
+def read_ddl(ddl: DdlStatement) -> Statement | NotRead | Unreadable:
+    """Return what a statement of the log says, or why it is not read."""
+    if ddl.undecoded is not None:
+        return Unreadable("its text is in a charset that is not readable here")
+    try:
+        return parse(ddl.sql, ddl.sql_mode, ddl.schema)
+    except Unreadable as error:
+        return error
+
+
+def explicit_timestamps(said: Session, server: Server | None) -> bool | None:
+    """Return a session's explicit_defaults_for_timestamp; None: its server does not say."""
+    if said.explicit_timestamp_defaults is not None:
+        return said.explicit_timestamp_defaults
+    if server is None or not server.mariadb or server.version < (10, 8, 2) or said.flags is None:
+        return None
+    return bool(said.flags & EXPLICIT_TIMESTAMPS)
