@@ -339,9 +339,12 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            needs, exact = self.prepared.needed(ddl.at), not (self.position.catching_up or self.sharing.recording)
+            overlaps = self.position.catching_up
+            needs, exact = self.prepared.needed(ddl.at), not (overlaps or self.sharing.recording)
             step, plan = self.position.step(ddl.end), self.sharing.plan
-            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, exact=exact)
+            plan = self.following.follow(
+                ddl, statement, step, plan, operator, needs=needs, exact=exact, overlaps=overlaps
+            )
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None

@@ -159,6 +159,7 @@ class Follows(Following):
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        overlaps: bool = False,
         exact: bool = False,
     ) -> SyncPlan:
         assert self.world is not None
