@@ -45,6 +45,7 @@ DEFAULTS: Final = {
 }
 """What the apps run with where spark-submit says nothing else."""
 
+_OF_SPARK: Final = (Py4JError, PySparkException, ConnectionError)
 _REASON: Final = re.compile(r"(?:Exception|Error): ([^\n]{1,300})")
 
 
@@ -60,12 +61,25 @@ class TasksCrashed(DmError):
     hint: ClassVar[str] = "Look for executors without memory; what was committed stays, the rest is done again."
 
 
+@dataclass(eq=False)
+class SparkNotStarted(DmError):
+    """Spark did not come up, or its master takes no app."""
+
+    master: str
+    reason: str
+
+    code: ClassVar[str] = "DM-6092"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "Spark cannot be started with the master {master}: {reason}."
+    hint: ClassVar[str] = "See whether the master is up and reached from this machine; nothing of the task was touched."
+
+
 def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkContext:
     """Return the context of this process, with DEFAULTS for what spark-submit did not set.
 
     A SparkSession would load some thousand classes for SQL, a fifth of what a short app computes; none is asked for it.
 
-    `worker_imports`: what its tasks need, as `workers` has it.
+    `worker_imports`: what its tasks need, as `workers` has it. Raises SparkNotStarted.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()  # started by spark-submit: SparkConf then knows what that was given
@@ -78,7 +92,10 @@ def spark_context(app_name: str, worker_imports: Sequence[str] = ()) -> SparkCon
         conf.setIfMissing("spark.executorEnv.PYTHONPATH", str(Path(__file__).resolve().parent.parent))
         conf.setIfMissing("spark.python.daemon.module", workers.__name__)
         conf.setIfMissing(f"spark.executorEnv.{workers.VARIABLE}", ",".join(worker_imports))
-    context = SparkContext.getOrCreate(conf)
+    try:
+        context = SparkContext.getOrCreate(conf)
+    except _OF_SPARK as error:
+        raise SparkNotStarted(str(conf.get("spark.master")), _reason(error)) from error
     for name in ("spark.speculation", "spark.python.unix.domain.socket.enabled"):
         found = context.getConf().get(name)
         if found != DEFAULTS[name]:
@@ -129,9 +146,14 @@ class SparkExchange:
 def _collect(rdd: RDD[Any]) -> list[Any]:
     try:
         return rdd.collect()
-    except (Py4JError, PySparkException, ConnectionError) as error:
-        found = _REASON.search(str(error))
-        raise TasksCrashed(found[1] if found else type(error).__name__) from None
+    except _OF_SPARK as error:
+        raise TasksCrashed(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what Java says."""
+    found = _REASON.search(str(error))
+    return found[1] if found else type(error).__name__
 
 
 def _itself(group: int) -> int:

@@ -1,7 +1,7 @@
 """The servers that tests run against, and what happens where one cannot be had.
 
 Four servers at most, a source and a target of each flavour, are started the first time any of them is asked for: all
-that the collected tests need, at once. A run of unit tests alone starts none.
+that the collected tests need, at once, and hostile ones likewise. A run of unit tests alone starts none.
 
     def test_a_row_arrives(source: Server, target: Server, fresh_schema: FreshSchema) -> None: ...
 
@@ -12,8 +12,8 @@ A test marked `hostile` gets servers whose global settings are such as nobody ex
 `DM_HOSTILE_SERVERS=1` every test does.
 A test marked `by_turns` has several cases: each runs for two of the pairs (`DM_ALL_PAIRS=1`: for all four).
 `pytest -n 3` (pytest-xdist) runs three sessions side by side, each with servers of its own; a module's tests stay
-together, so do those of the modules that share an Airflow, and all come in an order that mixes what computes with what
-waits (`mixed`).
+together, so do those of the modules that share an Airflow or hostile servers, and all come in an order that mixes what
+computes with what waits (`mixed`).
 With `DM_REQUIRE_SERVERS=1` (as `.ci/run` sets it) a server that does not start fails the run, unless it is TiDB.
 Without, its tests are left out, and the last line of the summary says how many and why."""
 
@@ -97,8 +97,13 @@ class ServerPool:
         return [server for server in self._servers.values() if isinstance(server, Server)]
 
     def get(self, name: str) -> Server:
-        """The server, started with all others that this session wants. Fails or skips the test where there is none."""
-        missing = sorted(({name} | self.wanted) - self._servers.keys())
+        """The server, started with all of its temper that this session wants. Fails or skips the test where there is
+        none.
+
+        Few tests want hostile servers, and a MySQL that has nothing to do still wakes a hundred times a second.
+        """
+        alike = {one for one in self.wanted if _is_hostile(one) == _is_hostile(name)}
+        missing = sorted(({name} | alike) - self._servers.keys())
         if name in missing:
             root = self.root
             with ThreadPoolExecutor(len(missing)) as pool:
@@ -127,9 +132,13 @@ def _start(name: str, root: Path) -> Server | ServerUnavailable | ServerStartFai
     try:
         flavour, series = KINDS[_kind_of(name)]
         spec = ServerSpec(name, flavour, series=series)
-        return start_servers([replace(spec, hostile=True) if name.startswith(HOSTILE) else spec], root)[0]
+        return start_servers([replace(spec, hostile=True) if _is_hostile(name) else spec], root)[0]
     except (ServerUnavailable, ServerStartFailed) as error:
         return error
+
+
+def _is_hostile(name: str) -> bool:
+    return name.startswith(HOSTILE)
 
 
 def _kind_of(name: str) -> str:
@@ -187,11 +196,14 @@ def is_its_turn(item: pytest.Item, seen: Counter[tuple[object, ...]]) -> bool:
 
 COMPUTING: Final = ("computes", "spark", "airflow", "e2e")
 SHARE_AN_AIRFLOW: Final = re.compile(r"tests/airflow/test_(scheduler\w*|ui)\.py$")
+SHARE_HOSTILE_SERVERS: Final = re.compile(r"tests/integration/(\w+/test_hostile|mysql/test_session)\.py$")
 
 
 def kept_together(module: str) -> str:
     """Return what the tests of a module share: all of one name run one after another, in one session."""
-    return "tests/airflow" if SHARE_AN_AIRFLOW.search(module) else module
+    if SHARE_AN_AIRFLOW.search(module):
+        return "tests/airflow"
+    return HOSTILE if SHARE_HOSTILE_SERVERS.search(module) else module
 
 
 class Sessions(LoadFileScheduling):

@@ -36,7 +36,7 @@ from airflow_provider_dm.launch.relays import Relays, forget_private
 from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.starts import tell_needs, with_starts
 from airflow_provider_dm.launch.supervisor import Supervisor
-from airflow_provider_dm.launch.task_control import want_running
+from airflow_provider_dm.launch.task_control import wait_for_others, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
 START_TIME_HELP = (
@@ -104,8 +104,9 @@ def _run(
         upstreams = inputs.upstreams(directory, arguments.until)
         summary.seconds["precheck"] = time.monotonic() - began
         directory.forget_old_runs()
-        want_running(store, inputs.task.name, inputs.task.source_ids)
         holder = local_holder(inputs.task.name, directory.root)
+        wait_for_others(store, inputs.task.name, inputs.task.source_ids, holder)
+        want_running(store, inputs.task.name, inputs.task.source_ids)
         supervisor = Supervisor(inputs, upstreams, store, url, holder, _settings(arguments))
         with interrupts() as seen, Relays(upstreams, meta_url=url, log_dir=directory.path) as relays:
             context = RunContext(supervisor, directory, relays, output, seen)

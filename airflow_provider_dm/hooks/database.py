@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 3306
 CONNECTION_TYPES: Final = ("dm_database", "mysql")
+TLS: Final = "tls"
+TLS_FILES: Final = ("tls_ca", "tls_cert", "tls_key")
 
 
 class DmDatabaseHook(BaseHook):
@@ -84,7 +86,7 @@ def endpoint_of(connection: Connection, name: str) -> Endpoint:
         raise ConnectionUnusable(connection.conn_id, f"its type is {connection.conn_type}, not dm_database")
     if not connection.host:
         raise ConnectionUnusable(connection.conn_id, "it has no host")
-    extra = connection.extra_dejson
+    extra = extra_of(connection)
     session = extra.get("session") or {}
     if not isinstance(session, dict):
         raise ConnectionUnusable(connection.conn_id, "`session` is not a JSON object")
@@ -94,19 +96,49 @@ def endpoint_of(connection: Connection, name: str) -> Endpoint:
         port=connection.port or DEFAULT_PORT,
         user=connection.login or "root",
         password=Secret(connection.password or ""),
-        tls=_tls(extra),
+        tls=_tls(connection, extra),
         session=tuple((str(variable), str(value)) for variable, value in session.items()),
     )
 
 
 def wanted_flavour(connection: Connection) -> str | None:
     """Return what the connection says that the server is; None where it may be anything."""
-    flavour = str(connection.extra_dejson.get("flavour") or "auto")
+    flavour = str(extra_of(connection).get("flavour") or "auto")
     return None if flavour == "auto" else flavour
 
 
-def _tls(extra: dict[str, Any]) -> Any:
-    from airflow_provider_dm.engine.mysql.endpoint import Tls
+def extra_of(connection: Connection) -> dict[str, Any]:
+    """Return a connection's extra. Airflow takes one that it cannot read for an empty one, and so without TLS.
 
-    files = [extra.get(key) or None for key in ("tls_ca", "tls_cert", "tls_key")]
-    return Tls(*files) if extra.get("tls") or any(files) else None
+    Raises ConnectionUnusable.
+    """
+    from airflow_provider_dm.hooks.errors import ConnectionUnusable
+
+    extra: Any = connection.extra_dejson
+    if isinstance(extra, dict) and (extra or (connection.extra or "").strip() in ("", "{}")):
+        return extra
+    raise ConnectionUnusable(connection.conn_id, "its extra is not a JSON object")
+
+
+def _tls(connection: Connection, extra: dict[str, Any]) -> Any:
+    from airflow_provider_dm.engine.mysql.endpoint import Tls
+    from airflow_provider_dm.hooks.errors import ConnectionUnusable
+
+    unknown = [key for key in extra if key.lower().startswith(("tls", "ssl")) and key not in (TLS, *TLS_FILES)]
+    files = [extra.get(key) or None for key in TLS_FILES]
+    wanted = _said_to_be(extra.get(TLS))
+    if wanted is None:
+        raise ConnectionUnusable(connection.conn_id, f"`tls` is {extra[TLS]!r}, neither true nor false")
+    if unknown and not (wanted or any(files)):
+        # To leave it out would be to speak in the clear, or with whoever answers.
+        known = ", ".join((TLS, *TLS_FILES))
+        raise ConnectionUnusable(
+            connection.conn_id, f"its extra `{unknown[0]}` is not known; TLS is asked for by {known}"
+        )
+    return Tls(*files) if wanted or any(files) else None
+
+
+def _said_to_be(value: Any) -> bool | None:
+    """Return a yes or no as JSON or a connection's URI has it; None: it is neither."""
+    said = str(value if value is not None else "").strip().lower()
+    return True if said in ("true", "1", "yes", "on") else False if said in ("false", "0", "no", "off", "") else None

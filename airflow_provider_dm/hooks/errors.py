@@ -24,6 +24,32 @@ class ConnectionUnusable(DmError):
 
 
 @dataclass(eq=False)
+class ArgumentUnusable(DmError):
+    """An operator's argument that is not of its form, once it is rendered."""
+
+    argument: str
+    reason: str
+
+    code: ClassVar[str] = "DM-9066"
+    what: ClassVar[str] = "the operator's argument `{argument}` cannot be used: {reason}."
+    hint: ClassVar[str] = (
+        "Correct it in the DAG or in the run's parameters; what a template gives is text, unless the DAG has "
+        "render_template_as_native_obj=True."
+    )
+
+
+@dataclass(eq=False)
+class SparkProviderMissing(DmError):
+    """The package by which Airflow knows connections of type `spark` is not installed."""
+
+    reason: str
+
+    code: ClassVar[str] = "DM-9067"
+    what: ClassVar[str] = "Airflow's Spark provider cannot be imported ({reason})."
+    hint: ClassVar[str] = "Install it: `pip install 'airflow-provider-dm[airflow,spark]'`."
+
+
+@dataclass(eq=False)
 class ConnectionMissing(DmError):
     """Error: there is no Airflow connection, and no login in the file either."""
 

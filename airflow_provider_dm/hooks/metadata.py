@@ -41,7 +41,7 @@ class DmMetadataHook(BaseHook):
         self.dm_meta_conn_id = dm_meta_conn_id or settings.metadata_conn_id()
 
     def url(self) -> Secret:
-        """Return where the database is, with its password. Raises AirflowNotFoundException, ConnectionUnusable."""
+        """Return where the database is, with its password. Raises ConnectionUnusable."""
         try:
             return url_of(self.get_connection(self.dm_meta_conn_id))
         except AirflowNotFoundException:
@@ -78,11 +78,12 @@ def url_of(connection: Connection) -> Secret:
     from sqlalchemy.engine import URL
 
     from airflow_provider_dm.engine.mysql.endpoint import Secret
+    from airflow_provider_dm.hooks.database import extra_of
     from airflow_provider_dm.hooks.errors import ConnectionUnusable
 
     if connection.conn_type != DmMetadataHook.conn_type:
         raise ConnectionUnusable(connection.conn_id, f"its type is {connection.conn_type}, not dm_meta")
-    driver = driver_of(connection.extra_dejson, connection.host)
+    driver = driver_of(extra_of(connection), connection.host)
     if not connection.schema:
         raise ConnectionUnusable(connection.conn_id, "it names no database (for SQLite: no file)")
     if driver.startswith(SQLITE):
@@ -109,13 +110,12 @@ def driver_of(extra: dict[str, Any], host: str | None) -> str:
 
 
 def url_without_connection(conn_id: str) -> Secret:
-    """Return the URL of SQLite in the work directory, for the configured default only. Raises
-    AirflowNotFoundException.
-    """
+    """Return the URL of SQLite in the work directory, for the configured default only. Raises ConnectionUnusable."""
     from airflow_provider_dm.engine.mysql.endpoint import Secret
+    from airflow_provider_dm.hooks.errors import ConnectionUnusable
 
     if conn_id != settings.metadata_conn_id():
-        raise AirflowNotFoundException(f"the connection {conn_id!r} (type dm_meta) is not defined")
+        raise ConnectionUnusable(conn_id, "there is none, and only the default one (type dm_meta) may be missing")
     return Secret(f"sqlite:///{settings.work_root() / 'meta.db'}")
 
 

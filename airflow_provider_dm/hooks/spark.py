@@ -23,7 +23,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.hooks import settings
-from airflow_provider_dm.hooks.errors import SampleSparkConnection
+from airflow_provider_dm.hooks.environment import environment_of_apps
+from airflow_provider_dm.hooks.errors import ConnectionUnusable, SampleSparkConnection
 from airflow_provider_dm.launch.spark_command import TASK_ATTEMPTS, SparkSettings
 from airflow_provider_dm.launch.submit import SparkApp
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 KILL_SECONDS: Final = 2.0
 """For an orderly end. Airflow gives a task five seconds in all, from its SIGTERM to its SIGKILL."""
 _LOCAL: Final = re.compile(r"^local\[(?P<cores>\*|\d+)\]$")
-_AIRFLOWS_OWN: Final = ("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__")
 _CONF_OF: Final = {
     "queue": "spark.yarn.queue",
     "namespace": "spark.kubernetes.namespace",
@@ -68,11 +68,17 @@ class DmSparkSubmitHook(SparkSubmitHook):
 
     @classmethod
     def get_connection(cls, conn_id: str) -> Connection:
-        """Return the Spark connection, or one made of `[dm] spark_master`: never YARN by accident."""
+        """Return the Spark connection, or one made of `[dm] spark_master`: never YARN by accident.
+
+        Raises ConnectionUnusable for one of another type, whose host would be taken for a master.
+        """
         try:
-            return super().get_connection(conn_id)
+            found = super().get_connection(conn_id)
         except AirflowNotFoundException:
-            return Connection(conn_id=conn_id, conn_type="spark", host=settings.spark_master())
+            return Connection(conn_id=conn_id, conn_type=cls.conn_type, host=settings.spark_master())
+        if found.conn_type != cls.conn_type:
+            raise ConnectionUnusable(conn_id, f"its type is {found.conn_type}, not {cls.conn_type}")
+        return found
 
     def settings(self) -> SparkSettings:
         """Return how Spark is run, as the connection says. Raises NotSupportedYet, SampleSparkConnection."""
@@ -131,10 +137,3 @@ def with_attempts(master: str) -> str:
     """
     match = _LOCAL.match(master)
     return f"local[{match['cores']},{TASK_ATTEMPTS}]" if match else master
-
-
-def environment_of_apps() -> dict[str, str]:
-    """Return what an app inherits: all but Airflow's own settings and connections, which hold secrets that are not its
-    own.
-    """
-    return {name: value for name, value in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}

@@ -209,16 +209,23 @@ def error_of(
 class Relays:
     """The relays of some sources: one is started for each, and started again when it dies, until the `with` block ends.
 
-    `error` is what made one of them impossible for good; the owner of the block looks at it, or at `failure`, while it
-    waits.
+    They inherit `environ`. `error` is what made one of them impossible for good; the owner of the block looks at it, or
+    at `failure`, while it waits.
     """
 
-    def __init__(self, upstreams: Sequence[Upstream], *, meta_url: Secret, log_dir: Path) -> None:
+    def __init__(
+        self,
+        upstreams: Sequence[Upstream],
+        *,
+        meta_url: Secret,
+        log_dir: Path,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
         self.error: DmError | None = None
         self._troubles: dict[str, DmError] = {}
         """Of relays that can be done without for a time, by source."""
         self._meta_url = meta_url
-        self._kept = [(upstream, *_kept(upstream, meta_url, log_dir)) for upstream in upstreams]
+        self._kept = [(upstream, *_kept(upstream, meta_url, log_dir, environ)) for upstream in upstreams]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="relays", daemon=True)
 
@@ -282,8 +289,10 @@ def relay_spec(
     return spec, secrets
 
 
-def _kept(upstream: Upstream, meta_url: Secret, log_dir: Path) -> tuple[KeptRelay, Callable[[str], str]]:
+def _kept(
+    upstream: Upstream, meta_url: Secret, log_dir: Path, environ: Mapping[str, str]
+) -> tuple[KeptRelay, Callable[[str], str]]:
     """Return the keeper of a source's relay, and what takes its secrets out of a text."""
     spec, secrets = relay_spec(upstream, meta_url, until="stopped", launcher_pid=os.getpid())
     log_path = log_dir / f"relay-{quoted(upstream.source_id)}.log"
-    return KeptRelay(spec, {**os.environ, **secrets.variables}, log_path), secrets.masked
+    return KeptRelay(spec, {**environ, **secrets.variables}, log_path), secrets.masked

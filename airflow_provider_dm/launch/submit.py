@@ -22,7 +22,8 @@ from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, 
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
-from airflow_provider_dm.launch.spark_command import SparkSettings, app_script, spark_submit_command
+from airflow_provider_dm.launch.spark_command import SparkAppMissing, SparkSettings, app_script, spark_submit_command
+from airflow_provider_dm.launch.workdir import RUN_LOG, open_run_log
 
 STOP_SECONDS: Final = 3.0
 """The time from SIGTERM to SIGKILL. Airflow's supervisor gives a task five seconds in all."""
@@ -146,17 +147,20 @@ class SparkApp:
             environ=environ,
         )
         log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, ready.pyspark_version)
-        process = subprocess.Popen(
-            command.argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=run_dir,
-            env={**environ, **command.environment, **job.secrets.variables},
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(
+                command.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=run_dir,
+                env={**environ, **command.environment, **job.secrets.variables},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SparkAppMissing(job.spec.app, f"{command.argv[0]}: {error.strerror}") from error
         assert process.stdout is not None
-        pump = _LogPump(process.stdout, run_dir / "app.log", job.secrets.masked, on_line)
+        pump = _LogPump(process.stdout, run_dir / RUN_LOG, job.secrets.masked, on_line)
         pump.start()
         return cls(job, process, command.script, pump)
 
@@ -249,8 +253,7 @@ class _LogPump(threading.Thread):
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
 
     def run(self) -> None:
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file, self._stream:
+        with open_run_log(self.path.parent) as file, self._stream:
             for raw in self._stream:
                 line = self._masked(raw.decode("utf-8", "replace").rstrip("\r\n"))
                 file.write(line + "\n")

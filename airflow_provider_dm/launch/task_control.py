@@ -1,7 +1,8 @@
 """What people want of tasks: written into the metadata DB, where every running app looks, and waited for.
 
 A wish is kept until another one takes its place or the subtask is forgotten, so an app that is started again after a
-death obeys it as well. Whoever starts a task anew takes it back (`want_running`).
+death obeys it as well. Whoever starts a task anew takes it back (`want_running`), once nobody else works on it
+(`wait_for_others`): until then the wish is meant for that one.
 
 An app looks every two seconds, and obeys behind the epoch or page in hand, which is meant to take a second and may take
 ten (engine/sync/epoch.py).
@@ -9,19 +10,24 @@ ten (engine/sync/epoch.py).
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_dm.engine.meta.model import Run, Stage, SubtaskStatus, Unit
+from airflow_provider_dm.engine.config.job import HolderSpec
+from airflow_provider_dm.engine.meta.model import Holder, Run, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.health import said
 from airflow_provider_dm.launch.ddl_locks import withdraw
 from airflow_provider_dm.launch.status import SILENT_SECONDS
 
 OBEY_SECONDS: Final = 20.0
+OTHERS_LOOK_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.25
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -34,11 +40,31 @@ class Answer:
     trouble: str = ""
 
 
-def want_running(store: MetaStore, task: str, sources: Iterable[str]) -> None:
+def wait_for_others(store: MetaStore, task: str, sources: Sequence[str], holder: HolderSpec) -> None:
+    """Wait until nobody else holds these sources: one who has died renews no lease. Its app asks again when it claims.
+
+    Raises LeaseHeld where somebody is at work.
+    """
+    who, deadline = Holder(**holder.model_dump()), 0.0
+    while (held := next(filter(None, (store.lease_held(task, one, who) for one in sources)), None)) is not None:
+        now = time.monotonic()
+        deadline = deadline or now + held.remaining_seconds + _LOOK_SECONDS
+        if now > deadline:
+            raise held
+        log.info("waiting whether another run is at work: %s", held)
+        time.sleep(min(max(deadline - now, 0.0), OTHERS_LOOK_SECONDS) + _LOOK_SECONDS)
+
+
+def want_running(
+    store: MetaStore,
+    task: str,
+    sources: Iterable[str],
+    instead_of: Collection[Stage] = (Stage.PAUSED, Stage.STOPPED),
+) -> None:
     """Take back what was wanted of a task that is started now: else it would pause or end at once."""
     wanted = {one.source: one.desired for one in store.list_subtasks(task=task)}
     for source in sources:
-        if wanted.get(source) not in (None, Stage.RUNNING):
+        if wanted.get(source) in instead_of:
             store.set_subtask_desired(task, source, Stage.RUNNING)
 
 

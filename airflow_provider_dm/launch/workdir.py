@@ -21,11 +21,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import IO, ClassVar, Final
 from urllib.parse import quote
 
 from airflow_provider_dm.engine.errors import DmError
 
+RUN_LOG: Final = "app.log"
 RUNS_KEPT: Final = 10
 """Finished runs whose files stay, newest first."""
 
@@ -118,11 +119,12 @@ class TaskDir:
         return self.path / "upstream" / quoted(source_id)
 
     def forget_old_runs(self, kept: int = RUNS_KEPT) -> None:
-        """Remove the files of all runs but the newest `kept`."""
+        """Remove the files of all runs but the newest `kept`, and of what is under way: a sync may be the oldest."""
         runs = [run for run in (self.path / "runs").glob("*") if run.is_dir()]
         runs.sort(key=lambda run: run.stat().st_mtime, reverse=True)
         for run in runs[kept:]:
-            shutil.rmtree(run, ignore_errors=True)
+            if not _is_under_way(run):
+                shutil.rmtree(run, ignore_errors=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -139,6 +141,24 @@ class TaskDir:
             yield
         finally:
             os.close(descriptor)
+
+
+def open_run_log(run: Path) -> IO[str]:
+    """Open the log of a run's app. While it is open the run counts as under way; the kernel lets go of it."""
+    descriptor = os.open(run / RUN_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return os.fdopen(descriptor, "w", encoding="utf-8")
+
+
+def _is_under_way(run: Path) -> bool:
+    try:
+        with open(run / RUN_LOG, "rb") as log:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # it never came to a log
+        return False
+    return False
 
 
 def shared_relay(root: Path, source_id: str, relay_dir: str = "") -> Path:

@@ -104,8 +104,8 @@ class DmSparkAppOperator(DmTaskOperator):
     app: ClassVar[App]
     until: str = "caught-up"
     """How far the app goes."""
-    needs_relays: ClassVar[bool] = False
-    """Whether a relay of every source has to run beside the app."""
+    writes: ClassVar[bool] = True
+    """Whether the app writes the target: it holds its sources alone then, and a relay of each has to run beside it."""
 
     def __init__(
         self,
@@ -145,9 +145,18 @@ class DmSparkAppOperator(DmTaskOperator):
     @cached_property
     def hook(self) -> DmSparkSubmitHook:
         """The Spark connection."""
-        from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
+        from airflow_provider_dm.hooks.errors import SparkProviderMissing
+        from airflow_provider_dm.operators import arguments
 
-        return DmSparkSubmitHook(conn_id=self.spark_conn_id, conf=self.spark_conf, driver_memory=self.driver_memory)
+        try:
+            from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
+        except ImportError as error:
+            raise SparkProviderMissing(str(error)) from error
+        return DmSparkSubmitHook(
+            conn_id=self.spark_conn_id or DmSparkSubmitHook.default_conn_name,
+            conf=arguments.spark_conf(self.spark_conf),
+            driver_memory=arguments.memory(self.driver_memory),
+        )
 
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return what the finished app's result means for the task. Raises DmError."""
@@ -156,37 +165,49 @@ class DmSparkAppOperator(DmTaskOperator):
     # One run
 
     def _run(self, context: Context) -> dict[str, Any]:
+        from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.hooks.environment import environment_of_apps
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.launch.job import checked_until
         from airflow_provider_dm.launch.relays import Relays, forget_private
         from airflow_provider_dm.launch.starts import tell_needs
+        from airflow_provider_dm.launch.submit import Stopped
         from airflow_provider_dm.launch.supervisor import Supervisor
-        from airflow_provider_dm.launch.task_control import want_running
+        from airflow_provider_dm.launch.task_control import wait_for_others, want_running
         from airflow_provider_dm.launch.workdir import TaskDir
+        from airflow_provider_dm.operators.arguments import text
 
         inputs = self.read_inputs()  # step 1: everything that can be wrong before anything runs
+        until, spark = checked_until(text(self.until, "until")), self.hook.settings()
         metadata = DmMetadataHook(self.dm_meta_conn_id)
         directory = TaskDir.of(inputs.task.name, settings.work_root())
-        upstreams, meta_url = inputs.upstreams(directory, self.until), metadata.url()
+        upstreams, meta_url = inputs.upstreams(directory, until), metadata.url()
         with metadata.get_store() as store:
             tell_needs(inputs, store)
-            holder = holder_of(context["ti"])
-            if holder.attempt == "1":  # a retry obeys what was wanted of the attempt before
-                want_running(store, inputs.task.name, [one.source_id for one in upstreams])
-            supervisor = Supervisor(inputs, upstreams, store, meta_url, holder, self.hook.settings())
-            job = supervisor.job(self.app, self.until)
+            holder, source_ids = holder_of(context["ti"]), [one.source_id for one in upstreams]
+            if self.writes:
+                wait_for_others(store, inputs.task.name, source_ids, holder)
+                if holder.attempt == "1":  # a retry obeys what was wanted of the attempt before
+                    want_running(store, inputs.task.name, source_ids)
+            supervisor = Supervisor(inputs, upstreams, store, meta_url, holder, spark)
+            job = supervisor.job(self.app, until)
             mask(*job.secrets.variables.values())
             context["ti"].xcom_push(key=RUN_ID_KEY, value=job.spec.run_id)
             run_dir = directory.run(job.spec.run_id)
-            needed = upstreams if self.needs_relays else ()
-            with Relays(needed, meta_url=meta_url, log_dir=run_dir) as relays:  # step 2
+            needed = upstreams if self.writes else ()
+            with Relays(needed, meta_url=meta_url, log_dir=run_dir, environ=environment_of_apps()) as relays:  # step 2
                 app = self.hook.start(job, run_dir=run_dir, on_line=self._log_line)
                 try:
                     outcome = supervisor.watch(app, relays)
                 finally:
                     self.hook.end()
+            if (
+                isinstance(outcome, Stopped) and not self.hook.stop_asked
+            ):  # obeyed, and the end: who clears the task wants it to go on
+                want_running(store, inputs.task.name, source_ids, instead_of=(Stage.STOPPED,))
             result = self._result_of(outcome)
-            if self.needs_relays and self.app == "incremental_sync":
+            if self.app == "incremental_sync":
                 # step 3: a later run begins at its checkpoint
                 forget_private(upstreams, store.list_subtasks(task=inputs.task.name))
         directory.forget_old_runs()

@@ -19,4 +19,3 @@ class DmFullMigrationOperator(DmSparkAppOperator):
     """
 
     app = "full_migration"
-    needs_relays = True

@@ -33,7 +33,6 @@ class DmIncrementalSyncOperator(DmSparkAppOperator):
     """
 
     app = "incremental_sync"
-    needs_relays = True
     template_fields: Sequence[str] = (*DmSparkAppOperator.template_fields, "until")
 
     def __init__(

@@ -26,6 +26,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.hooks.database import endpoint_of
 from airflow_provider_dm.hooks.errors import ConnectionMissing, PasswordInDag
 from airflow_provider_dm.launch.inputs import Inputs
+from airflow_provider_dm.operators.arguments import listed, text, texts_by_name
 
 TARGET: Final = "target"
 _YAML: Final = (".yaml", ".yml")
@@ -47,14 +48,15 @@ def read_inputs(
     relative to.
 
     Raises ConfigError, NotSupportedYet, UnknownSource, SourceFilesDiffer, ConnectionMissing, ConnectionUnusable,
-    PasswordInDag.
+    PasswordInDag, ArgumentUnusable.
     """
     config = read_task(task, folder)
-    configs = chosen_sources(config, [read_source(source, folder) for source in sources or ()])
+    configs = chosen_sources(config, [read_source(source, folder) for source in listed(sources, "sources")])
     config.require_supported()
     for one in configs:
         one.require_supported()
-    endpoints = tuple(source_endpoint(one, (source_conn_ids or {}).get(one.source_id)) for one in configs)
+    conn_ids = texts_by_name(source_conn_ids, "source_conn_ids", config.source_ids)
+    endpoints = tuple(source_endpoint(one, conn_ids.get(one.source_id)) for one in configs)
     return Inputs(config, configs, endpoints, target_endpoint(config, target_conn_id))
 
 
@@ -73,6 +75,7 @@ def read_source(document: Document, folder: Path) -> SourceConfig:
     if not isinstance(document, str):
         refuse_passwords(document)
         return source_of(document, "the operator's argument `source`")
+    text(document, "source")
     if document.endswith(_YAML) or "/" in document:
         return load_source(folder / document)
     return SourceConfig(source_id=document, enable_relay=True)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
 
 from airflow.sdk import BaseOperator, conf
 from airflow.sdk.exceptions import AirflowException
@@ -147,8 +147,8 @@ class DmRelayOperator(BaseOperator):
     ) -> dict[str, Any]:
         """Return the result where the relay has ended already as it should; else it lives on, and this defers."""
         from airflow_provider_dm.engine.relay.health import Life
+        from airflow_provider_dm.hooks.environment import environment_of_apps
         from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
-        from airflow_provider_dm.hooks.spark import environment_of_apps
         from airflow_provider_dm.launch.relay_detached import DetachedRelay
 
         spec, secrets = self._spec(upstream, launcher_pid=None)
@@ -204,7 +204,7 @@ class DmRelayOperator(BaseOperator):
         """
         from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
         from airflow_provider_dm.hooks import settings
-        from airflow_provider_dm.hooks.spark import environment_of_apps
+        from airflow_provider_dm.hooks.environment import environment_of_apps
         from airflow_provider_dm.launch.relays import RelayFailed, prepare_relay_directory
 
         source_id, say_at = upstream.source_id, time.monotonic()
@@ -259,10 +259,13 @@ class DmRelayOperator(BaseOperator):
 
     def _upstream(self) -> Upstream:
         from airflow_provider_dm.hooks import settings
+        from airflow_provider_dm.hooks.errors import ArgumentUnusable
         from airflow_provider_dm.launch.job import Upstream
         from airflow_provider_dm.launch.relays import own_relay_directory
         from airflow_provider_dm.operators.inputs import read_source, source_endpoint
 
+        if self.until not in get_args(Until):
+            raise ArgumentUnusable("until", f"{self.until!r} is none of {', '.join(get_args(Until))}")
         config = read_source(self.source, folder_of(self))
         config.require_supported()
         endpoint = source_endpoint(config, self.source_conn_id)
@@ -314,16 +317,18 @@ class DmRelayStopOperator(BaseOperator):
         """Ask the relays to stop and wait for them. Raises AirflowException when a relay does not stop in time."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.operators.arguments import texts
 
         with translated(), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            for source_id in self.source_ids:
+            source_ids = texts(self.source_ids, "source_ids")
+            for source_id in source_ids:
                 store.set_relay_desired(source_id, Stage.STOPPED)
             deadline = time.monotonic() + self.wait_seconds
-            while self.wait_seconds and (running := [one for one in self.source_ids if _runs(store, one)]):
+            while self.wait_seconds and (running := [one for one in source_ids if _runs(store, one)]):
                 if time.monotonic() > deadline:
                     raise AirflowException(f"asked to stop, and still running after {self.wait_seconds} s: {running}")
                 time.sleep(0.5)
-            return [summary(source_id, store.relay_status(source_id)) for source_id in self.source_ids]
+            return [summary(source_id, store.relay_status(source_id)) for source_id in source_ids]
 
 
 def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class DmVerifyOperator(DmSparkAppOperator):
     """
 
     app = "verify"
+    writes = False
 
     def accept(self, result: dict[str, Any]) -> dict[str, Any]:
         """Refuse a result that does not say "verified": it is not one. The app fails by itself when rows differ."""

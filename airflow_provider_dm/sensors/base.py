@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from airflow.sdk import BaseSensorOperator
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context, PokeReturnValue
+
     from airflow_provider_dm.triggers.base import MetadataTrigger
 
 
@@ -18,6 +21,15 @@ class MetadataSensor(BaseSensorOperator):
 
     dm_meta_conn_id: str | None
     end_from_trigger: bool
+
+    def _first_look(self, context: Context) -> PokeReturnValue:
+        """Look before deferring: what fails then is skipped where the base would skip it of one that pokes."""
+        try:
+            return cast("PokeReturnValue", self.poke(context))
+        except AirflowException as error:
+            if self.soft_fail or self.never_fail:
+                raise AirflowSkipException(str(error)) from error
+            raise
 
     def _defer(self, trigger: Callable[..., MetadataTrigger], *, ends: bool, **wanted: Any) -> NoReturn:
         """Go on in the triggerer, and at its event in `execute_complete`. `ends`: the trigger may end the task."""

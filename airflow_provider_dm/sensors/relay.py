@@ -72,22 +72,19 @@ class RelayCatchUpSensor(MetadataSensor):
 
     def execute(self, context: Context) -> Any:
         """Return the relay's location as text, or defer. Raises AirflowException."""
-        with translated():
-            self._goal = self._goal_of(context)
-            self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal.at)
-            if not self.deferrable:
-                return super().execute(context)
-            found = self.poke(context)
-            if not found.is_done:
-                from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
+        if not self.deferrable:
+            return super().execute(context)
+        found = self._first_look(context)
+        if not found.is_done:
+            from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 
-                self._defer(
-                    RelayCatchUpTrigger,
-                    ends=not (self.soft_fail or self.never_fail or self.outlets),
-                    source_id=self.source_id,
-                    goal=str(self._goal),
-                )
-            return found.xcom_value
+            self._defer(
+                RelayCatchUpTrigger,
+                ends=not (self.soft_fail or self.never_fail or self.outlets),
+                source_id=self.source_id,
+                goal=str(self._goal),
+            )
+        return found.xcom_value
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once. Raises RelayBroken."""
@@ -118,16 +115,24 @@ class RelayCatchUpSensor(MetadataSensor):
                 raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
 
     def _progress(self, context: Context) -> RelayProgress:
+        from airflow_provider_dm.engine.errors import DmError, Reaction
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
-        from airflow_provider_dm.hooks.relay import progress_to
+        from airflow_provider_dm.hooks.relay import Behind, progress_to
 
-        goal = self._goal or self._goal_of(context)
-        with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-            return progress_to(store.relay_status(self.source_id), goal)
+        if self._goal is None:
+            self._goal = self._goal_of(context)
+            self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal.at)
+        try:
+            with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+                return progress_to(store.relay_status(self.source_id), self._goal)
+        except DmError as error:
+            if error.reaction is not Reaction.RETRY:
+                raise
+            return Behind(f"the metadata DB does not answer: {error}")
 
     def _goal_of(self, context: Context) -> Goal:
-        """Return the given goal, or the source's end now; one that was rescheduled keeps the goal that it started
-        with.
+        """Return the given goal, or the source's end now; one that was rescheduled keeps the goal that its attempt
+        started with. A cleared one is another attempt: the source may have written more since.
         """
         from airflow_provider_dm.hooks.relay import Goal
 
@@ -135,15 +140,17 @@ class RelayCatchUpSensor(MetadataSensor):
             return Goal.parse(self.min_location)
         if not self.reschedule:
             return self._end_of_source()
-        state = context["task_state_store"]
-        if kept := state.get(GOAL_KEY):
-            return Goal.parse(str(kept))
+        state, attempt = context["task_state_store"], str(context["ti"].try_number)
+        of_attempt, _, kept = str(state.get(GOAL_KEY) or "").partition(" ")
+        if kept and of_attempt == attempt:
+            return Goal.parse(kept)
         goal = self._end_of_source()
-        state.set(GOAL_KEY, str(goal))
+        state.set(GOAL_KEY, f"{attempt} {goal}")
         return goal
 
     def _end_of_source(self) -> Goal:
-        from airflow_provider_dm.hooks.database import DmDatabaseHook
         from airflow_provider_dm.hooks.relay import goal_at_end
+        from airflow_provider_dm.operators.inputs import connection_endpoint
 
-        return goal_at_end(DmDatabaseHook(self.source_conn_id or self.source_id, name=self.source_id).endpoint())
+        conn_id, whose = self.source_conn_id or self.source_id, f"source {self.source_id}"
+        return goal_at_end(connection_endpoint(conn_id, self.source_id, whose, "no min_location says how far to wait"))

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import PokeReturnValue, conf
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout
 
 from airflow_provider_dm.operators.errors import translated
 from airflow_provider_dm.sensors.base import MetadataSensor, event_of
@@ -79,13 +79,7 @@ class ShardDdlLockSensor(MetadataSensor):
         """Wait, or defer. Raises AirflowException, AirflowFailException."""
         if not self.deferrable:
             return super().execute(context)
-        try:
-            found = self.poke(context)
-        except AirflowException as error:  # as the base has it for one that pokes, and for one that was deferred
-            if self.soft_fail or self.never_fail:
-                raise AirflowSkipException(str(error)) from error
-            raise
-        if not found.is_done:
+        if not self._first_look(context).is_done:
             from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
 
             self._defer(

@@ -1,8 +1,4 @@
-"""Everything the demo's DAG talks to: two sources with their shards, a target, an Airflow that knows them.
-
-A world can be made ready for another run (`reset`): the shards are filled anew, the target and its progress are
-dropped. The chaos tests use that to run the same DAG several times beside one Airflow.
-"""
+"""Everything the demo's DAG talks to: two sources with their shards, a target, an Airflow that knows them."""
 
 from __future__ import annotations
 
@@ -73,11 +69,6 @@ class World:
             Writer(server, [s for s in shards if s.source is server], self.counts, per_second=per_second)
             for server in (self.servers[name] for name in SOURCES)
         ]
-
-    def reset(self) -> int:
-        """Fill the shards anew and forget everything in the target; returns the number of rows on the sources."""
-        self.target.sql(f"DROP DATABASE IF EXISTS {TARGET_SCHEMA}; DROP DATABASE IF EXISTS {META_SCHEMA}")
-        return fill_shards(self.servers, self.rows)
 
     def compare(self) -> Report:
         """Compare every row of every shard with the target's tables. The sources must be quiet."""

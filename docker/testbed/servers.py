@@ -74,6 +74,9 @@ FLAVOUR_OPTIONS: Final[dict[Flavour, tuple[str, ...]]] = {
     "mysql": (
         *("--gtid-mode=ON", "--enforce-gtid-consistency=ON"),
         *("--performance-schema=OFF", "--innodb-flush-method=nosync", "--event-scheduler=OFF"),
+        # Small tables need no threads side by side: DDL takes a tenth less processor time without.
+        *("--innodb-ddl-threads=1", "--innodb-parallel-read-threads=1", "--innodb-purge-threads=1"),
+        *("--innodb-read-io-threads=1", "--innodb-write-io-threads=1"),
     ),
 }
 NO_BINLOG_OPTIONS: Final[dict[Flavour, tuple[str, ...]]] = {"mariadb": (), "mysql": ("--disable-log-bin",)}

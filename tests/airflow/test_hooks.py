@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
 from sqlalchemy.engine import make_url
 
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage, Unit
@@ -49,11 +48,24 @@ def test_a_connection_becomes_an_endpoint() -> None:
 
 @pytest.mark.parametrize(
     ("parts", "reason"),
-    [({"conn_type": "http", "host": "x"}, "its type is http"), ({"conn_type": "mysql"}, "it has no host")],
+    [
+        ({"conn_type": "http", "host": "x"}, "its type is http"),
+        ({"conn_type": "mysql"}, "it has no host"),
+        ({"conn_type": "mysql", "host": "x", "extra": '{"tls_ca": "/ca.pem",}'}, "its extra is not a JSON object"),
+        ({"conn_type": "mysql", "host": "x", "extra": '["/ca.pem"]'}, "its extra is not a JSON object"),
+        ({"conn_type": "mysql", "host": "x", "extra": '{"ssl": {"ca": "/ca.pem"}}'}, "its extra `ssl` is not known"),
+        ({"conn_type": "mysql", "host": "x", "extra": '{"tls": "perhaps"}'}, "neither true nor false"),
+    ],
 )
 def test_an_unusable_connection_says_why(parts: dict[str, Any], reason: str) -> None:
     with pytest.raises(ConnectionUnusable, match=reason):
         endpoint_of(Connection(conn_id="replica", **parts), "replica")
+
+
+@pytest.mark.parametrize(("said", "tls"), [("false", None), ("0", None), ("", None), ("true", Tls()), ("1", Tls())])
+def test_what_a_uri_says_of_tls_is_text(said: str, tls: Tls | None) -> None:
+    given = Connection.from_uri(f"mysql://dm:secret@db1:3306/?tls={said}", conn_id="replica")
+    assert endpoint_of(given, "replica").tls == tls
 
 
 def test_the_test_button_names_version_and_roles(source: Server, connection: Define) -> None:
@@ -114,7 +126,7 @@ def test_without_a_connection_it_is_a_file_of_this_machine(work_dir: Path) -> No
 
 
 def test_a_connection_that_was_named_must_exist(work_dir: Path) -> None:
-    with pytest.raises(AirflowNotFoundException):
+    with pytest.raises(ConnectionUnusable, match="only the default one"):
         DmMetadataHook("production").get_store()
     assert not DmMetadataHook("production").test_connection()[0]
 

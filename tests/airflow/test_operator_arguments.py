@@ -2,6 +2,9 @@
 
 import importlib
 import inspect
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,12 +15,20 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import SourceFilesDiffer, TaskConfig
 from airflow_provider_dm.engine.errors import NotSupportedYet, Reaction, ReportedError
+from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.mysql.connection import ServerUnreachable
 from airflow_provider_dm.get_provider_info import get_provider_info
+from airflow_provider_dm.hooks.metadata import DmMetadataHook
+from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
+from airflow_provider_dm.launch import task_control
 from airflow_provider_dm.launch.submit import SparkAppFailed
-from airflow_provider_dm.operators.base import DmTaskOperator, folder_of, holder_of
+from airflow_provider_dm.operators.arguments import spark_conf
+from airflow_provider_dm.operators.base import DmSparkAppOperator, DmTaskOperator, folder_of, holder_of
 from airflow_provider_dm.operators.errors import as_airflow
+from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
 from airflow_provider_dm.operators.inputs import chosen_sources
+from airflow_provider_dm.operators.relay import DmRelayStopOperator
+from airflow_provider_dm.operators.verify import DmVerifyOperator
 
 
 def operators() -> list[type[BaseOperator]]:
@@ -45,8 +56,6 @@ def test_a_template_field_is_a_named_argument_and_an_attribute(operator: type[Ba
 
 def test_default_args_reach_every_argument() -> None:
     from airflow.sdk import DAG
-
-    from airflow_provider_dm.operators.incremental_sync import DmIncrementalSyncOperator
 
     with DAG(
         "defaults", default_args={"task": "t.yaml", "target_conn_id": "t", "spark_conn_id": "s", "until": "forever"}
@@ -106,3 +115,87 @@ def test_a_source_that_is_given_twice_is_said_to_be() -> None:
 
     with pytest.raises(SourceFilesDiffer, match="`sources` has source one twice"):
         chosen_sources(task, [one, one])
+
+
+TASK = {
+    "name": "shop",
+    "task-mode": "incremental",
+    "meta-schema": "shop_meta",
+    "mysql-instances": [{"source-id": "one", "meta": {"binlog-name": "mysql-bin.000001", "binlog-pos": 4}}],
+}
+
+
+def stop_here(*_: Any, **__: Any) -> None:
+    raise AirflowException("it would start")
+
+
+def instance(try_number: int = 1) -> SimpleNamespace:
+    return SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=try_number)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"sources": "one"}, "`sources` cannot be used: it is the str 'one', and has to be a list"),
+        ({"sources": 3}, "`sources` cannot be used: it is the int 3"),
+        ({"sources": [""]}, "`source` cannot be used: it is empty"),
+        ({"source_conn_ids": "one"}, "`source_conn_ids` cannot be used: it is the str 'one', and has to be a mapping"),
+        ({"source_conn_ids": {"oen": "replica"}}, "it names 'oen', which is none of one"),
+        ({"source_conn_ids": {"one": ["replica"]}}, "`source_conn_ids.one` cannot be used"),
+        ({"until": None}, "`until` cannot be used: it is empty"),
+        ({"until": 5}, "`until` cannot be used: it is the int 5"),
+        ({"until": "tomorrow"}, "DM-1101"),
+        ({"spark_conf": "spark.x=1"}, "`spark_conf` cannot be used"),
+        ({"spark_conf": {"spark.x": None}}, "`spark_conf.spark.x` cannot be used: it is empty"),
+        ({"driver_memory": 1024}, "`driver_memory` cannot be used: it is the int 1024"),
+        ({"driver_memory": "lots"}, "`driver_memory` cannot be used: it is the str 'lots'"),
+        ({"dm_meta_conn_id": "nope"}, "DM-9060"),
+        ({"spark_conn_id": "one"}, "its type is dm_database, not spark"),
+    ],
+)
+def test_what_a_template_has_made_of_an_argument_is_told_before_anything_runs(
+    arguments: dict[str, Any], said: str, connection: Callable[..., None], work_dir: Path
+) -> None:
+    for conn_id in ("one", "there"):
+        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1)
+    made = DmIncrementalSyncOperator(task_id="sync", **{"task": TASK, "target_conn_id": "there", **arguments})
+    with pytest.raises(AirflowFailException) as raised:
+        made.execute({"ti": instance()})  # type: ignore[typeddict-item]
+    assert said in str(raised.value)
+    assert not (work_dir / "meta.db").exists()
+
+
+@pytest.mark.parametrize("source_ids", ["one", 3, [None]])
+def test_relays_are_stopped_by_a_list_of_names(source_ids: Any, work_dir: Path) -> None:
+    with pytest.raises(AirflowFailException, match="DM-9066"):
+        DmRelayStopOperator(task_id="stop", source_ids=source_ids).execute({})
+    with DmMetadataHook().get_store() as store:
+        assert [store.relay_desired(one) for one in "one"] == [None] * 3
+
+
+def test_numbers_and_truths_of_spark_are_written_as_spark_writes_them() -> None:
+    assert spark_conf({"a": 1, "b": True, "c": "x", "d": 0.5}) == {"a": "1", "b": "true", "c": "x", "d": "0.5"}
+    assert spark_conf(None) == {}
+
+
+@pytest.mark.parametrize("operator", [DmIncrementalSyncOperator, DmVerifyOperator])
+def test_who_is_refused_takes_back_no_wish(
+    operator: type[DmSparkAppOperator],
+    connection: Callable[..., None],
+    work_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A run that a schedule starts beside one that a person has paused; and one that only reads."""
+    monkeypatch.setattr(task_control, "time", SimpleNamespace(monotonic=count(0, 40).__next__, sleep=lambda _: None))
+    for conn_id in ("one", "there"):
+        connection(conn_id, conn_type="dm_database", host="127.0.0.1", port=1)
+    with DmMetadataHook().get_store() as store:
+        store.put_subtask("shop", "one", unit=Unit.SYNC, stage=Stage.RUNNING)
+        store.set_subtask_desired("shop", "one", Stage.PAUSED)
+        store.acquire_lease("shop", "one", Holder("airflow:d/other/t", "1", "w"), ttl_seconds=60, at_least=0)
+        refused = operator(task_id="t", task=TASK, target_conn_id="there")
+        monkeypatch.setattr(DmSparkSubmitHook, "start", stop_here)
+        with pytest.raises(AirflowException) as raised:
+            refused.execute({"ti": SimpleNamespace(**vars(instance()), xcom_push=lambda **_: None)})  # type: ignore[typeddict-item]
+        assert ("DM-8005" in str(raised.value)) is operator.writes
+        assert store.list_subtasks()[0].desired is Stage.PAUSED

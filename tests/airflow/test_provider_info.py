@@ -45,7 +45,7 @@ def test_every_module_is_there(module: str) -> None:
 
 
 def test_no_room_is_forgotten() -> None:
-    private = {"base", "errors", "inputs", "settings", "server_summary"}
+    private = {"arguments", "base", "environment", "errors", "inputs", "settings", "server_summary"}
     there = {
         f"airflow_provider_dm.{room}.{file.stem}"
         for room in ("operators", "sensors", "hooks", "triggers")

@@ -4,10 +4,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
@@ -223,3 +225,23 @@ def test_what_it_does_not_know_is_a_failure(work_dir: Path) -> None:
     for event in ({"status": "error", "message": "x"}, {"status": "done"}, {}):
         with pytest.raises(AirflowException):
             sensor.execute_complete({}, event)
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_sensor_that_may_fail_skips_what_its_first_look_cannot_see(deferrable: bool, work_dir: Path) -> None:
+    wait = RelayCatchUpSensor(task_id="wait", source_id="nobody", deferrable=deferrable, soft_fail=True, timeout=60)
+    with pytest.raises(AirflowSkipException, match="DM-9061" if deferrable else "soft_fail"):
+        wait.execute({})
+
+
+def test_a_rescheduled_sensor_keeps_its_goal_and_a_cleared_one_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = iter([Goal(GOAL), Goal(GOAL.at(GOAL.position + 1))])
+    monkeypatch.setattr(RelayCatchUpSensor, "_end_of_source", lambda _: next(ends))
+    wait = RelayCatchUpSensor(task_id="wait", source_id="replica_01", mode="reschedule")
+    kept: dict[str, str] = {}
+    state = SimpleNamespace(get=kept.get, set=kept.__setitem__)
+    goals = [
+        wait._goal_of({"task_state_store": state, "ti": SimpleNamespace(try_number=number)})  # type: ignore[typeddict-item]
+        for number in (1, 1, 2, 2)
+    ]
+    assert [goal.at.position - GOAL.position for goal in goals] == [0, 0, 1, 1]

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.engine.meta.store import MetaStore
 from testbed import Server
 from testbed.airflow import Airflow
 from tests.airflow.support import arguments, files_with, running, wait_for
@@ -99,6 +101,15 @@ def test_the_driver_dies_with_its_task_and_the_retry_takes_over(airflow: Airflow
         write(pair[0])
         wait_for(lambda: airflow.api.task(DAG_ID, run, "sync").try_number == 3, seconds=60)
         wait_for(lambda: equal(pair), seconds=90)
+
+        # A person stops the sync: it fails without a retry. Cleared, it goes on: the stop has been obeyed.
+        with MetaStore.open(f"sqlite:///{airflow.home / 'dm' / 'meta.db'}") as store:
+            store.set_subtask_desired("scheduled_sync", "sync_source", Stage.STOPPED)
+        wait_for(lambda: airflow.api.run_state(DAG_ID, run) == "failed", seconds=60)
+        assert "DM-9064" in airflow.api.log(DAG_ID, run, "sync", 3)
+        airflow.api.clear(DAG_ID, run, "sync")
+        write(pair[0])
+        wait_for(lambda: equal(pair), seconds=120)
 
         # A person marks the task as failed, and nothing of it runs any more.
         airflow.api.set_task_state(DAG_ID, run, "sync", "failed")

@@ -7,8 +7,9 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.hooks.errors import SampleSparkConnection
-from airflow_provider_dm.hooks.spark import DmSparkSubmitHook, environment_of_apps
+from airflow_provider_dm.hooks.environment import environment_of_apps
+from airflow_provider_dm.hooks.errors import ConnectionUnusable, SampleSparkConnection
+from airflow_provider_dm.hooks.spark import DmSparkSubmitHook
 
 Define = Callable[..., None]
 
@@ -69,6 +70,12 @@ def test_airflows_sample_connection_is_recognised(connection: Define, monkeypatc
     connection("spark_default", conn_type="spark", host="yarn", extra={"queue": "root.default"})
     with pytest.raises(SampleSparkConnection, match=r"local\[\*\]"):
         DmSparkSubmitHook().settings()
+
+
+def test_the_host_of_another_kind_of_connection_is_no_master(connection: Define) -> None:
+    connection("spark_default", conn_type="dm_database", host="db1", port=3306)
+    with pytest.raises(ConnectionUnusable, match="its type is dm_database, not spark"):
+        DmSparkSubmitHook()
 
 
 @pytest.mark.parametrize("extra", [{"deploy-mode": "cluster"}, {"spark-binary": "spark3-submit"}])

@@ -10,7 +10,7 @@ from contextlib import closing
 from functools import partial
 
 from testbed import Flavour, Server, ServerSpec, running_servers
-from tests.chaos import ddl, model, moves, shard_ddl
+from tests.chaos import colliding, ddl, model, moves, shard_ddl
 from tests.chaos.forked import nursery_of_drivers
 from tests.chaos.giant import KILL_AT, pull_a_giant
 from tests.chaos.relay import DEEDS, torment
@@ -58,6 +58,10 @@ def _giants(options: argparse.Namespace) -> int:
 
 def _moves(options: argparse.Namespace) -> int:
     return _rounds("moves", moves.play_round, options)
+
+
+def _collisions(options: argparse.Namespace) -> int:
+    return _rounds("collisions", colliding.play_round, options)
 
 
 def _ddl(options: argparse.Namespace) -> int:
@@ -155,11 +159,12 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--flavour", choices=["both", *FLAVOURS], default="both")
         one.add_argument("--mode", choices=["both", "position", "gtid"], default="both")
     moving = add("moves", _moves, "move rows between shards and sources of a merged table while all is killed")
+    meeting = add("collisions", _collisions, "shards that write to the same keys in safe mode, and make DDL")
     altering = add("ddl", _ddl, "random DDL at two sources, and rows that move beside it, while all is killed")
     sharding = add(
         "shard-ddl", _shard_ddl, "random DDL of shards at two or three sources, drivers that die at every step"
     )
-    for one, usual in ((moving, 30), (altering, 50), (sharding, 30)):
+    for one, usual in ((moving, 30), (meeting, 20), (altering, 50), (sharding, 30)):
         one.add_argument("--rounds", type=int, default=usual, help=f"(default {usual})")
     altering.add_argument("--plain", action="store_true", help="drivers without Spark, and no Python workers to kill")
     rows = add("model", _model, "random histories of the exactly-once protocol's model")

@@ -357,7 +357,11 @@ class Life:
 
     def _alter(self, table: Table) -> list[str]:
         specs = [self._spec(table) for _ in range(self.chance.choice([1, 1, 2, 3]))]
-        return [f"ALTER TABLE {table.quoted} {', '.join(specs)}"]
+        # MySQL's key of a column goes on with another one that takes its name in the same statement, and nobody can
+        # tell how much of it is in there: that is refused (docs/limits.md).
+        given_up = {_name_of(spec) for spec in specs if spec.startswith(("CHANGE", "DROP", "RENAME"))}
+        told = [spec for spec in specs if not (spec.startswith("ADD") and _name_of(spec) in given_up)]
+        return [f"ALTER TABLE {table.quoted} {', '.join(told)}"]
 
     def _spec(self, table: Table) -> str:
         column = self.chance.choice(table.columns)
@@ -456,6 +460,11 @@ class Life:
         copied = f"INSERT INTO `{ghost}` ({columns}) SELECT {columns} FROM {table.quoted}"
         made = [f"CREATE TABLE `{ghost}` LIKE {table.quoted}", f"ALTER TABLE `{ghost}` {change}", *before, copied]
         return [*made, f"RENAME TABLE {table.quoted} TO `{trash}`, `{ghost}` TO {table.quoted}", *after]
+
+
+def _name_of(spec: str) -> str:
+    """Return the first name in backticks."""
+    return spec.split("`")[1]
 
 
 def _without_width(kind: str) -> str:

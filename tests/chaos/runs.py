@@ -111,10 +111,20 @@ class Runs:
     def until_it_ends(self, app: str, run: AppProcess | None = None) -> int:
         run = run or self.start(app)
         for _ in range(ATTEMPTS):
-            if run.ends(WAIT_SECONDS) == 0:
+            if self._end_of(run) == 0:
                 return 0
             run = self.again(run)
         raise AssertionError(run.text()[-6000:])
+
+    def _end_of(self, run: AppProcess) -> int:
+        """Return its exit code, however long it takes, while it applies something. Raises AssertionError."""
+        while True:
+            before = run.applied()
+            try:
+                return run.ends(WAIT_SECONDS)
+            except AssertionError:
+                if run.applied() == before:
+                    raise
 
     def _may_pass(self, run: AppProcess) -> bool:
         told = reported_in(run.text())

@@ -3,7 +3,7 @@
 load      the task copies all, and the log overlaps the copy up to a place
 past      the target was filled by another task, and the log begins before that: rows overlap it up to where the log
           ended when the task began, and some log time behind
-always    `safe-mode: true`, of plain tables only
+always    `safe-mode: true`, also of a merged table, of whose rows the last one to be written wins
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ class Way:
         return f"{self.mode}, {self.safe}" + (", a column more in the target" if self.extra else "")
 
     @property
-    def has_merged_tables(self) -> bool:
-        return self.safe != ALWAYS
+    def last_wins(self) -> bool:
+        """Rows of merged tables are written over, so what moves from one source to another may be lost."""
+        return self.safe == ALWAYS
 
     @property
     def shards_alter(self) -> bool:
-        """Shards make DDL; the product refuses it while rows of the merged table may be those of others before us."""
+        """Shards make DDL; the product refuses it while rows of the merged table may be those of others before us, and
+        with `safe-mode: true`."""
         return self.safe == LOAD
 
     @property

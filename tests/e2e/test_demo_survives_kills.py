@@ -112,7 +112,6 @@ def subtasks(world: World) -> list[tuple[str, int]]:
 
 
 def test_the_migration_ends_verified_although_all_are_killed(world: World) -> None:
-    world.reset()
     killed: list[int] = []
 
     outcome: Outcome = run_dag(

@@ -44,6 +44,11 @@ class Pattern:
         except re.error as error:
             raise InvalidPattern(text, f"it is no regular expression ({error})") from None
 
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a name as it stands, and no pattern of several."""
+        return not self.text.startswith("~") and not set(self.text) & set("*?[")
+
     def matches(self, name: str) -> bool:
         """Tell whether the pattern matches a name.
 

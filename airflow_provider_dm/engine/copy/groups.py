@@ -105,6 +105,15 @@ def strangers(side: Side, groups: Groups) -> frozenset[TableName]:
     return frozenset(name for name in names if (side.source, name) in groups.foreign)
 
 
+def unread_newcomers(side: Side, groups: Groups) -> frozenset[TableName]:
+    """Return the source's new tables that nobody copies, and that may be what a table was which is copied again: the
+    sync passes over what is renamed in front of its second copy. Where others fill their target this run copies none.
+    """
+    mine = {name for name in side.names if (side.source, name) in groups.foreign}
+    plain = side.found.without({*groups.names(side.source), *mine})
+    return side.found.fresh & mine if plain.matters(side.sealed, also_fresh=False) else frozenset()
+
+
 def to_copy_again(sides: Sequence[Side], groups: Groups, *, closing: bool = False) -> dict[str, Altered]:
     """Return, by source, what has to be copied again if anything does. `closing`: nothing else is left to copy.
 

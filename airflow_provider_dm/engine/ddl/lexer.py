@@ -45,7 +45,8 @@ class TokenKind(Enum):
 
 
 _KINDS: Final = {str(kind.value): kind for kind in TokenKind}
-_UNSAID: Final = frozenset({TokenKind.SPACE, TokenKind.COMMENT, TokenKind.OPENING, TokenKind.CLOSING})
+_OPENING_GROUP, _CLOSING_GROUP = TokenKind.OPENING.value, TokenKind.CLOSING.value
+_UNSAID: Final = frozenset({TokenKind.SPACE.value, TokenKind.COMMENT.value, _OPENING_GROUP, _CLOSING_GROUP})
 
 
 class Token(NamedTuple):
@@ -71,42 +72,50 @@ class Unreadable(Exception):
 def tokens(sql: str, sql_mode: int) -> Iterator[Token]:
     """Yield what is neither space nor comment. Raises Unreadable at a quote or comment that is not closed."""
     opened = 0
-    for piece in pieces(sql, sql_mode):
-        if piece.kind in _UNSAID:
-            opened += (piece.kind is TokenKind.OPENING) - (piece.kind is TokenKind.CLOSING)
+    for group, match in _cut(sql, sql_mode):
+        if group in _UNSAID:
+            opened += (group == _OPENING_GROUP) - (group == _CLOSING_GROUP)
         else:
-            yield piece
+            yield _token(group, match)
     if opened:
         raise Unreadable("a comment is not closed")
 
 
 def pieces(sql: str, sql_mode: int) -> Iterator[Token]:
     """Yield all of the text. Raises Unreadable where a quote or a plain comment is never closed."""
-    pattern = _pattern(sql_mode & _CUTTING)
-    position = 0
-    while position < len(sql):
-        match = pattern.match(sql, position)
+    for group, match in _cut(sql, sql_mode):
+        yield _token(group, match)
+
+
+def _cut(sql: str, sql_mode: int) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield each piece with the name of its group in the pattern, which is its kind."""
+    match_next = _pattern(sql_mode & _CUTTING).match
+    position, end = 0, len(sql)
+    while position < end:
+        match = match_next(sql, position)
         if match is None:
             raise Unreadable("a quote is not closed")
-        raw, group = match.group(), match.lastgroup or ""
+        group = match.lastgroup or ""
         if group == "unclosed":
             raise Unreadable("a comment is not closed")
         if group == "doubtful":
             raise Unreadable("a no-break space is part of a name in one charset, and a space in another")
-        kind = _KINDS[group]
-        text = raw
-        name: str | None = None
-        match kind:
-            case TokenKind.NAME:
-                name = raw[1:-1].replace(raw[-1] * 2, raw[-1])
-            case TokenKind.STRING:
-                text = "''"
-            case TokenKind.WORD:
-                text, name = raw.upper(), raw
-            case TokenKind.NUMBER:
-                name = raw if raw.isalnum() else None
-        yield Token(text, name, raw, position, kind)
+        yield group, match
         position = match.end()
+
+
+def _token(group: str, match: re.Match[str]) -> Token:
+    kind, raw = _KINDS[group], match.group()
+    text, name = raw, None
+    if kind is TokenKind.WORD:
+        text, name = raw.upper(), raw
+    elif kind is TokenKind.NAME:
+        name = raw[1:-1].replace(raw[-1] * 2, raw[-1])
+    elif kind is TokenKind.STRING:
+        text = "''"
+    elif kind is TokenKind.NUMBER:
+        name = raw if raw.isalnum() else None
+    return Token(text, name, raw, match.start(), kind)
 
 
 def string_value(raw: str, sql_mode: int) -> str:

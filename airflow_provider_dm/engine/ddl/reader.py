@@ -36,29 +36,34 @@ class Reader:
         self.at = 0
         """The number of tokens that are passed."""
 
-    def _look(self, count: int) -> list[Token]:
-        missing = self.at + count - len(self._tokens)
+    def _has(self, count: int) -> bool:
+        """Tell whether there are as many tokens from the place on. Raises Unreadable."""
+        wanted = self.at + count
+        if len(self._tokens) >= wanted:
+            return True
         try:
-            for token in islice(self._coming, max(0, missing)):
-                self._tokens.append(token)
+            self._tokens.extend(islice(self._coming, wanted - len(self._tokens)))  # also those in front of an error
         except Unreadable as error:
             self._broken = error
-        if self._broken is not None and len(self._tokens) < self.at + count:
+        if len(self._tokens) >= wanted:
+            return True
+        if self._broken is not None:
             raise self._broken  # each time anew: a text that cannot be cut has no end
-        return self._tokens[self.at : self.at + count]
+        return False
 
     def token(self, ahead: int = 0) -> Token:
         """Return a token without passing it. Raises Unreadable at the end."""
-        found = self._look(ahead + 1)
-        if len(found) <= ahead:
+        if not self._has(ahead + 1):
             raise Unreadable("it ends too early")
-        return found[ahead]
+        return self._tokens[self.at + ahead]
 
     def peek(self, ahead: int = 0) -> str:
-        return next((token.text for token in self._look(ahead + 1)[ahead:]), "")
+        return self._tokens[self.at + ahead].text if self._has(ahead + 1) else ""
 
     def next_is(self, *words: str) -> bool:
-        return [token.text for token in self._look(len(words))] == list(words)
+        if not self._has(len(words)) or self._tokens[self.at].text != words[0]:
+            return False
+        return all(self._tokens[at].text == word for at, word in enumerate(words[1:], self.at + 1))
 
     def word(self) -> str:
         """Return the next token's text and pass it; "" at the end."""
@@ -104,7 +109,7 @@ class Reader:
 
     def name(self) -> str | None:
         """Return the next token as an identifier, without passing it; None where it is none."""
-        return next((token.name for token in self._look(1)), None)
+        return self._tokens[self.at].name if self._has(1) else None
 
     def identifier(self) -> str:
         name = self.name()

@@ -13,7 +13,7 @@ beginning on, and look whose a row is, until all of them have come to where thei
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -172,19 +172,6 @@ def enter_tables(
     withdraw_all(connection, ref)  # of a task of this name whose other rows somebody has removed
     save_table_schemas(connection, ref, schemas)
     return numbers
-
-
-def check_newcomers(connection: Connection, ref: SubtaskRef, newcomers: Iterable[TableSchema]) -> None:
-    """Refuse, for now, tables that come by the log and go where other sources are not exact yet. Raises OwnerNotReady.
-
-    It holds until the transaction ends where that has called `lock_owner_numbers` before.
-    """
-    targets = {one.target: one.table.name for one in newcomers}
-    for other in read_others(connection, ref, full=False) if targets else ():
-        feeder = other.feeder
-        if feeder.target in targets and (feeder.owner > 0 or not other.exact):
-            table = targets[feeder.target]
-            raise OwnerNotReady(ref.source, str(table), feeder.source, str(feeder.table), str(feeder.target))
 
 
 def check_none_in_doubt(

@@ -42,6 +42,11 @@ class Records:
     _ends: Mapping[str, Location] | None = field(default=None, init=False)
     """Where all logs ended when all source tables were exact."""
 
+    def resume(self) -> None:
+        """Look after records again, as there are some of a new table."""
+        if not self.recorded:
+            self.recorded = self.recording = self.behind = True
+
     def remove_all(self) -> None:
         """Give up all that can be, at once: for a driver that will not look again. Raises Fenced or TargetWentBack."""
         self.look()

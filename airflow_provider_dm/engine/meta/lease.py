@@ -145,8 +145,8 @@ def acquire(
         rows = database.read(lambda tx: read_with_now(tx, tables.lease, matching(tables.lease, key)))
         found = rows[0] if rows else None
         match decide(found, holder, at_least=at_least, launched_behind=launched_behind):
-            case Refuse(other, age, remaining):
-                raise LeaseHeld(task, source, str(other), other.host, age / SECOND, remaining / SECOND)
+            case Refuse() as refuse:
+                raise _held(task, source, refuse)
             case Overtaken(other, newer):
                 raise RunOvertaken(task, source, str(other), newer, launched_behind or 0)
             case Grant(generation):
@@ -182,6 +182,18 @@ def _take(database: Database, wanted: Lease, found: Row[Any] | None) -> bool:
         return database.write(insert_if_absent)
     version = found.version
     return database.write(lambda tx: replace(tx, version))
+
+
+def held_by_another(database: Database, task: str, source: str, holder: Holder) -> LeaseHeld | None:
+    """Return what `acquire` would raise now, as somebody else works on it; None: nobody does. Nothing is written."""
+    key = {"task": task, "source": source}
+    rows = database.read(lambda tx: read_with_now(tx, tables.lease, matching(tables.lease, key)))
+    found = decide(rows[0] if rows else None, holder, at_least=0, launched_behind=None)
+    return _held(task, source, found) if isinstance(found, Refuse) else None
+
+
+def _held(task: str, source: str, by: Refuse) -> LeaseHeld:
+    return LeaseHeld(task, source, str(by.holder), by.holder.host, by.age / SECOND, by.remaining / SECOND)
 
 
 def renew(database: Database, lease: Lease) -> None:

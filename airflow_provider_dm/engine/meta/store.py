@@ -102,6 +102,10 @@ class MetaStore:
             launched_behind=launched_behind,
         )
 
+    def lease_held(self, task: str, source: str, holder: Holder) -> lease.LeaseHeld | None:
+        """Return why this holder cannot acquire the lease at present; None: it can."""
+        return lease.held_by_another(self._database, task, source, holder)
+
     def last_generation(self, task: str, source: str) -> int:
         """Return the last one that was given out; 0: none ever was."""
         return lease.generation(self._database, task, source) or 0

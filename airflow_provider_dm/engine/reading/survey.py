@@ -158,7 +158,7 @@ def survey_target(endpoint: Endpoint, names: Collection[TableName]) -> TargetSur
 def measure(endpoint: Endpoint, tables: Iterable[tuple[Table, int]]) -> list[TableSize]:
     """Measure tables with their estimated rows for the chunker: MIN and MAX where the key begins with an integer.
 
-    Two index look-ups a table.
+    Two index look-ups a table. One that is not what it was any more is not measured: whoever copies it will see that.
     """
     with connected(endpoint) as connection:
         return [TableSize(table.name, rows, _span(connection, table)) for table, rows in tables]
@@ -169,8 +169,15 @@ def _span(connection: Connection, table: Table) -> tuple[int, int] | None:
     if order is None or not order.splittable:
         return None
     column = quote(order.columns[0].name)
-    ((low, high),) = query(connection, f"SELECT MIN({column}), MAX({column}) FROM {table.name.quoted()}")
-    return None if low is None else (int(low), int(high))
+    try:
+        ((low, high),) = query(connection, f"SELECT MIN({column}), MAX({column}) FROM {table.name.quoted()}")
+        return None if low is None else (int(low), int(high))
+    except ValueError:
+        return None  # it has another type since
+    except pymysql.err.MySQLError as error:
+        if error.args[0] in (ER.BAD_DB_ERROR, ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR):
+            return None
+        raise
 
 
 def _create_statement(connection: Connection, name: TableName) -> str:

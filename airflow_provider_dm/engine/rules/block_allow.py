@@ -97,6 +97,17 @@ class BlockAllowRules:
             return any(pattern.matches(schema) for pattern in self.do_dbs)
         return not any(pattern.matches(schema) for pattern in self.ignore_dbs)
 
+    def names_all_of(self, schema: str) -> bool:
+        """Tell whether each table of the schema that is allowed is named by the lists: no other can come in."""
+        here = [matcher for matcher in self.do_tables if matcher.schema.matches(schema)]
+        return bool(self.do_tables) and all(matcher.table.is_name for matcher in here)
+
+    def named_schemas(self) -> list[str]:
+        """Return the schemas that the lists ask for by name, of which some table may come in."""
+        named = [pattern.text for pattern in self.do_dbs if pattern.is_name and self.allows_schema(pattern.text)]
+        wanted = [one.schema for one in self.do_tables]
+        return [one for one in named if not wanted or any(schema.matches(one) for schema in wanted)]
+
     def _allows_table(self, name: TableName) -> bool:
         if any(matcher.matches(name) for matcher in self.do_tables):
             return True

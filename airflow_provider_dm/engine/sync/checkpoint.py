@@ -15,7 +15,6 @@ before stays: it is behind, and never wrong.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -24,16 +23,14 @@ from typing import Final
 
 import pymysql
 
-from airflow_provider_dm.engine.ddl.server import CannotTrack, Server, server_of
-from airflow_provider_dm.engine.ddl.table_info import NotMapped
-from airflow_provider_dm.engine.ddl.tracker import Tracker
-from airflow_provider_dm.engine.ddl.write_table_info import table_info
+from airflow_provider_dm.engine.ddl.server import Server, server_of
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.mysql.connection import Connection, ServerUnreachable, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location, reached
 from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.table_infos import TableInfos
 from airflow_provider_dm.engine.target.dm_checkpoint import (
     LAST_POSITION,
     create_checkpoint_table,
@@ -109,6 +106,7 @@ class DmPoints:
     _why_not: str | None = field(default=None, init=False)
     """Why nothing can be written; "": it can; None: nobody has looked yet."""
     _server: Server | None = field(default=None, init=False)
+    _infos: TableInfos = field(default_factory=TableInfos, init=False)
 
     def tables_changed(self) -> None:
         """Write definitions with the next point, which is due now."""
@@ -187,16 +185,8 @@ class DmPoints:
         if self._server is None:
             with connected(self.source.spec.endpoint.resolve()) as upstream:
                 self._server = server_of(upstream)
-        told: dict[TableName, str | None] = {}
-        for name in sorted(tables):
-            told[name] = None
-            try:
-                if name in known:
-                    tracker = Tracker.of(self._server, {name: said(known[name])}, collations)
-                    told[name] = json.dumps(table_info(name, tracker.definition(name)), ensure_ascii=False)
-            except (CannotTrack, NotMapped) as error:
-                log.debug("DM's checkpoint does not say what %s is: %s", name, error)
-        return told
+        infos = self._infos.of(self._server, {name: said(known[name]) for name in tables if name in known}, collations)
+        return {name: infos.get(name) for name in sorted(tables)}
 
     def _is_writable(self) -> bool:
         """Look once whether the table is there, or can be made, and has room for this subtask."""

@@ -15,8 +15,8 @@ The tables are read from the target when the first DDL comes, as most runs meet 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
@@ -26,7 +26,6 @@ from airflow_provider_dm.engine.ddl.parse import NotRead
 from airflow_provider_dm.engine.ddl.server import SessionDefaults
 from airflow_provider_dm.engine.ddl.statements import AlterDatabase, CreateDatabase, Statement
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.merge.joining import check_newcomers
 from airflow_provider_dm.engine.meta.model import Operator, OperatorKind
 from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
@@ -45,6 +44,13 @@ from airflow_provider_dm.engine.sync.by_hand import statements_of
 from airflow_provider_dm.engine.sync.copied_whole import is_behind_its_copy
 from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat, is_left_out, judge_ddl
 from airflow_provider_dm.engine.sync.definitions import definitions_of, load_tables
+from airflow_provider_dm.engine.sync.newcomers import (
+    UNKNOWN_NUMBER,
+    number,
+    plan_with_numbers,
+    recorded_newcomers,
+    with_numbers,
+)
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.schema_change import change_by_hand, change_of, repeated
 from airflow_provider_dm.engine.sync.shards import Shards
@@ -155,9 +161,9 @@ class Following:
             self.memory = known.known_to(self.source.rules.block_allow)
         return self.memory
 
-    def has_committed(self, ddl: DdlStatement) -> bool:
-        """Tell whether all but the rows of the statement's transaction is done. Raises AnswerCut."""
-        return COMMITTED in Journal.of(self.source.target, self.source.fence, ddl).entries
+    def noted(self, ddl: DdlStatement) -> Collection[int]:
+        """Return the numbers under which something is noted of the statement (ddl_journal.py). Raises AnswerCut."""
+        return Journal.of(self.source.target, self.source.fence, ddl).entries.keys()
 
     def follow(
         self,
@@ -169,13 +175,14 @@ class Following:
         *,
         needs: Location | None = None,
         exact: bool = False,
+        overlaps: bool = False,
     ) -> SyncPlan:
         """Follow a statement up to its rows, if it has any; return the plan that holds behind it.
 
         `step`: from where all buckets stand to the statement's end. Where it has no rows the frontier is there then.
         `operator`: what a person wants done instead, or before it; without one the statement must be understood.
         `needs`: from where on the log is needed for what lies behind the statement. `exact`: no rows from behind it can
-        be in the target yet, else a shard's cannot be held back.
+        be in the target yet, else a shard's cannot be held back. `overlaps`: the log overlaps what the target has.
         Raises CannotFollow, NeedsAgreement, RefusedByFilter, ShardDdlOutOfSequence (nothing was done), and what
         executing and planning raise.
         """
@@ -191,7 +198,14 @@ class Following:
         around = self._surroundings(ddl, statement)
         change = self._change(statement, operator, tables, around)
         in_front = _injected(operator, tables, around)
-        check_newcomers(connection, step.fence.ref, _newcomers(tables, change))
+        recorded = partial(
+            recorded_newcomers,
+            ref=step.fence.ref,
+            fresh=_newcomers(tables, change),
+            overlaps=overlaps,
+            adopts=plan.adopts,
+        )
+        keys = recorded(connection)
         for note in change.notes:
             log.warning("DDL at %s: %s", ddl.at, note)
         exact = exact or is_behind_its_copy(change, tables, connection)
@@ -210,13 +224,14 @@ class Following:
         became = plan_for(
             target_connection(self.source.target),
             self.source,
-            change.tables.schemas,
+            with_numbers(change.tables.schemas, dict.fromkeys(keys, UNKNOWN_NUMBER)),
             plan.buckets,
             change.tables.copied_again,
             held=self.shards.held_behind(groups) if self.shards is not None else frozenset(),
         )
-        self._commit(ddl, change, became, step, groups)
-        self.tables = change.tables
+        numbers = self._commit(ddl, change, became, step, groups, recorded)
+        became = plan_with_numbers(became, numbers)
+        self.tables = replace(change.tables, schemas=with_numbers(change.tables.schemas, numbers))
         if self.shards is not None:
             self.shards.take(groups)
         log.info("DDL at %s is done, by %d of %d statements", ddl.at, executed, len(in_front) + len(statements))
@@ -255,7 +270,8 @@ class Following:
         fence = self.source.fence
         if self.tables is None:
             self.tables = load_tables(self.source)
-        nothing = DdlStatement(here, here, "", "", 0)
+        # A copy that shows a table as it is here does not have it: it comes behind all that ends here.
+        nothing = DdlStatement(here, here.at(here.position + 1), "", "", 0)
         change = change_by_hand(None, statements_of(operator), self.tables, self._surroundings(nothing, None))
         if not execute_ddl(self.source.target, fence, here.sort_key, change.statements, [], first=INJECTED):
             return plan
@@ -284,16 +300,24 @@ class Following:
         return change_of(statement, tables, around)
 
     def _commit(
-        self, ddl: DdlStatement, change: SchemaChange, plan: SyncPlan, step: Step, groups: Sequence[Group]
-    ) -> None:
+        self,
+        ddl: DdlStatement,
+        change: SchemaChange,
+        plan: SyncPlan,
+        step: Step,
+        groups: Sequence[Group],
+        recorded: Callable[[Connection], Mapping[TableName, str]],
+    ) -> dict[TableName, int]:
+        """Commit it. Return the numbers of new tables whose rows are `recorded`."""
         fence, before = step.fence, self.tables
         assert before is not None
+        numbers: dict[TableName, int] = {}
 
         def write(connection: Connection) -> None:
-            ref, newcomers = fence.ref, _newcomers(before, change)
-            if newcomers:  # another source may have begun one since it was looked
+            ref, keys = fence.ref, dict[TableName, str]()
+            if _newcomers(before, change):  # another source may have begun one since it was looked
                 lock_owner_numbers(connection, ref)
-                check_newcomers(connection, ref, newcomers)
+                keys |= recorded(connection)
             forget_table_schemas(connection, ref, change.ended)
             for name in change.ended:
                 forget_chunks(connection, ref, name)
@@ -311,9 +335,11 @@ class Following:
             if self.shards is not None:
                 self.shards.save(connection, groups)
             note_plan(connection, fence, plan.fingerprint())
+            numbers.update(number(connection, ref, keys))
 
         self._write(ddl, step, plan.buckets, write)
         self.memory = self.becomes
+        return numbers
 
     def _write(self, ddl: DdlStatement, step: Step, buckets: int, body: Callable[[Connection], None]) -> None:
         """Run `body` in the transaction that moves the frontier over the statement, or in front of its rows."""
@@ -423,7 +449,7 @@ def _injected(operator: Operator | None, tables: SubtaskTables, around: Surround
 def _newcomers(before: SubtaskTables, change: SchemaChange) -> list[TableSchema]:
     """Return the tables that begin with the statement."""
     known = {one.table.name for one in before.schemas} | {new for _, new in change.renamed}
-    return [one for one in change.tables.schemas if one.table.name not in known]
+    return [one for one in change.tables.schemas if one.table.name not in known or one.table.name in change.ended]
 
 
 def _gone(before: SubtaskTables, after: SubtaskTables) -> dict[TableName, CopiedTable]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
@@ -38,7 +39,7 @@ from airflow_provider_dm.engine.sync.ddl import (
     Repeat,
     stop_error,
 )
-from airflow_provider_dm.engine.sync.epoch import EpochSize, apply_epoch
+from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize, apply_epoch
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.giving_way import GivingWay
 from airflow_provider_dm.engine.sync.locations import GoalLost
@@ -60,6 +61,8 @@ from airflow_provider_dm.engine.sync.tail import Tail
 from airflow_provider_dm.engine.sync.tasks import Applied, EpochJob
 from airflow_provider_dm.engine.sync.transactional import CutOtherwise
 from airflow_provider_dm.engine.sync.writing import Writing
+from airflow_provider_dm.engine.target.ddl_journal import COMMITTED
+from airflow_provider_dm.engine.target.edge_set import note_edge
 from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import note_plan
@@ -70,6 +73,8 @@ SHORTEST_WAIT: Final = 0.05
 LONGEST_WAIT: Final = 0.5
 LONG_SECONDS: Final = 0.5
 """Epochs that take longer are logged; the many small ones of a sync that is caught up are not."""
+NOTED_BYTES: Final = MIB
+"""The end of an epoch of so many bytes is noted by its GTID set: it takes a while, and may be left half written."""
 RETRIES: Final = 5
 """The attempts at an epoch whose tasks failed in a way that may pass; each transaction has its own before that."""
 
@@ -138,11 +143,11 @@ class Loop:
                             behind = after(self.prepared.now, planned)
                             ahead = planner.submit(self.planning.behind, hi, behind, self.size)
                         self._epoch(planned)
-                    case DdlStatement(at=at):
-                        self._leave_file(at)
+                    case DdlStatement():
+                        self._leave_file(planned)
                         self._ddl(planned)
                     case UpToDate(at):
-                        self._leave_file(at)
+                        self._leave_file(planned)
                         self._idle(at, wait, idle_since)
                         wait = min(LONGEST_WAIT, wait * 1.5)
                         continue
@@ -169,6 +174,8 @@ class Loop:
         self._show_safe_mode(exit_point=epoch.hi)
         began = time.monotonic()
         self.prepared.note(epoch)
+        if epoch.bytes >= NOTED_BYTES and epoch.hi.gtid_set and self.position.edge is None and not self.plan.whole:
+            self.writes.transactions(partial(note_edge, fence=self.source.fence, edge=epoch.hi))
         try:
             applied = self._apply_with_retries(epoch)
         except DmError as error:
@@ -304,7 +311,7 @@ class Loop:
         self.shards.check_no_resync()
         self._begins(ddl.end)
         # Where its rows are half written as the log has them, a person comes too late.
-        late = self.position.edge is not None and not self.following.has_committed(ddl)
+        late = self.position.edge is not None and COMMITTED not in self.following.noted(ddl)
         operator = None if late else self.by_hand.at(ddl)
         match self.following.meaning(ddl, self.sharing.plan):
             case PassOver(why) if operator is None:
@@ -332,9 +339,12 @@ class Loop:
         if statement is None and operator is None:
             raise stop_error(ddl, why)
         try:
-            needs, exact = self.prepared.needed(ddl.at), not (self.position.catching_up or self.sharing.recording)
+            overlaps = self.position.catching_up
+            needs, exact = self.prepared.needed(ddl.at), not (overlaps or self.sharing.recording)
             step, plan = self.position.step(ddl.end), self.sharing.plan
-            plan = self.following.follow(ddl, statement, step, plan, operator, needs=needs, exact=exact)
+            plan = self.following.follow(
+                ddl, statement, step, plan, operator, needs=needs, exact=exact, overlaps=overlaps
+            )
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
                 raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None
@@ -367,11 +377,13 @@ class Loop:
             self.sharing.adopt(plan)
         self._follow_plan()
 
-    def _leave_file(self, at: Location) -> None:
-        """Execute what a person wants executed here, where the log goes on at `at`, in another file: by this place it
-        is not met again, and it may have been begun."""
-        here = self.position.here
-        if self.position.edge is None and (at.suffix, at.file) != (here.suffix, here.file):
+    def _leave_file(self, planned: DdlStatement | UpToDate) -> None:
+        """Execute what a person wants executed here, where the log goes on in another file: by this place it is not met
+        again, and it may have been begun. Not in front of DDL that is begun: with that it would have been."""
+        here, at = self.position.here, planned.at
+        if self.position.edge is not None or (at.suffix, at.file) == (here.suffix, here.file):
+            return
+        if not (isinstance(planned, DdlStatement) and self.following.noted(planned)):
             self._inject(here)
 
     def _advance(self, hi: Location) -> None:

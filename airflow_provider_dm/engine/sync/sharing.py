@@ -145,6 +145,8 @@ class Sharing:
 
     def adopt(self, plan: SyncPlan) -> None:
         """Take the plan that holds behind a DDL statement."""
+        if not set(plan.owners) <= {0, *self.plan.owners}:  # rows of a table are recorded that was created just now
+            self.records.resume()
         self.plan = plan
         self.servers.forget_mappings()
 

@@ -5,10 +5,12 @@ The full load has made the dm_subtask row; for an incremental-only task `begin` 
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,6 +30,7 @@ from airflow_provider_dm.engine.rules.subtask import SubtaskRules
 from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import Announcer, SyncSource, begin_incremental
 from airflow_provider_dm.engine.sync.definitions import take_definitions_by_hand
+from airflow_provider_dm.engine.sync.edge_elsewhere import edge_in_new_log
 from airflow_provider_dm.engine.sync.last_wins import check_law_is_kept, check_one_reach
 from airflow_provider_dm.engine.sync.locations import check_numbers, in_relay, location_at, numbered
 from airflow_provider_dm.engine.sync.open_places import read_open_places
@@ -41,6 +44,7 @@ from airflow_provider_dm.engine.target.contested_row import waiting
 from airflow_provider_dm.engine.target.copied_tables import load_copied_again
 from airflow_provider_dm.engine.target.copy_progress import load_chunks
 from airflow_provider_dm.engine.target.ddl_journal import tables_under_way
+from airflow_provider_dm.engine.target.edge_set import edge_set, move_edge
 from airflow_provider_dm.engine.target.frontier import Stand, extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import restore_prepared
@@ -61,6 +65,8 @@ from airflow_provider_dm.engine.target.table_schema import (
     load_table_schemas,
 )
 from airflow_provider_dm.engine.target.weights import read_folds
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -191,7 +197,10 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
     if subtask.start is None or lo.sort_key != subtask.start.sort_key:  # else the relay may have yet to make it
         check_numbers(lo, reader, reader.newest_suffix())
     pulled = source.spec.fallback_dir  # by an earlier run, ahead of the relay
-    lo = numbered(lo, subtask, reader, elsewhere=() if pulled is None else (RelayReader(Path(pulled)),))
+    elsewhere = () if pulled is None else (RelayReader(Path(pulled)),)
+    lo = numbered(lo, subtask, reader, elsewhere=elsewhere)
+    if edge is not None and not prepared:
+        edge = _moved(source, (reader, *elsewhere), lo, edge)
     plan, left_out = _plan(connection, source, subtask.buckets, extent(stands)[0])
     if (
         subtask.catch_up_until is not None
@@ -217,6 +226,18 @@ def open_sync(source: SyncSource, *, store: MetaStore, stop: threading.Event) ->
         ),
         noted_otherwise=edge is not None and first_plan is plan and news,
     )
+
+
+def _moved(source: SyncSource, readers: Sequence[RelayReader], lo: Location, edge: Location) -> Location:
+    """Return the end of half an epoch, moved to another server's log where it has to go on there."""
+    fence = source.fence
+    wanted = edge_set(target_connection(source.target), fence.ref, edge.sort_key)
+    found = edge_in_new_log(readers, lo, edge, wanted)
+    if found is None:
+        return edge
+    log.info("%s: half an epoch up to %s goes on in another server's log, up to %s", fence.ref.source, edge, found)
+    run_transaction(source.target, partial(move_edge, fence=fence, edge=edge.sort_key, to=found))
+    return found
 
 
 def between(

@@ -114,16 +114,17 @@ class TakingOver:
 
         Raises Fenced, TargetWentBack, and what statements raise.
         """
-        settle = partial(self._take, known=found.holders) if found.beside is None else self._give_up
+        gone: list[Holder] = []
+        settle = partial(self._take, known=found.holders, gone=gone) if found.beside is None else self._give_up
         try:
-            holders = self.around.transactions(partial(settle, row=found.row))
+            self.around.transactions(partial(settle, waits=found.row))
         except TargetBusy as busy:
             log.info("%s: a place is not taken over yet: %s", self.fence.ref.source, busy)
             return True
         except PlaceNotTaken as refused:
             return refused.later
-        if holders:
-            self._note(found, holders)
+        if gone:
+            self._note(found, gone)
         return True
 
     def taken(self) -> list[Collision]:
@@ -139,23 +140,28 @@ class TakingOver:
         )
         self._taken.append(Collision(str(row.target), 0, len(holders), str(row.table), named))
 
-    def _give_up(self, connection: Connection, row: ContestedRow) -> list[Holder]:
+    def _give_up(self, connection: Connection, waits: ContestedRow) -> None:
         """Forget an image that is not what the source has now, if the log has not come to it yet. Nobody has to go."""
         ref = self.fence.ref
         self.fence.check(connection)
-        if not self._keys_stay(connection, self.around.mapped(row.source, row.table, row.target)):
+        if not self._keys_stay(connection, self.around.mapped(waits.source, waits.table, waits.target)):
             raise PlaceNotTaken(later=False)
-        if lock_rows(connection, ref, [row.id]) == [row]:
-            lose_image(connection, ref, row.id)
-        return []
+        if lock_rows(connection, ref, [waits.id]) == [waits]:
+            lose_image(connection, ref, waits.id)
 
-    def _take(self, connection: Connection, row: ContestedRow, known: Collection[Holder]) -> list[Holder]:
-        """Return the rows that had to go; none where others have settled it. `known`: those that collide."""
+    def _take(self, connection: Connection, waits: ContestedRow, known: Collection[Holder], gone: list[Holder]) -> None:
+        """Put it there, where only rows of `known` are in the way.
+
+        Note in `gone` the rows that had to go, as they are where the transaction is tried again whose answer was lost:
+        nobody else settles rows of this source, so one that waits no more has found its place before.
+        """
         ref = self.fence.ref
         hold_up_all(connection, ref)
         self.fence.check(connection)
-        if lock_rows(connection, ref, [row.id]) != [row]:
-            return []
+        rows = lock_rows(connection, ref, [waits.id])
+        if not rows:
+            return
+        (row,) = rows
         mapping, access = self.around.mapped(row.source, row.table, row.target), self.around.access()
         feeders = [one for one in load_feeders(connection, ref, also_away=True) if one.target == row.target]
         self._check_all_exact(connection, feeders)
@@ -173,7 +179,7 @@ class TakingOver:
         self._delete(connection, mapping, holders)
         remove_rows(connection, ref, [row.id])
         self._place(connection, mapping, row)
-        return holders
+        gone[:] = holders
 
     def _check_all_exact(self, connection: Connection, feeders: Iterable[Feeder]) -> None:
         """Check that what each shard has in the target is told by its log alone. Raises PlaceNotTaken."""

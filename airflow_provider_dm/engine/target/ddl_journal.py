@@ -32,6 +32,8 @@ from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 
 COMMITTED: Final = -1
 """The number of the note that says that everything but the statement's rows is committed."""
+EDGE: Final = -3
+"""The number of the note that is about the end of an epoch (edge_set.py)."""
 IDENTITY: Final = -2
 """The number of the note that says which transaction the statement is, as a GTID set."""
 IN_FRONT: Final = 500_000
@@ -94,8 +96,8 @@ def statements_under_way(connection: Connection, ref: SubtaskRef, place: str) ->
     rows = query_whole(
         connection,
         "position, number, statement",
-        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s",
-        (*ref.lane_key, place),
+        f"FROM {ref.table('dm_ddl')} WHERE task = %s AND source = %s AND position > %s AND number >= %s",
+        (*ref.lane_key, place, IDENTITY),
         tail="ORDER BY position, number DESC",
     )
     noted = [(text(position), int(number), text(said)) for position, number, said in rows]

@@ -385,7 +385,9 @@ def _put(connection: Connection, ref: SubtaskRef, rows: Iterable[_Row]) -> None:
     changed = ", ".join(f"{name} = VALUES({name})" for name in _WRITTEN if not name.startswith(("id", "cp_")))
     marks = ", ".join(["%s"] * len(_WRITTEN))
     sql = f"INSERT INTO {_table(ref)} ({', '.join(_WRITTEN)}) VALUES ({marks}) ON DUPLICATE KEY UPDATE {changed}"
+    values: list[tuple[object, ...]] = []
     for key, at, exit_safe, info, is_global in rows:
         leaving = (exit_safe.file, exit_safe.position, exit_safe.gtid_set) if exit_safe is not None else ("", 0, "")
-        values = (ref.source, *key, at.file, at.position, at.gtid_set, *leaving, info, is_global)
-        query(connection, sql, values)
+        values.append((ref.source, *key, at.file, at.position, at.gtid_set, *leaving, info, is_global))
+    with connection.cursor() as cursor:
+        cursor.executemany(sql, values)  # as many rows in a statement as have room

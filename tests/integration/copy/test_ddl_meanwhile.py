@@ -22,15 +22,19 @@ from airflow_provider_dm.engine.copy.migration import Finished, Stopped
 from airflow_provider_dm.engine.copy.watermark import low_watermark
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.chunks import TableSize
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
+from airflow_provider_dm.engine.reading.survey import measure
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
+from airflow_provider_dm.engine.schema.catalogue import read_tables
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences
+from tests.integration.copy.migrations import Migration, differences, endpoint
 from tests.integration.copy.test_purge_while_beginning import META_VARIABLE, relay_of
 from tests.integration.sync.conftest import rows_of
 from tests.integration.sync.test_follows_ddl import definition, keys
@@ -369,6 +373,29 @@ def test_without_a_log_it_is_copied_again_as_well(kit: Kit) -> None:
     assert result["copied_again"] == {f"{kit.schema}.a": 1}
     assert definition(kit.migration.target, kit.schema) == definition(kit.source, kit.schema)
     assert rows_of(kit.migration.target, kit.schema, "a") == rows_of(kit.source, kit.schema, "a")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE a",
+        "ALTER TABLE a CHANGE id i int",
+        "ALTER TABLE a MODIFY id varchar(9); UPDATE a SET id = 'x' WHERE id = 3",
+    ],
+    ids=["gone", "renamed", "retyped"],
+)
+def test_what_is_altered_before_it_is_measured_is_not_measured(
+    source: Server, fresh_schema: FreshSchema, change: str
+) -> None:
+    """As the copy begins, and as it begins again: its next look finds what has become of the table."""
+    schema = fresh_schema(source)
+    source.sql("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (3), (9)", database=schema)
+    at, name = endpoint("source", source), TableName(schema, "a")
+    with connected(at) as connection:
+        table = read_tables(connection, [name])[name]
+    assert measure(at, [(table, 7)]) == [TableSize(name, 7, (3, 9))]
+    source.sql(change, database=schema)
+    assert measure(at, [(table, 7)]) == [TableSize(name, 7, None)]
 
 
 def test_a_table_that_a_person_has_made_is_emptied_or_refused(one_kit: Kit) -> None:

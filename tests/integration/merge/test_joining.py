@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_dm.engine.merge.joining import OwnerNotReady, PastNotOurs
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.sync import apply, loop
+from airflow_provider_dm.engine.sync import apply, noting
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
@@ -140,7 +140,7 @@ class CopyingRunner:
 @pytest.fixture
 def unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sync that has begun looks around only when something makes it: a source that joins goes unnoticed."""
-    monkeypatch.setattr(loop, "NOTE_SECONDS", 3600.0)
+    monkeypatch.setattr(noting, "NOTE_SECONDS", 3600.0)
 
 
 def alone(shops: Shops) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import closing, suppress
 from typing import Any
 
@@ -15,6 +16,7 @@ from airflow_provider_dm.engine.sync import taking_over
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.taking_over import LostByOldKey
 from airflow_provider_dm.engine.target.contested_row import lose as really_lose
+from tests.chaos.colliding import play
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.sharding import PESSIMISTIC, Died, columns
 from tests.integration.merge.test_shard_ddl import dies_once
@@ -97,6 +99,11 @@ def test_shards_that_hold_rows_back_take_each_others_places(one_pair: Shops, mon
     shops.target.sql("DELETE FROM dm_contested_row WHERE image = '-'", database=shops.meta)
     sync(shops, *"abab")
     assert shops.compared().equal, shops.compared()
+
+
+def test_what_is_not_in_the_target_in_the_end_is_known_to_be_lost(one_pair: Shops) -> None:
+    """`docker/local chaos collisions` plays far more."""
+    assert play(one_pair, random.Random(7), transactions=30)["lost"]
 
 
 def _held_up_while_it_is_taken(shops: Shops, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,8 +108,20 @@ def test_missing_grants_are_named_with_the_statement_that_gives_them(
     for one in report.failures:
         if one.name == "target_privilege":
             target.sql(one.remedy)
-    cured = check(source, target, [schema], account=("poor", "pw"))
+    cured = check(source, target, [schema, "elsewhere"], account=("poor", "pw"))
     assert cured.passed, cured
+    assert "nothing is to be seen of elsewhere" in result(cured, "dump_privilege", state=State.WARN).message
+
+    # With one table alone nobody knows of the others: a copy would leave them out without a word.
+    source.sql(
+        f"CREATE TABLE hidden (id INT PRIMARY KEY); REVOKE SELECT, INSERT ON {schema}.* FROM poor@'%';"
+        f"GRANT SELECT ON {schema}.t TO poor@'%'",
+        database=schema,
+    )
+    partly = check(source, target, [schema], account=("poor", "pw"))
+    assert f"SELECT on all of {schema} is missing" in result(partly, "dump_privilege", state=State.FAIL).message
+    named = {"block-allow-list": {"ba": {"do-tables": [{"db-name": schema, "tbl-name": "t"}]}}}
+    assert check(source, target, [schema], account=("poor", "pw"), task=named).passed
 
 
 def test_privileges_by_role_count(mysql_source: Server, mysql_target: Server, fresh_schema: FreshSchema) -> None:

@@ -18,11 +18,10 @@ from airflow_provider_dm.engine.merge.servers import Servers
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, has_passed
-from airflow_provider_dm.engine.sync import noting
+from airflow_provider_dm.engine.sync import loop, noting
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.locations import RelayMadeAnew
-from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.run import SyncResult
 from airflow_provider_dm.engine.target.session import close_target
@@ -30,7 +29,7 @@ from testbed import Server
 from tests.conftest import FreshSchema, StartServers
 from tests.integration.binlog.walking import end_xa
 from tests.integration.relay.replicas import has_all_of, replicate, replicated
-from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, Strike
+from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, Strike, strike_at_random
 from tests.integration.sync.failover import Address, FailoverKit, executed, wait_until
 
 OPTIONS = {
@@ -206,11 +205,21 @@ def test_where_a_source_ends_is_told_in_the_log_of_the_server_that_answers(
     assert not has_passed(here, end_in(here, later))
 
 
-def test_a_log_that_is_purged_up_to_the_failover(kit: FailoverKit, replicas: tuple[Server, Server]) -> None:
-    """The older sub-directory is gone, and nothing of it is missing."""
+def test_a_log_that_is_lost_behind_the_failover(
+    kit: FailoverKit, replicas: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The older sub-directory is gone, and nothing of it is missing but half an epoch, which the new server has."""
     a, b = replicas
-    kit.work(100, seed=1)
+    kit.work(50, seed=1)
     kit.sync()
+    has_all_of(a, b)
+    kit.work(50, seed=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "NOTED_BYTES", 1)
+        strike_at_random(patch, 1, 0.1, batch_rows=1)
+        with pytest.raises(Strike):
+            kit.sync()
+    assert len(set(kit.stands())) == 2, "half of it is written"
     has_all_of(a, b)
     a.kill()
     kit.fail_over_to(b)
@@ -220,6 +229,7 @@ def test_a_log_that_is_purged_up_to_the_failover(kit: FailoverKit, replicas: tup
     shutil.rmtree(kit.folder / "relay" / kit.sub_dirs()[0])
     assert kit.sync().location.suffix == 2
     assert kit.report() == ""
+    assert len(set(kit.stands())) == 1
 
 
 # What stops
@@ -415,7 +425,7 @@ def test_what_is_known_by_places_of_the_old_log_is_settled_in_it(
     fallback.mkdir()
     aside.rename(fallback / old)
     with monkeypatch.context() as patch:
-        patch.setattr(Loop, "_applied_up_to", dies)
+        patch.setattr(loop.Loop, "_applied_up_to", dies)
         with pytest.raises(Strike):
             kit.run(kit.spec())
     assert set(kit.stands()) == {half.sort_key}

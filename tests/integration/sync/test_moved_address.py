@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,8 +22,8 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.process import RelayProcess
 from airflow_provider_dm.engine.relay.spec import RelaySpec, SpoolSpec
 from airflow_provider_dm.engine.relay.start import UpstreamSwitched
-from testbed import Server, ServerSpec
-from tests.conftest import FreshSchema, StartServers
+from testbed import Server, ServerSpec, start_servers, stop_servers
+from tests.conftest import FreshSchema
 from tests.integration.sync.conftest import META_VARIABLE, SOURCE_ID, TABLES, kit_for, rows_of
 from tests.integration.sync.tail_kit import MIB, TailKit, wait_for
 
@@ -72,17 +72,26 @@ class MovedKit(TailKit):
         return rows_of(self.target, self.schema, "plain")
 
 
+@pytest.fixture(scope="module")
+def pair(source: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Server]]:
+    """Two servers of this flavour, for all tests."""
+    pair = start_servers([ServerSpec(name, source.flavour) for name in ("own", "other")], tmp_path_factory.mktemp("m"))
+    yield pair
+    stop_servers(pair, keep_logs=True)
+
+
 @pytest.fixture
 def kit(
-    source: Server,
+    pair: Sequence[Server],
     mariadb_target: Server,
-    start_own: StartServers,
     fresh_schema: FreshSchema,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MovedKit]:
-    """A server of its own at the source's address; `kit.other` has written more, in files of the same names."""
-    own, other = start_own(ServerSpec("own", source.flavour), ServerSpec("other", source.flavour))
+    """A server at the source's address; `kit.other` has written more, in files of the same names. Both begin anew."""
+    for server in pair:
+        server.sql("RESET MASTER" if server.flavour == "mariadb" else "RESET BINARY LOGS AND GTIDS")
+    own, other = pair
     for plain in kit_for(own, mariadb_target, fresh_schema, tmp_path, monkeypatch):
         other.sql(f"CREATE DATABASE `{plain.schema}`; FLUSH BINARY LOGS")
         other.sql(f"CREATE TABLE `{plain.schema}`.`plain` ({TABLES['plain']})")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tests.integration.sync.app_process import until as app_until
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
 SECONDS = 120
+IMPATIENT = Path(__file__).with_name("impatient_sync.py")
 
 
 @dataclass
@@ -178,10 +180,10 @@ def test_an_error_for_a_person_pauses_at_once(one_kit: SyncKit, syncing: Syncing
 
 @pytest.mark.spark
 def test_an_app_goes_on_behind_a_target_that_was_away(one_kit: SyncKit) -> None:
-    """For longer than a transaction is tried again (`session.RETRY_SECONDS`), while it was at work."""
+    """For longer than a transaction is tried again (`impatient_sync`), while it was at work."""
     one_kit.create("plain")
     one_kit.begin()
-    app = AppProcess(one_kit.folder, one_kit.store, one_kit.spec("forever"))
+    app = AppProcess(one_kit.folder, one_kit.store, one_kit.spec("forever"), script=IMPATIENT)
 
     def status() -> SubtaskStatus:
         return one_kit.store.list_subtasks(task="test", source=SOURCE_ID)[0]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from airflow_provider_dm.engine.copy.altered import Altered
-from airflow_provider_dm.engine.copy.groups import Groups, Side, strangers, to_copy_again, unlike
+from airflow_provider_dm.engine.copy.groups import Groups, Side, strangers, to_copy_again, unlike, unread_newcomers
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.target.table_schema import Feeder
 
@@ -127,6 +127,22 @@ def test_rows_that_are_recorded_are_removed_where_others_feed_the_table(
     groups = Groups.of([ours], [elsewhere])
     assert not groups.ours
     assert bool(strangers(ours, groups)) == (bool(ours.found.changed) and not expected)
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected"),
+    [
+        (side("a", "x", vanished="x", fresh="o_3"), "o_3"),  # ... x may be o_3 now
+        (side("a", "x", changed="x", fresh="o_3"), "o_3"),
+        (side("a", "x", fresh="o_3"), ""),  # its CREATE is in the log
+        (side("a", "x", changed="x", fresh="o_3", sealed="x"), ""),  # the sync follows both
+        (side("a", "x", vanished="x", fresh="y"), ""),  # copied with it
+        (side("a", "o_1 x", vanished="x", fresh="o_3", recorded="o_1"), ""),  # as it is a visitor like o_1
+    ],
+)
+def test_what_may_be_a_renamed_table_that_nobody_copies_is_named(ours: Side, expected: str) -> None:
+    elsewhere = Feeder("elsewhere", name("o_9"), TableName("t", "o"), 0)
+    assert unread_newcomers(ours, Groups.of([ours], [elsewhere])) == names(expected)
 
 
 def test_what_may_overwrite_rows_is_not_removed() -> None:

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import Reaction, ReportedError
 from airflow_provider_dm.engine.meta.model import Stage, SubtaskStatus, Unit
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.keeper import Died, Failed
 from airflow_provider_dm.engine.relay.lock import sole_writer
@@ -20,6 +20,7 @@ from airflow_provider_dm.launch.job import Upstream
 from airflow_provider_dm.launch.relays import (
     RelayFailed,
     RelayKeepsDying,
+    Relays,
     error_of,
     forget_private,
     relay_directory,
@@ -36,6 +37,12 @@ def upstream(
     source = SourceConfig.model_validate({"source-id": "one", **(config or {})})
     endpoint = Endpoint("one", "127.0.0.1", 3306, "dm")
     return upstream_of(TaskConfig.model_validate(task), source, endpoint, TaskDir.of("shop", tmp_path))
+
+
+def test_relays_inherit_what_their_launcher_gives_them_and_no_more(tmp_path: Path) -> None:
+    relays = Relays([upstream(tmp_path)], meta_url=Secret("sqlite://"), log_dir=tmp_path, environ={"LANG": "C"})
+    ((_, kept, _),) = relays._kept
+    assert [name for name in kept.environment if not name.startswith("DM_SECRET_")] == ["LANG"]
 
 
 def test_of_a_relay_that_always_dies_the_end_of_its_log_is_told_without_secrets() -> None:

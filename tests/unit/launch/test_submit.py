@@ -23,12 +23,12 @@ from .conftest import SOURCE_PASSWORD
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
-# What an app does at least: a session, a job that starts Python workers.
+# What an app does at least: a context, a job that starts Python workers.
 WITH_WORKERS = """
 import os, signal, sys, time
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.getOrCreate()
-assert spark.sparkContext.parallelize([1, 2, 3, 4], 2).map(lambda n: n + 1).sum() == 14
+from pyspark import SparkContext
+spark = SparkContext.getOrCreate()
+assert spark.parallelize([1, 2, 3, 4], 2).map(lambda n: n + 1).sum() == 14
 """
 TICK_FOR_EVER = "print('ticking', flush=True)\nwhile True: time.sleep(0.05)\n"
 
@@ -107,8 +107,9 @@ def test_the_jvm_has_our_options_unless_the_user_has_others(
         monkeypatch.delenv(name, raising=False)
     script = tmp_path / "app.py"
     script.write_text(
-        "from pyspark.sql import SparkSession\n"
-        "management = SparkSession.builder.getOrCreate().sparkContext._jvm.java.lang.management\n"
+        "from pyspark import SparkContext\n"
+        "SparkContext._ensure_initialized()\n"
+        "management = SparkContext._jvm.java.lang.management\n"
         "print('JVM', *management.ManagementFactory.getRuntimeMXBean().getInputArguments(), flush=True)\n"
     )
     for settings in (SparkSettings(), SparkSettings(conf={"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"})):
@@ -128,7 +129,7 @@ def test_no_process_shows_a_secret_in_its_arguments_and_a_stop_lets_the_driver_s
     save = """
 def save(*_):
     # The JVM must still be there: an epoch in flight is finished before the app ends.
-    assert spark.sparkContext.parallelize([1, 2], 2).map(lambda n: n + 1).sum() == 5
+    assert spark.parallelize([1, 2], 2).map(lambda n: n + 1).sum() == 5
     print('saved', flush=True)
     sys.exit(143)
 signal.signal(signal.SIGTERM, save)

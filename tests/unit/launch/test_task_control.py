@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.config.job import HolderSpec
+from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.migrate import migrate
 from airflow_provider_dm.engine.meta.model import Holder, Stage, Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -156,6 +159,34 @@ def test_who_starts_a_task_takes_back_what_was_wanted_of_it(desk: Desk) -> None:
     task_control.want_running(desk.store, "shop", [ONE, TWO, "mysql-03"])
 
     assert desk.desired() == {ONE: Stage.RUNNING, TWO: None}
+
+
+def test_a_stop_that_was_obeyed_is_taken_back_and_a_pause_is_not(desk: Desk) -> None:
+    for source, wish in ((ONE, Stage.PAUSED), (TWO, Stage.STOPPED)):
+        desk.put(source)
+        desk.store.set_subtask_desired("shop", source, wish)
+
+    task_control.want_running(desk.store, "shop", [ONE, TWO], instead_of=(Stage.STOPPED,))
+
+    assert desk.desired() == {ONE: Stage.PAUSED, TWO: Stage.RUNNING}
+
+
+def test_one_who_has_died_is_waited_for_and_one_who_works_refuses(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_control, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(task_control, "OTHERS_LOOK_SECONDS", 0.001)
+    ours = HolderSpec(identity="airflow:d/r2/t", attempt="1", host="worker9")
+    dead = desk.store.acquire_lease("shop", TWO, Holder("airflow:d/r1/t", "1", "worker9"), ttl_seconds=0.02, at_least=0)
+
+    task_control.wait_for_others(desk.store, "shop", [ONE, TWO], ours)
+    assert desk.store.lease_held("shop", TWO, Holder("airflow:d/r1/t", "1", "worker9")) is None
+
+    alive = replace(dead, ttl_seconds=60.0)
+    desk.store.renew_lease(alive)
+    clock = SimpleNamespace(monotonic=iter(range(0, 400, 40)).__next__, sleep=lambda _: None)
+    monkeypatch.setattr(task_control, "time", clock)
+    with pytest.raises(LeaseHeld, match="airflow:d/r1/t"):
+        task_control.wait_for_others(desk.store, "shop", [ONE, TWO], ours)
+    task_control.wait_for_others(desk.store, "shop", [ONE, TWO], ours.model_copy(update={"identity": "airflow:d/r1/t"}))
 
 
 def test_a_task_that_nobody_knows(desk: Desk) -> None:

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dm.launch.workdir import TaskDir, TaskRunsAlready, WorkDirNotPrivate, private_directory, work_root
+from airflow_provider_dm.launch.workdir import (
+    TaskDir,
+    TaskRunsAlready,
+    WorkDirNotPrivate,
+    open_run_log,
+    private_directory,
+    work_root,
+)
 
 
 def test_the_root_is_the_given_one_then_the_environments_then_xdgs(tmp_path: Path) -> None:
@@ -79,3 +86,19 @@ def test_only_the_newest_runs_are_kept(tmp_path: Path) -> None:
     task.forget_old_runs(kept=2)
 
     assert sorted(run.name for run in (task.path / "runs").iterdir()) == ["run-3", "run-4"]
+
+
+def test_the_files_of_a_run_that_is_under_way_stay_however_old_it_is(tmp_path: Path) -> None:
+    task = TaskDir.of("shop", tmp_path)
+    for number in range(3):
+        run = task.run(f"run-{number}")
+        with open_run_log(run):
+            pass
+        os.utime(run, (number, number))
+
+    with open_run_log(task.run("run-0")):
+        task.forget_old_runs(kept=1)
+
+    assert sorted(run.name for run in (task.path / "runs").iterdir()) == ["run-0", "run-2"]
+    task.forget_old_runs(kept=1)
+    assert [run.name for run in (task.path / "runs").iterdir()] == ["run-2"]

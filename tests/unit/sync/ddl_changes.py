@@ -3,24 +3,24 @@
 Keys are few and come again: a key that was given up is taken by another row, in another spelling where the key is text.
 Values of a unique column are swapped or handed over within a transaction and across transactions, also from one shard
 to another. Without any key rows have twins. A row that the target has otherwise, as a person wanted it so, is left
-alone.
+alone. Where shards are to collide, each keeps to unique keys of its own, and takes the same few keys as the others.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.codec import Row as Values
+from tests.unit.sync.ddl_merged import Merged
 from tests.unit.sync.ddl_tables import Row, Tables
 
 MERGED: Final = "m"
-Counted: TypeAlias = Counter[tuple[tuple[str, str | None], ...]]
 UNIQUE_VALUES: Final = 7
+COLLIDING_KEYS: Final = 5
 
 
 class Change(NamedTuple):
@@ -35,23 +35,19 @@ def is_shard(name: TableName) -> bool:
     return name.table.startswith(f"{MERGED}_")
 
 
-def counted(rows: list[Row]) -> Counted:
-    return Counter(tuple(sorted(row.items())) for row in rows)
-
-
 @dataclass
 class Changes:
     """The rows of a source. `number`: which of the sources.
 
-    `wanted`: the tables of the target by the source's names, without what is merged; `merged`: what all of m_1, m_2, …
-    have put into their common table and not taken away.
+    `wanted`: the tables of the target by the source's names, without what is merged; `merged`: the table that all of
+    m_1, m_2, … go into.
     """
 
     rng: random.Random
     number: int
     tables: Tables
     wanted: Tables
-    merged: Counted = field(default_factory=Counter)
+    merged: Merged
     _last: int = 0
     _given_up: dict[str, list[str]] = field(default_factory=dict)
     """Keys of rows that are gone, by table; of all shards together."""
@@ -91,10 +87,15 @@ class Changes:
         if after is not None:
             rows.append(after)
         if is_shard(name):
-            self.merged.subtract(counted([before] if before is not None else []))
-            self.merged.update(counted([after] if after is not None else []))
+            self.merged.log(rows, before, after)
         elif name in self.wanted.rows:
             self._want(name, before, after)
+        return change
+
+    def give_away(self, name: TableName, row: Row) -> Change:
+        """Delete a row that another source will have, with all of its keys."""
+        change = self.log(name, row, None)
+        self._given_up[_pool(name)].pop()
         return change
 
     def keys_differ(self, name: TableName) -> bool:
@@ -143,6 +144,8 @@ class Changes:
 
     def _key(self, name: TableName, row: Row | None = None) -> str:
         is_text = "varchar" in self._type_of_key(name)
+        if is_shard(name) and self.merged.collide:
+            return self._colliding_key(name, row, is_text=is_text)
         if row is not None and is_text and self.rng.random() < 0.5:
             return str(row["id"]).swapcase()
         given_up = [one for one in self._given_up.get(_pool(name), []) if one.isdigit() is not is_text]
@@ -155,25 +158,39 @@ class Changes:
         number = self._last + 1_000 * self.number
         return f"{self.rng.choice('aA')}{number}" if is_text else str(number)
 
+    def _colliding_key(self, name: TableName, row: Row | None, *, is_text: bool) -> str:
+        taken = set(self._taken(name, "id"))
+        free = [one for n in range(COLLIDING_KEYS) if (one := f"a{n}" if is_text else str(n)) not in taken]
+        if not free:
+            self._last += 1  # nobody else has that one
+            return str((row or {}).get("id") or f"{'a' * is_text}{self._last + 1_000 * (self.number + 1)}")
+        return self.rng.choice(free)
+
     def _type_of_key(self, name: TableName) -> str:
         return self.tables.tracker.definition(name).columns[0].type.name.lower()
 
     def _unique(self, name: TableName) -> str | None:
         taken = set(self._taken(name, "u"))
-        free = [one for n in range(UNIQUE_VALUES) if (one := str(n + 1_000 * self.number)) not in taken]
+        first = 0 if is_shard(name) and self.merged.collide else 1_000 * self.number
+        free = [one for n in range(UNIQUE_VALUES) if (one := str(n + first)) not in taken]
         return self.rng.choice(free) if free and self.rng.random() < 0.8 else None
 
     def _taken(self, name: TableName, column: str) -> Iterator[str]:
         rows = [*self.tables.rows[name], *self.wanted.rows.get(name, [])]
-        if is_shard(name):
-            rows = [dict(row) for row, count in self.merged.items() if count > 0]
+        if is_shard(name) and not self.merged.collide:
+            rows = self.merged.rows
         return (str(row.get(column)).lower() for row in rows)
+
+
+def encoded(value: str | None) -> bytes | None:
+    """Return a value as the log has it."""
+    return None if value is None else value.encode()
 
 
 def _values(columns: list[str], row: Row | None) -> Values | None:
     if row is None:
         return None
-    return tuple(None if (value := row[column]) is None else value.encode() for column in columns)
+    return tuple(encoded(row[column]) for column in columns)
 
 
 def _pool(name: TableName) -> str:

@@ -6,7 +6,7 @@ The task has two sources. Their tables a, b, … go into schemas of their own, m
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
@@ -17,15 +17,18 @@ from unittest.mock import patch
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.ddl import tracker
+from airflow_provider_dm.engine.ddl.apply_alter import altered
 from airflow_provider_dm.engine.ddl.parse import parse
-from airflow_provider_dm.engine.ddl.statements import TableDefinition
+from airflow_provider_dm.engine.ddl.resolve import Context
+from airflow_provider_dm.engine.ddl.statements import Spec, TableDefinition
 from airflow_provider_dm.engine.ddl.table_of import table_of
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.connection import ServerInfo, query, query_whole, server_info
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.text_folds import ALPHANUMERIC, TextFold
-from airflow_provider_dm.engine.sync import by_hand, definitions, start
+from airflow_provider_dm.engine.sync import by_hand, definitions, newcomers, start
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.target import ddl_execution, session, table_schema
@@ -66,6 +69,9 @@ def engine_in_the_world() -> Iterator[None]:
         tables = here.world.server.tables
         return {name: tables.tracker.table(name) for name in names if tables.has(name)}
 
+    def read_all(_connection: object, names: Any) -> Any:
+        return {name: here.world.server.tables.tracker.table(name) for name in names}  # an error for one not there
+
     cheaper: dict[str, tuple[Any, Any]] = {
         "parse": (parse, cache(parse)),  # texts are the same again and again
         "server_info": (server_info, lambda _connection: TARGET),
@@ -83,6 +89,7 @@ def engine_in_the_world() -> Iterator[None]:
         patch.object(ddl_execution, "set_all", lambda *_, **__: None),
         patch.object(ddl_execution, "check_keyless", lambda *_: None),
         patch.object(start, "read_tables", read_tables),
+        patch.object(newcomers, "read_tables", read_all),
         patch.object(start, "read_folds", lambda _connection, names: {one: FOLD for one in names if one == TEXT}),
         patch.object(definitions, "connected", lambda _endpoint: nullcontext(_Upstream())),
     ):
@@ -93,6 +100,7 @@ def engine_in_the_world() -> Iterator[None]:
         for owner, name in ((SyncPlan, "fingerprint"), (table_schema, "_json")):
             stack.enter_context(patch.object(owner, name, remembered(getattr(owner, name))))
         stack.enter_context(patch.object(Tracker, "with_table", _with_table()))
+        stack.enter_context(patch.object(tracker, "altered", _altered()))
         yield
 
 
@@ -107,6 +115,20 @@ def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
                 known.clear()
             known[key] = (function(*values), values)  # which are kept, so that no other one has their place
         return known[key][0]
+
+    return found
+
+
+def _altered() -> Callable[..., TableDefinition]:
+    """Return `altered`, which remembers what statements make of tables: here it is the same whatever their names are,
+    and whoever asks."""
+    real, known = altered, dict[tuple[object, ...], TableDefinition]()
+
+    def found(context: Context, table: TableDefinition, specs: Sequence[Spec]) -> TableDefinition:
+        key = (context.server, table, specs)
+        if key not in known:
+            known[key] = real(context, table, specs)
+        return known[key]
 
     return found
 

@@ -4,6 +4,7 @@ a load      each page of a table is of a moment of its own, in any order; a tabl
             moment, from which on its log counts. All of them lie in front of where the log counts as exact
 others      somebody has filled the target at one moment, and the log begins before; tables without a key are as they
             are where it begins
+shards      the same, each with pages of its own where it is a load; those without a key are all of one moment
 always      the same, and nobody says where the log counts as exact
 """
 
@@ -32,25 +33,25 @@ class Filling:
 
     @classmethod
     def of(cls, history: History, rng: random.Random) -> Filling:
-        """Fill the tables of a history. Shards are read where it begins, when they are empty."""
+        """Fill the tables of a history."""
         safe, moments = history.way.safe, range(len(history.states))
         if safe is Safe.OFF:
             return cls()
         found = cls()
         if safe is not Safe.ALWAYS:
             found.until = place_of(rng.randint(moments[-1], min(moments[-1] + 3, len(history.log))))
-        at = rng.choice(moments)
+        of_all = rng.choice(moments)
         for name in sorted(history.begun.names()):
-            if is_shard(name):
-                continue
-            if safe is Safe.LOAD and KeyOrder.of(history.begun.table(name)) is not None:
+            at = of_all
+            if safe.loaded and KeyOrder.of(history.begun.table(name)) is not None:
                 found.pages[name] = list(_pages(history, name, rng))
                 continue
-            if safe is Safe.LOAD:
-                at = rng.choice(moments)
+            if safe.loaded:
+                at = at if is_shard(name) else rng.choice(moments)
                 found.skip_until[name] = place_of(at).sort_key
-            keyed = history.begun_in_target.table(name).identity is not None
-            found.pages[name] = [history.states[at if keyed or safe is Safe.LOAD else 0][name]]
+            tables = history.begun if is_shard(name) else history.begun_in_target
+            keyed = tables.table(name).identity is not None
+            found.pages[name] = [history.states[at if keyed or safe.loaded else 0][name]]
         return found
 
 

@@ -25,8 +25,9 @@ from airflow_provider_dm.engine.meta.model import Operator, OperatorKind, SqlPat
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from tests.unit.sync.ddl_changes import MERGED, Change, Changes, is_shard
+from tests.unit.sync.ddl_merged import Merged
 from tests.unit.sync.ddl_tables import SERVER, Row, Tables
-from tests.unit.sync.ddl_ways import Form, Safe, Way
+from tests.unit.sync.ddl_ways import COLLIDING, Form, Safe, Way
 
 SCHEMA: Final = "src"
 COLUMNS: Final = "xyz"
@@ -83,16 +84,13 @@ class History:
     """The same, as the target has them."""
     states: list[State] = field(default_factory=list)
     """The rows at the beginning, and behind each of the first transactions, before any DDL."""
-
-    def __post_init__(self) -> None:
-        self.changes = Changes(self.rng, self.number, self.tables, self.wanted)
+    changes: Changes = field(init=False)
 
     @classmethod
-    @lru_cache(maxsize=200)
     def make(cls, seed: int, source: str, number: int, way: Way, *, often: str = "", about: str = "") -> History:
         """`often`: what there is more of than of all else; `about`: what there is alone, between rows."""
         history = cls(random.Random(f"history {seed} {number}"), source, number, way, often)
-        history._begin(random.Random(f"keys {seed}").choice(list(Form)))
+        history._begin(random.Random(f"keys {seed}").choice(COLLIDING if way.collide else list(Form)))
         if history.rng.random() < 0.1 or "ahead" in (often, about):
             history._ahead()
         if about and about != "ahead":
@@ -101,14 +99,18 @@ class History:
         elif not about:
             for _ in range(history.rng.randint(3, 6) * (2 if often else 1)):
                 history._something()
-        time = 0
-        for at, item in enumerate(history.log):
-            time += history.rng.choice([0, 1, 10, 40, -5])
-            history.log[at] = replace(item, time=1_000 + time)
         return history
 
+    def end(self) -> None:
+        """Say when each transaction was committed. Nothing follows."""
+        time = 0
+        for at, item in enumerate(self.log):
+            time += self.rng.choice([0, 1, 10, 40, -5])
+            self.log[at] = replace(item, time=1_000 + time)
+
     def _begin(self, of_merged: Form) -> None:
-        shards = (f"{MERGED}_1", f"{MERGED}_2") if self.way.has_shards else ()
+        self.changes = Changes(self.rng, self.number, self.tables, self.wanted, Merged(of_merged, self.way.collide))
+        shards = (f"{MERGED}_1", f"{MERGED}_2")
         for form, names in ((self.way.form, ("a", "b")), (of_merged, shards)):
             for name in names:
                 self._run(_create(name, form))
@@ -130,7 +132,7 @@ class History:
         if self._plain():
             makers += [self._columns] * 3
             makers += [self._swap, self._rename, self._empty, self._online, self._by_hand]
-        makers += [self._create, self._elsewhere, *([self._shards] if self.way.has_shards else [])]
+        makers += [self._create, self._elsewhere, self._shards]
         chosen = [maker for maker in makers if maker.__name__ == f"_{self.often}"][:1]
         makers += 10 * chosen + 5 * [self._rows] * len(chosen)
         self.rng.choice(makers)()
@@ -237,8 +239,36 @@ class History:
         self.wanted.tracker = self.wanted.tracker._with(name, self.tables.tracker.definition(name))
         self.wanted.rows[name] = []
 
+    # Between two sources
+
+    def give(self) -> Row | None:
+        """Delete a row of a shard for another source to have; None: there is none."""
+        there = [(name, row) for name in self.shards() for row in self.tables.rows[name]]
+        if not there:
+            return None
+        name, row = self.rng.choice(there)
+        self.log.append(Item(rows=(self.changes.give_away(name, row),)))
+        return row
+
+    def take(self, given: Row) -> None:
+        """Insert that row, and go on with it."""
+        name, row = self.rng.choice(self.shards()), dict(given)
+        self.log.append(Item(rows=(self.changes.log(name, None, row),)))
+        if self.rng.random() < 0.4:
+            self._rename_shard(name.table)
+        if self.rng.random() < 0.4:
+            (name,) = [one for one in self.shards() if any(there is row for there in self.tables.rows[one])]
+            self.log.append(Item(rows=(self.changes.log(name, row, {**row, "x": "8"}),)))
+
+    def shards(self) -> list[TableName]:
+        return sorted(filter(is_shard, self.tables.rows))
+
+    def _rename_shard(self, table: str) -> None:
+        new = next(f"{MERGED}_{n}" for n in range(9) if not self.tables.has(named(f"{MERGED}_{n}")))
+        self._ddl(f"RENAME TABLE {SCHEMA}.{table} TO {SCHEMA}.{new}")
+
     def _shards(self) -> None:
-        shards = sorted(name.table for name in self.tables.rows if is_shard(name))
+        shards = [name.table for name in self.shards()]
         new = f"{SCHEMA}.{MERGED}_{self.rng.choice([n for n in range(9) if f'{MERGED}_{n}' not in shards])}"
         one = f"{SCHEMA}.{self.rng.choice(shards)}"
         kinds = [f"CREATE TABLE {new} LIKE {one}", f"RENAME TABLE {one} TO {new}"]
@@ -256,7 +286,7 @@ class History:
             return
         self._ddl(f"CREATE TABLE {ghost} LIKE {real}", ())
         self._ddl(f"ALTER TABLE {ghost} {specs}", ())
-        if self.rng.random() < 0.6:
+        if self.rng.random() < 0.6 and "ADD PRIMARY" not in specs:  # twins could come meanwhile
             self._rows_without(f"_{name}_gho")
         source, into = named(name), named(f"_{name}_gho")
         made = self.tables.tracker.definition(into).columns
@@ -310,6 +340,24 @@ class History:
         if sql and self.rng.random() < 0.4 and all(one.sql != sql for one in self.log):
             place = SqlPattern(f"^{re.escape(sql)}$")
         self.operators.append(Operator(TASK, self.source, kind, place, statements))
+
+
+@lru_cache(maxsize=200)
+def make_histories(
+    seed: int, sources: tuple[str, ...], way: Way, *, often: str = "", about: str = ""
+) -> tuple[History, ...]:
+    """Return a history for each source. Rows of the merged table go from one to the other at their ends, where a row
+    waits for its place. See `History.make`."""
+    made = tuple(History.make(seed, name, at, way, often=often, about=about) for at, name in enumerate(sources))
+    waits = made[0].changes.merged.form is not Form.NULLABLE and not way.safe.always
+    if len(made) > 1 and waits:  # else whoever is first has the other's row, or is stopped by it
+        given = [(to, one.give()) for one, to in zip(made, reversed(made), strict=True)]
+        for to, row in given:
+            if row is not None:
+                to.take(row)
+    for one in made:
+        one.end()
+    return made
 
 
 def _create(name: str, form: Form) -> str:

@@ -152,12 +152,6 @@ _SOME: Final = re.compile(r"DELETE FROM (\S+) WHERE (.*) LIMIT (\d+)")
 _CONVERTED: Final = re.compile(r"CONVERT\(((?:'[^']*')|NULL) USING \w+\)")
 
 
-@cache
-def translated(sql: str) -> str:
-    """Return a statement about the engine's own tables as SQLite has it."""
-    return sql.replace("%s", "?").replace(" FOR UPDATE", "")
-
-
 def access(sqlite: sqlite3.Connection) -> Access:
     """Return the way in which the engine's writers reach the rows."""
     found = partial(_found, sqlite)
@@ -184,6 +178,9 @@ def _execute(sqlite: sqlite3.Connection, connection: Any, statement: RowStatemen
             head, condition, limit = some.groups()
             condition = _CONVERTED.sub(r"\1", condition.replace("<=>", "IS")).replace(" AS BINARY", " AS BLOB")
             sql = f"DELETE FROM {head} WHERE rowid IN (SELECT rowid FROM {head} WHERE {condition} LIMIT {limit})"
+    if statement.verb is Verb.REPLACE:  # servers count the rows that had to go
+        before = _size(sqlite, statement)
+        return _run(sqlite, sql, statement) + before + statement.rows - _size(sqlite, statement)
     return _run(sqlite, sql, statement)
 
 

@@ -1,26 +1,26 @@
 """A sync in the world of ddl_world.py: what sync/loop.py does, as far as it is about DDL and what is applied.
 
-All that it calls is the engine's: rows are folded, sorted into waves and written as the mode has it, and safe mode says
-what may be otherwise. What is left out is the runner: the tasks of an epoch come one after the other, in any order, and
-any of them may be the last one that its run has done. `Quirks` switches off a rule of the loop.
+All that it calls is the engine's: rows are folded, sorted into waves and written as the mode has it, safe mode says
+what may be otherwise, and tables that take the rows of others are looked after. What is left out is the runner: the
+tasks of an epoch come one after the other, in any order, and any of them may be the last one that its run has done.
+`Quirks` switches off a rule of the loop.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch
 from airflow_provider_dm.engine.ddl.statements import PassedOver, Statement
-from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.meta.model import Operator
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.schema.codec import Row as Values
 from airflow_provider_dm.engine.sync import start
-from airflow_provider_dm.engine.sync.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.by_hand import ByHand
@@ -28,17 +28,22 @@ from airflow_provider_dm.engine.sync.causality import make_waves
 from airflow_provider_dm.engine.sync.compactor import Compactor, Folded
 from airflow_provider_dm.engine.sync.ddl import Concerns, PassOver, Repeat
 from airflow_provider_dm.engine.sync.following import Following
+from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
 from airflow_provider_dm.engine.sync.safe_mode import UntilLocation, Window
 from airflow_provider_dm.engine.sync.safe_mode_here import SafeModeHere, load_window
 from airflow_provider_dm.engine.sync.transactional import TransactionalWriter, Unit
-from airflow_provider_dm.engine.sync.writing import Writing
+from airflow_provider_dm.engine.sync.writing import Writing, spreads
+from airflow_provider_dm.engine.target.errors import DuplicateInTarget
 from airflow_provider_dm.engine.target.frontier import Step, extent, read_all_stands
 from airflow_provider_dm.engine.target.session import run_transaction, target_connection
 from airflow_provider_dm.engine.target.subtask import note_location, read_subtask
 from tests.unit.sync.ddl_history import Item, place_of
+from tests.unit.sync.ddl_shared import Shared, sharing_of
 
 BUCKETS: Final = 2
+LOOKS: Final = 0.05
+"""How often tables that take the rows of others are looked after where nothing says that it is needed."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +72,33 @@ class Quirks:
     """What the copy of a table has from the log is applied again."""
     own_plan: bool = False
     """Half a piece is completed by the mode of today."""
+    unrecorded: bool = False
+    """Nobody records whose rows of a merged table are whose."""
+    unlooked: bool = False
+    """Nobody looks after rows that wait for their places."""
+    recorded_too_short: bool = False
+    """Records of rows that others have put there are not looked into behind the overlap."""
+    owned: bool = False
+    """Rows of others are let alone where they are to be written over."""
+    waits_on: bool = False
+    """Rows that wait are not put into their places before others are written over."""
 
 
-class Surroundings(Protocol):
+class Surroundings(Shared, Protocol):
     """Part of the world that a sync needs."""
 
     rng: random.Random
     quirks: Quirks
 
-    @property
-    def access(self) -> Access: ...
+    def met(self, collisions: Iterable[Collision]) -> None:
+        """Hear what was written over."""
+
+    def arrives(self, source: str) -> bool:
+        """Tell whether the syncs of all sources are at the ends of their logs, as this one is."""
+        ...
+
+    def rest(self) -> None:
+        """Let others act. Raises Died."""
 
 
 class Sync:
@@ -88,7 +110,8 @@ class Sync:
         self.target = Target(partial(run_transaction, source.target), lambda: world.access)
         low, edge = extent(read_all_stands(connection, ref))
         self.at, self.edge = position_of(low), position_of(edge)
-        self.plan, _ = start._plan(connection, source, BUCKETS, low)
+        plan, _ = start._plan(connection, source, BUCKETS, low)
+        self.sharing = sharing_of(world, source, plan)
         subtask = read_subtask(connection, ref)
         assert subtask is not None
         self.safe_mode = self._safe_mode(subtask.catch_up_until, load_window(connection, ref))
@@ -107,6 +130,10 @@ class Sync:
         self.by_hand = ByHand(store, *ref.key)
         self.plan_ahead = self.plan
 
+    @property
+    def plan(self) -> SyncPlan:
+        return self.sharing.plan
+
     def _safe_mode(self, overlap: Location | None, window: Window | None) -> SafeModeHere:
         return SafeModeHere(
             self.target.transactions,
@@ -124,6 +151,7 @@ class Sync:
 
     def run(self) -> None:
         self._note()
+        self._look()
         while self.at < len(self.log):
             self.by_hand.refresh()
             item = self.log[self.at]
@@ -142,13 +170,63 @@ class Sync:
                 self.plan_ahead = self.plan
             self.by_hand.passed(place_of(self.at))
             self._note()
+        self._arrive()
 
     def _note(self) -> None:
         """Say that the log is exact from here on, when it is: others wait for that."""
-        if self.safe_mode.overlap is not None and self.at >= position_of(self.safe_mode.overlap.sort_key):
-            fence, here = self.source.fence, place_of(self.at)
-            self.target.transactions(lambda connection: note_location(connection, fence, here, exact=True))
+        overlap = self.safe_mode.overlap
+        if overlap is not None and self.at >= position_of(overlap.sort_key):
             self.safe_mode.overlap = None
+            self._note_location()
+        elif self._shares() and self.world.rng.random() < LOOKS:
+            self._look()
+
+    def _note_location(self) -> None:
+        fence, here, exact = self.source.fence, place_of(self.at), self.safe_mode.overlap is None
+        self.target.transactions(lambda connection: note_location(connection, fence, here, exact=exact))
+
+    # Tables that take the rows of others
+
+    def _shares(self) -> bool:
+        """Tell whether rows of a table may be otherwise than the source's log says, or may come to be."""
+        recorded = self.sharing.several or self.safe_mode.always or any(self.plan.owners) or self.sharing.rows
+        return bool(self.plan.merged and recorded)
+
+    def _look(self) -> None:
+        """See `Loop._look_at_shared`, which looks so when it notes where it stands."""
+        if self._shares():
+            self._note_location()
+            between = self.edge <= self.at
+            if not self.world.quirks.unlooked:
+                self.sharing.look(between=between)
+            if between:
+                self._write_over()
+
+    def _write_over(self) -> None:
+        if self.sharing.rows and self._leniency()[1] and not self.world.quirks.waits_on:
+            self._met(self.sharing.write_over())
+
+    def _leniency(self) -> tuple[bool, bool]:
+        lenient = self.safe_mode.is_lenient(place_of(self.at)) and not self.world.quirks.strict
+        return lenient, lenient and self.safe_mode.always and self.sharing.over and not self.world.quirks.owned
+
+    def _met(self, collisions: Sequence[Collision]) -> None:
+        self.safe_mode.met(collisions, self.sharing.servers.feeders)
+        self.world.met(collisions)
+
+    def _arrive(self) -> None:
+        """Wait for the others, whose rows may find their places by us, and look after those that wait still."""
+        self._look()
+        while not self.world.arrives(self.source.fence.ref.source):
+            self.world.rest()
+            self._look()
+        if self.sharing.rows:
+            self._look()
+            self.sharing.finish(self._rest)
+
+    def _rest(self, _seconds: float) -> bool:
+        self.world.rest()
+        return False
 
     def _end(self) -> int:
         """Return where the next piece of rows ends: at an edge, or in front of what it must not cross."""
@@ -186,13 +264,14 @@ class Sync:
 
     def _follow(self, ddl: DdlStatement, statement: Statement | Repeat | None, operator: Operator | None) -> bool:
         """Tell whether the frontier is behind it."""
-        self.plan = self.following.follow(ddl, statement, self._step(self.at + 1), self.plan, operator)
+        step, overlaps = self._step(self.at + 1), self.catching_up(self.at)
+        self.sharing.adopt(self.following.follow(ddl, statement, step, self.plan, operator, overlaps=overlaps))
         return ddl.rows is None
 
     def _inject(self) -> None:
         operator = self.by_hand.before_rows(place_of(self.at))
         if operator is not None:
-            self.plan = self.following.inject(operator, place_of(self.at), self.plan)
+            self.sharing.adopt(self.following.inject(operator, place_of(self.at), self.plan))
 
     def _ddl_too_soon(self, at: int) -> None:
         before, self.at = self.at, at
@@ -207,44 +286,68 @@ class Sync:
 
     def _rows(self, end: int) -> None:
         """Apply up to there."""
+        self._write_over()
+        try:
+            contested = self._apply(end)
+        except (DuplicateInTarget, MissingRow):
+            if self.half is not None or not self.sharing.notice():
+                raise
+            contested = self._apply(end)  # others have begun to feed the same table
+        if self.half is not None:
+            start._note_plan(self.plan, [], self.source)
+            self.half = None
+        self.at = self.edge = end
+        if contested or self.sharing.rows:
+            self._look()
+
+    def _apply(self, end: int) -> int:
+        """Return how many rows wait for their places."""
         plan = self.half or (self.plan_ahead if self.world.quirks.old_plan else self.plan)
-        catch_up = self.catching_up(self.at)
-        lenient = self.safe_mode.is_lenient(place_of(self.at)) and not self.world.quirks.strict
+        lenient, over = self._leniency()
         way = Writing.of(self.source.config.syncer, plan, tasks=BUCKETS)
         writer = WaveWriter(
             plan,
             self.target,
             self._step(end),
-            catch_up,
+            self.catching_up(self.at),
+            recording=self.sharing.recording and not self.world.quirks.recorded_too_short,
             batch=way.batch,
             multiple_rows=way.multiple_rows,
             lenient=lenient,
+            over=over,
         )
         if plan.whole:
             units = [Unit(key_of(at + 1), 1, partial(self._changes, plan, at, at + 1)) for at in range(self.at, end)]
-            TransactionalWriter(writer).write(units)
-        else:
-            self._waves(writer, self._folded(plan, end), way.tasks)
-        if self.half is not None:
-            start._note_plan(self.plan, [], self.source)
-            self.half = None
-        self.at = self.edge = end
+            written = TransactionalWriter(writer).write(units)
+            self._met(written.collisions)
+            return written.contested
+        contested = self._waves(writer, self._folded(plan, end), way.tasks)
+        self._met(writer.collisions)
+        return contested
 
     def _folded(self, plan: SyncPlan, end: int) -> Folded:
         """Fold in two pieces, as two ranges would be; the pieces are put together as blobs are."""
-        cut = self.world.rng.randint(self.at, end) if plan.compact else end
+        cut = self.world.rng.randint(self.at, end) if spreads(plan) else end
         if cut in (self.at, end):
             return Compactor(plan).add_all(self._changes(plan, self.at, end))
         pieces = ((self.at, cut), (cut, end))
         return unpack(plan, [pack(plan, Compactor(plan).add_all(self._changes(plan, *one)), 1)[0] for one in pieces])
 
-    def _waves(self, writer: WaveWriter, folded: Folded, tasks: int) -> None:
-        waves = make_waves(writer.plan, folded, catch_up=writer.catch_up, lenient=writer.lenient)
+    def _waves(self, writer: WaveWriter, folded: Folded, tasks: int) -> int:
+        waves = make_waves(
+            writer.plan,
+            folded,
+            catch_up=writer.catch_up,
+            recording=writer.recording,
+            lenient=writer.lenient,
+            over=writer.over,
+        )
         groups = [range(first, BUCKETS, tasks) for first in range(tasks)]
         for buckets in self.world.rng.sample(groups, tasks):
             writer.release({bucket: work for bucket, work in waves.first.items() if bucket in buckets})
-        for buckets in self.world.rng.sample(groups, tasks):
-            writer.advance(waves.second, buckets, waves.later)
+        return sum(
+            writer.advance(waves.second, buckets, waves.later) for buckets in self.world.rng.sample(groups, tasks)
+        )
 
     def _changes(self, plan: SyncPlan, low: int, high: int) -> Iterator[tuple[int, Values | None, Values | None]]:
         """Yield what the decoder would. Raises KeyError for a table that it should know."""

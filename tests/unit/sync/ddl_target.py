@@ -21,9 +21,9 @@ from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import CreateDatabase, Statement
 from airflow_provider_dm.engine.ddl.tracker import Tracker
 from airflow_provider_dm.engine.mysql.identifiers import TableName
-from tests.unit.sync.ddl_rows import SCHEMAS, TargetTables, empty_database, translated
+from tests.unit.sync.ddl_rows import SCHEMAS, TargetTables, empty_database
 from tests.unit.sync.ddl_tables import SERVER
-from tests.unit.sync.sqlite_target import META
+from tests.unit.sync.sqlite_target import META, in_sqlite
 
 
 class Died(BaseException):
@@ -78,6 +78,8 @@ class TargetServer:
 
     def pass_time(self) -> None:
         """The server goes on with what it is at."""
+        if not self.under_way:
+            return
         for one in self.under_way:
             one.left -= 1
         for one in [one for one in self.under_way if one.left <= 0]:
@@ -194,7 +196,7 @@ class Connection:
         return 0
 
     def _meta(self, sql: str, arguments: Sequence[Any] | None) -> int:
-        done = self.server.sqlite.execute(translated(sql), tuple(arguments or ()))
+        done = self.server.sqlite.execute(in_sqlite(sql), tuple(arguments or ()))
         self._found = done.fetchall()
         return done.rowcount
 

@@ -48,6 +48,8 @@ class Target(Enum):
     KEYS = "other keys"
 
 
+COLLIDING: Final = (Form.SINGLE, Form.COMPOSITE, Form.UNIQUE, Form.TEXT)
+"""What a merged table is like whose rows can be written over."""
 OTHER_KEYS: Final = {
     Form.KEYLESS: ("ADD UNIQUE KEY tk (id)",),
     Form.COMPOSITE: ("DROP PRIMARY KEY", "ADD PRIMARY KEY (j, id)"),
@@ -64,41 +66,60 @@ class Safe(Enum):
     EXIT = "a past that is not ours, up to its exit point"
     PAST = "a past that is not ours, for some log time, and not before the place where the log ended"
     ALWAYS = "safe-mode: true"
+    ALWAYS_LOAD = "safe-mode: true, behind a load"
+    ALWAYS_PAST = "safe-mode: true, behind a past that is not ours"
+
+    @property
+    def always(self) -> bool:
+        """The user wants it so."""
+        return self in (Safe.ALWAYS, Safe.ALWAYS_LOAD, Safe.ALWAYS_PAST)
+
+    @property
+    def loaded(self) -> bool:
+        """The target was filled by a load of ours."""
+        return self in (Safe.LOAD, Safe.ALWAYS_LOAD)
+
+    @property
+    def past(self) -> bool:
+        """The log begins before somebody else filled the target, and up to where it overlaps that is known."""
+        return self in (Safe.EXIT, Safe.PAST, Safe.ALWAYS_PAST)
 
     @property
     def of_others(self) -> bool:
         """Somebody else has filled the target."""
-        return self in (Safe.EXIT, Safe.PAST, Safe.ALWAYS)
+        return self.past or self is Safe.ALWAYS
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way to play. `later`: the mode of runs that come after the first, when the user has changed it meanwhile."""
+    """A way to play. `later`: the mode of runs that come after the first, when the user has changed it meanwhile.
+
+    `collide`: shards of the merged table keep to unique keys of their own only, and write over each other's rows.
+    """
 
     mode: str = "folded"
     later: str = "folded"
     form: Form = Form.SINGLE
     target: Target = Target.ALIKE
     safe: Safe = Safe.OFF
+    collide: bool = False
 
     @classmethod
     def any(cls, seed: int) -> Way:
-        """Choose one."""
+        """Choose one: neighbouring seeds have other modes, forms and rules, and 588 of them all together."""
         rng = random.Random(f"way {seed}")
-        mode = rng.choice(list(MODES))
-        later = rng.choice(list(MODES)) if rng.random() < 0.2 else mode
-        safe = rng.choice([Safe.OFF, Safe.OFF, *Safe])
-        return cls(mode, later, rng.choice(list(Form)), rng.choice([Target.ALIKE, *Target]), safe)
+        modes, forms = list(MODES), list(Form)
+        mode, form = modes[seed % len(modes)], forms[seed // len(modes) % len(forms)]
+        safe = list(Safe)[seed // len(modes) // len(forms) % len(Safe)]
+        later = rng.choice(modes) if rng.random() < 0.2 else mode
+        target = rng.choice([Target.ALIKE, *Target])
+        again = seed // (len(modes) * len(forms) * len(Safe))
+        return cls(mode, later, form, target, safe, collide=safe.always and again % 2 == 1)
 
     @classmethod
     def usual(cls, seed: int) -> Way:
         """Choose one in which nothing is special."""
         return cls(form=random.Random(f"form {seed}").choice([Form.KEYLESS, Form.SINGLE]))
-
-    @property
-    def has_shards(self) -> bool:
-        """There is a merged table. Not where its rows would have to be told from those of others before us."""
-        return not self.safe.of_others
 
     @property
     def altered(self) -> tuple[str, ...]:

@@ -18,45 +18,59 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from greenlet import getcurrent, greenlet
 
+from airflow_provider_dm.engine.copy.writing import copy_merged
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import TableDefinition
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.merge.joining import Newcomer, enter_tables
 from airflow_provider_dm.engine.merge.recorded_key import recorded_key
+from airflow_provider_dm.engine.merge.writer import MOST_WHILE_COPYING, OwnerWriter
 from airflow_provider_dm.engine.meta.model import Operator, OperatorState
 from airflow_provider_dm.engine.meta.operators import is_behind
 from airflow_provider_dm.engine.mysql.connection import query
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
+from airflow_provider_dm.engine.rules.mapping import map_table
+from airflow_provider_dm.engine.schema.codec import row_literals
+from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.sync.begin import SyncSource
+from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.target import session
 from airflow_provider_dm.engine.target.copy_progress import ChunkProgress, insert_chunks
 from airflow_provider_dm.engine.target.generation import claim_generation
 from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
+from airflow_provider_dm.engine.target.owner_numbers import lock_owner
+from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.statements import Dialect
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begin_subtask
 from airflow_provider_dm.engine.target.table_definitions import Definitions, begin_definitions
 from airflow_provider_dm.engine.target.table_schema import TableSchema, save_table_schemas
-from tests.unit.sync.ddl_changes import MERGED, Counted, counted, is_shard
+from tests.unit.sync.ddl_changes import MERGED, encoded, is_shard
 from tests.unit.sync.ddl_engine import SOURCES, here, ref_of, routed, source_of
 from tests.unit.sync.ddl_filling import Filling
-from tests.unit.sync.ddl_history import NAMES, SCHEMA, History, place_of
+from tests.unit.sync.ddl_history import NAMES, SCHEMA, History, make_histories, place_of
+from tests.unit.sync.ddl_merged import Counted, counted, merged_differences
 from tests.unit.sync.ddl_rows import access
 from tests.unit.sync.ddl_sync import BUCKETS, Quirks, Sync, key_of
+from tests.unit.sync.ddl_tables import Row
 from tests.unit.sync.ddl_target import Connection, Died, TargetServer
 from tests.unit.sync.ddl_ways import Safe, Way
-from tests.unit.sync.sqlite_target import META
+from tests.unit.sync.sqlite_target import META, in_sqlite
 
+_MERGED: Final = TableName(SOURCES[0], MERGED)
 MOST_RUNS: Final = 4
 """Then fate lets the newest one live."""
 MOST_STEPS: Final = 20_000
+STEP_SECONDS: Final = 0.3
+RESTING_SECONDS: Final = 3.0
+"""What passes while a run has nothing to do but to wait for others."""
 
 
 @dataclass(eq=False)
@@ -79,6 +93,8 @@ class Run:
     subtask: Subtask
     generation: int
     asleep: bool = False
+    rests: bool = False
+    """It has nothing to do but to wait for others."""
     connections: list[Connection] = field(default_factory=list)
     sessions: dict[Endpoint, session._Session] = field(default_factory=dict)
 
@@ -110,6 +126,7 @@ class Run:
                 if error.reaction is not Reaction.RETRY:
                     raise
                 self.world.done["went on by itself"] += 1
+                self.world.rest()
 
 
 class Wishes:
@@ -156,12 +173,10 @@ class World:
         self.quirks = quirks or Quirks()
         self.strikes_at, self.freezes = strikes_at, freezes
         self.way = way or Way.any(seed)
-        two = self.rng.random() < 0.3 and not about and self.way.safe is not Safe.LOAD
-        sources = SOURCES[: 2 if two else 1]
-        self.subtasks = [
-            Subtask(ref_of(name), History.make(seed, name, number, self.way, often=often, about=about))
-            for number, name in enumerate(sources)
-        ]
+        sources = SOURCES[: 2 if self.rng.random() < 0.3 and not about else 1]
+        histories = make_histories(seed, sources, self.way, often=often, about=about)
+        self.histories = dict(zip(sources, histories, strict=True))
+        self.subtasks = [Subtask(ref_of(name), history) for name, history in self.histories.items()]
         self.wishes = Wishes(self, [one for subtask in self.subtasks for one in subtask.history.operators])
         self.most_runs = MOST_RUNS * (3 if often else 1)
         self.server = TargetServer(self)
@@ -172,6 +187,9 @@ class World:
         self.steps = self.moments = 0
         self.runs: list[Run] = []
         self.running: Run | None = None
+        self.clock = 0.0
+        self.collisions = 0
+        self.at_end: set[str] = set()
         for subtask in self.subtasks:
             self._begin(subtask)
 
@@ -189,7 +207,7 @@ class World:
     def differences(self) -> list[str]:
         """Return what the target has too much (+) or too little (-)."""
         tables = self.server.tables
-        names = tables.tracker.names()
+        names = [name for name in tables.tracker.names() if name != _MERGED]
         held = {name: (tables.tracker.definition(name), counted(tables.read(name))) for name in names}
         expected = self._expected()
         found = [f"{name}: only {'there' if name in held else 'expected'}" for name in held.keys() ^ expected.keys()]
@@ -198,21 +216,25 @@ class World:
             if _form(ours) != _form(theirs):
                 found.append(f"{name}: {_form(ours)} for {_form(theirs)}")
             found += [f"{name}: +{row}" for row in rows - wanted] + [f"{name}: -{row}" for row in wanted - rows]
-        return found + [one for subtask in self.subtasks for one in self._left(subtask)]
+        return found + self._merged() + [one for subtask in self.subtasks for one in self._left(subtask)]
+
+    def _merged(self) -> list[str]:
+        held, safe = self.server.tables.read(_MERGED), self.way.safe
+        sources = [history.changes.merged for history in self.histories.values()]
+        found = [f"merged: {one}" for one in merged_differences(held, sources, in_order=safe is Safe.ALWAYS)]
+        lost = sum(len(owner.rows) for source in sources for owner in source.owners(in_order=False)) > len(held)
+        calm = self.done["runs"] == len(self.subtasks) and not self.done["went on by itself"]
+        if lost and calm and not self.collisions:
+            found.append("rows were written over, and nobody has said so")
+        return found
 
     def _expected(self) -> dict[TableName, tuple[TableDefinition, Counted]]:
-        found: dict[TableName, tuple[TableDefinition, Counted]] = {}
-        merged: Counted = Counter()
-        for subtask in self.subtasks:
-            history, wanted = subtask.history, subtask.history.wanted
-            for name, rows in wanted.rows.items():
-                if name.table in NAMES:
-                    found[routed(history.source, name)] = wanted.tracker.definition(name), counted(rows)
-            shard = next((name for name in history.tables.rows if is_shard(name)), None)
-            if shard is not None:
-                merged.update(history.changes.merged)
-                found[TableName(SOURCES[0], MERGED)] = history.tables.tracker.definition(shard), +merged
-        return found
+        return {
+            routed(history.source, name): (history.wanted.tracker.definition(name), counted(rows))
+            for history in self.histories.values()
+            for name, rows in history.wanted.rows.items()
+            if name.table in NAMES
+        }
 
     def _left(self, subtask: Subtask) -> Iterator[str]:
         """Return what is left of a source: tables, and no journal but of rows that moved the frontier themselves."""
@@ -231,6 +253,7 @@ class World:
         if named != sorted(name.table for name in history.tables.rows):
             yield f"the tables are {named}"
         yield from (f"{name} is remembered" for (name,) in self._kept(ref, "dm_online_ddl", "ghost_table"))
+        yield from (f"a row of {name} waits" for (name,) in self._kept(ref, "dm_contested_row", "table_name"))
 
     def _kept(self, ref: SubtaskRef, table: str, columns: str) -> list[tuple[Any, ...]]:
         where = "WHERE task = ? AND source = ?"
@@ -250,7 +273,7 @@ class World:
             unit=UNIT_SYNC,
             start=place_of(0),
             catch_up_until=filling.until,
-            safe_mode_seconds=self.rng.choice([1, 30, 60]) if safe is Safe.PAST else 0,
+            safe_mode_seconds=self.rng.choice([1, 30, 60]) if safe in (Safe.PAST, Safe.ALWAYS_PAST) else 0,
         )
         query(connection, f"DELETE FROM {META}.dm_frontier WHERE source = ? AND bucket >= ?", (ref.source, BUCKETS))
         query(
@@ -261,7 +284,7 @@ class World:
             TableSchema(tracker.table(name), routed(ref.source, name), filling.skip_until.get(name, ""))
             for name in names
         ]
-        if safe is Safe.LOAD:
+        if safe.loaded or safe.past:
             self._enter(connection, ref, schemas)
         else:
             save_table_schemas(connection, ref, schemas)
@@ -273,27 +296,40 @@ class World:
                 self._create(
                     schema.target, texts[name] if is_shard(name) else history.begun_in_target.create_sql(name), name
                 )
-                for rows in filling.pages.get(name, []):
+            for rows in filling.pages.get(schema.table.name, []):
+                if safe.loaded and is_shard(schema.table.name) and schema.table.identity is not None:
+                    self._copy(connection, ref, schema, rows)
+                else:
                     self.server.tables.write(schema.target, rows, over=True)
         if history.ahead:
             self.server.tables.run(parse(history.ahead, 0, ref.source))
 
     def _enter(self, connection: Any, ref: SubtaskRef, schemas: Sequence[TableSchema]) -> None:
-        """Enter the tables of a task that has been copied by us: rows of merged ones are recorded."""
+        """Enter the tables of a task that overlap the log: rows of merged ones are recorded."""
+        loaded, past = self.way.safe.loaded, self.way.safe.past
         newcomers = [
-            Newcomer(one.table.name, one.target, recorded_key(one.table))
+            Newcomer(one.table.name, one.target, recorded_key(one.table), past)
             for one in schemas
-            if one.table.identity is not None
+            if one.table.identity is not None and not (self.quirks.unrecorded and is_shard(one.table.name))
         ]
         fellows = [
-            Newcomer(name, routed(other.ref.source, name), key="")
+            Newcomer(name, routed(other.ref.source, name), "", past)
             for other in self.subtasks
             for name in other.history.begun.names()
             if other.ref != ref and other.history.begun.table(name).identity is not None
         ]
-        enter_tables(connection, ref, schemas, newcomers, fellows, loading=True)
-        chunks = [ChunkProgress(number, one.table.name, done=True) for number, one in enumerate(schemas)]
-        insert_chunks(connection, Fence(ref, 0), chunks)
+        enter_tables(connection, ref, schemas, newcomers, fellows, loading=loaded)
+        if loaded:
+            chunks = [ChunkProgress(number, one.table.name, done=True) for number, one in enumerate(schemas)]
+            insert_chunks(connection, Fence(ref, 0), chunks)
+
+    def _copy(self, connection: Any, ref: SubtaskRef, schema: TableSchema, rows: Sequence[Row]) -> None:
+        """Copy a page of a shard, as the load does."""
+        table, mapping = schema.table, map_table(schema.table, self.table_in_target(schema.target))
+        owner = RowOwner(ref, table.name, lock_owner(connection, ref, table.name))
+        writer = OwnerWriter(owner, mapping, self.access, MOST_WHILE_COPYING)
+        values = [tuple([encoded(row[column.name]) for column in table.columns]) for row in rows]
+        copy_merged(connection, writer, writer.rows(values, list(map(row_literals(table, Flavour.MYSQL), values))))
 
     def _create(self, target: TableName, create_sql: str, name: TableName) -> None:
         text = create_sql.replace(f"`{SCHEMA}`.", "").replace(f"`{name.table}`", target.quoted(), 1)
@@ -302,7 +338,22 @@ class World:
     def source_of(self, run: Run) -> SyncSource:
         """Return the source as a run sees it, for which the user may have chosen another mode than before."""
         mode = self.way.mode if run.subtask.runs == 1 else self.rng.choice([self.way.mode, self.way.later])
-        return source_of(Fence(run.subtask.ref, run.generation), mode, always=self.way.safe is Safe.ALWAYS)
+        return source_of(Fence(run.subtask.ref, run.generation), mode, always=self.way.safe.always)
+
+    # Tables that take the rows of others
+
+    def table_in_target(self, name: TableName) -> Table:
+        return self.server.tables.tracker.table(name)
+
+    def ends(self) -> dict[str, int]:
+        return {name: len(history.log) for name, history in self.histories.items()}
+
+    def met(self, collisions: Iterable[Collision]) -> None:
+        self.collisions += sum(one.missing + one.present for one in collisions if one.table == str(_MERGED))
+
+    def arrives(self, source: str) -> bool:
+        self.at_end.add(source)
+        return len(self.at_end) == len(self.subtasks)
 
     # Who acts
 
@@ -319,7 +370,8 @@ class World:
         awake = [run for run in self.runs if not run.asleep or run.subtask.arrived or self.over]
         if not awake:
             return None
-        chosen = self.rng.choice(awake)
+        busy = [run for run in awake if not run.rests]
+        chosen = self.rng.choice(busy if busy and self.rng.random() < 0.9 else awake)
         chosen.asleep = False
         return chosen
 
@@ -345,6 +397,7 @@ class World:
         run = self.running
         assert run is not None
         self.steps += 1
+        self.clock += STEP_SECONDS
         self.server.pass_time()
         if self.steps > MOST_STEPS and not self.over:
             self.error, self.over = AssertionError("it does not end"), True
@@ -355,6 +408,17 @@ class World:
             for one in self.runs:
                 one.asleep = one.asleep and self.rng.random() < 0.5
         self.hub.switch()
+        self._strike(0)
+
+    def rest(self) -> None:
+        """Let others act for a while."""
+        run = self.running
+        assert run is not None
+        self.clock += RESTING_SECONDS
+        self.step()
+        run.rests = True
+        self.hub.switch()
+        run.rests = False
         self._strike(0)
 
     def _sleeps(self, run: Run) -> bool:
@@ -403,6 +467,9 @@ class _Quiet(Connection):
 
     def execute(self, sql: str, arguments: Sequence[Any] | None = None) -> int:
         return self._meta(sql, arguments)
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        self.server.sqlite.executemany(in_sqlite(sql), rows)
 
     def strike(self) -> None:
         return None

@@ -7,7 +7,7 @@ buckets stand is refused here as it is there. What happens is told in `events`, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -139,11 +139,11 @@ class Follows(Following):
 
     world: World | None = None
     refusal: Exception | None = None
-    committed: bool = False
+    numbers: Collection[int] = ()
     operators: list[Operator | None] = field(default_factory=list)
 
-    def has_committed(self, ddl: DdlStatement) -> bool:
-        return self.committed
+    def noted(self, ddl: DdlStatement) -> Collection[int]:
+        return self.numbers
 
     def inject(self, operator: Operator, here: Location, plan: SyncPlan) -> SyncPlan:
         assert self.world is not None
@@ -159,6 +159,7 @@ class Follows(Following):
         operator: Operator | None,
         *,
         needs: Location | None = None,
+        overlaps: bool = False,
         exact: bool = False,
     ) -> SyncPlan:
         assert self.world is not None

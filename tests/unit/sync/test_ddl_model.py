@@ -8,20 +8,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 from airflow_provider_dm.engine.ddl import target_statements
+from airflow_provider_dm.engine.merge.writer import OwnerWriter
+from airflow_provider_dm.engine.mysql.connection import query
 from airflow_provider_dm.engine.schema.text_folds import TextFold
-from airflow_provider_dm.engine.sync import bucket, causality, dependence, following, start
+from airflow_provider_dm.engine.sync import bucket, causality, dependence, following, overwriting, start
 from airflow_provider_dm.engine.sync.following import Following
-from airflow_provider_dm.engine.target import ddl_execution, frontier
+from airflow_provider_dm.engine.sync.overwriting import Collision
+from airflow_provider_dm.engine.sync.plan import SyncPlan
+from airflow_provider_dm.engine.target import ddl_execution, frontier, table_schema
 from airflow_provider_dm.engine.target.ddl_journal import note_intent, read_entries
 from airflow_provider_dm.engine.target.frontier import Act, Step
 from airflow_provider_dm.engine.target.identity import Fence
+from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.session import run_transaction
 from tests.unit.sync.broken_rules import last_first
 from tests.unit.sync.ddl_engine import engine_in_the_world
@@ -66,7 +71,8 @@ def test_histories_are_of_every_kind() -> None:
     for chosen in (MODES, Form, Target, Safe):
         there = Counter(value for way in ways for value in (way.mode, way.form, way.target, way.safe))
         assert all(there[one] > HISTORIES / 30 for one in chosen)
-    assert len({(way.mode, way.safe, way.form) for way in ways}) == len(MODES) * len(Safe) * len(Form)
+    kinds = {(way.mode, way.safe, way.form, way.collide) for way in ways}
+    assert len(kinds) == len(MODES) * len(Form) * (len(Safe) + sum(safe.always for safe in Safe))
 
 
 ABOUT = {
@@ -151,6 +157,17 @@ def _one_wave(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def _waiting_by_the_old_name(patch: pytest.MonkeyPatch) -> None:
+    def without(connection: Any, sql: str, arguments: Any) -> Any:
+        return [] if sql.startswith("UPDATE") and "dm_contested_row" in sql else query(connection, sql, arguments)
+
+    patch.setattr(table_schema, "query", without)
+
+
+def _uncounted(real: Callable[..., Collision]) -> Callable[..., Collision]:
+    return lambda *arguments: replace(real(*arguments), missing=0, present=0)
+
+
 def _off(module: Any, name: str, instead: Any = lambda *_: None) -> Callable[[pytest.MonkeyPatch], None]:
     return lambda patch: patch.setattr(module, name, instead)
 
@@ -231,6 +248,27 @@ RULES = [
          way=Way(safe=Safe.ALWAYS)),
     Rule("what a copy has of the log is not applied again", quirks=Quirks(copied_twice=True),
          way=Way(form=Form.KEYLESS, safe=Safe.LOAD)),
+    # Of merged tables.
+    Rule("whose rows a past has is recorded", quirks=Quirks(unrecorded=True), way=Way(safe=Safe.EXIT), first=240),
+    Rule("it is recorded behind the overlap, too", quirks=Quirks(recorded_too_short=True), way=Way(safe=Safe.PAST),
+         first=60),
+    Rule("catch-up takes nobody else's row", _off(RowOwner, "recorded", lambda _self, _connection, keys: set(keys)),
+         way=Way(safe=Safe.EXIT)),
+    Rule("rows that wait are looked after", quirks=Quirks(unlooked=True), way=Way(safe=Safe.EXIT)),
+    Rule("a log changes its rows also while they wait", _off(OwnerWriter, "_locked", lambda *_: set()),
+         way=Way(safe=Safe.LOAD)),
+    Rule("rows of a table that is created there are recorded",
+         _off(following, "recorded_newcomers", lambda *_, **__: {}), often="shards", way=Way(safe=Safe.EXIT)),
+    Rule("what waits goes with its table to another name", _waiting_by_the_old_name, often="shards",
+         way=Way(safe=Safe.LOAD)),
+    Rule("rows of others are written over where the user wants it", quirks=Quirks(owned=True),
+         way=Way(safe=Safe.ALWAYS, collide=True)),
+    Rule("what waits has its place before others are written over", quirks=Quirks(waits_on=True),
+         way=Way(safe=Safe.ALWAYS_LOAD, collide=True)),
+    Rule("tables of one source that write over each other keep their order", _off(SyncPlan, "contended", frozenset()),
+         way=Way(safe=Safe.ALWAYS, collide=True)),
+    Rule("what is written over is counted", _off(overwriting.OverWrites, "run", _uncounted(overwriting.OverWrites.run)),
+         way=Way(safe=Safe.ALWAYS, collide=True), first=130),
 ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.resync import Resyncing
 from airflow_provider_dm.engine.sync.subtask_tables import CannotFollow, NeedsAgreement
+from airflow_provider_dm.engine.target.ddl_journal import COMMITTED, IN_FRONT
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from tests.unit.sync.histories import TARGETS
 from tests.unit.sync.loop_world import BACKLOG, BYTES, FENCE, LO, NoExchange, World, ddl, epoch
@@ -177,24 +178,30 @@ def test_rows_in_the_transaction_of_such_ddl_are_applied() -> None:
 
 NEXT_FILE = Location("bin.000002", 4)
 OF_ANOTHER_SERVER = Location("new.000001", 4, suffix=2)
+DDL_OF_ANOTHER_SERVER = DdlStatement(
+    OF_ANOTHER_SERVER.at(50), OF_ANOTHER_SERVER.at(90), "other", "CREATE TABLE x (a INT)", 0
+)
 
 
 @pytest.mark.parametrize(
-    ("comes", "injected"),
+    ("comes", "noted", "injected"),
     [
-        (epoch(100, 200), True),
-        (UpToDate(NEXT_FILE), True),
-        (UpToDate(OF_ANOTHER_SERVER), True),
-        (DdlStatement(OF_ANOTHER_SERVER.at(50), OF_ANOTHER_SERVER.at(90), "other", "CREATE TABLE x (a INT)", 0), True),
-        (ddl("CREATE TABLE other.x (a INT)", 100, 150), False),
-        (UpToDate(LO), False),
-        (UpToDate(LO.at(150)), False),
+        pytest.param(epoch(100, 200), (), True, id="rows"),
+        pytest.param(UpToDate(NEXT_FILE), (), True, id="next file"),
+        pytest.param(UpToDate(OF_ANOTHER_SERVER), (), True, id="another server"),
+        pytest.param(DDL_OF_ANOTHER_SERVER, (), True, id="DDL of another server"),
+        pytest.param(DDL_OF_ANOTHER_SERVER, (IN_FRONT,), False, id="DDL of another server, begun"),
+        pytest.param(ddl("CREATE TABLE other.x (a INT)", 100, 150), (), False, id="DDL"),
+        pytest.param(UpToDate(LO), (), False, id="nothing"),
+        pytest.param(UpToDate(LO.at(150)), (), False, id="nothing but events"),
     ],
-    ids=["rows", "next file", "another server", "DDL of another server", "DDL", "nothing", "nothing but events"],
 )
-def test_what_is_injected_is_executed_before_the_log_leaves_its_place(comes: Planned, injected: bool) -> None:
+def test_what_is_injected_is_executed_before_the_log_leaves_its_place(
+    comes: Planned, noted: tuple[int, ...], injected: bool
+) -> None:
     """Some of it may be already, and another file does not come to that place. DDL there is the statement's matter."""
     world = World(comes)
+    world.follows.numbers = noted
     order = Operator(*FENCE.ref.key, OperatorKind.INJECT, LO, ("DROP TABLE plain",), OperatorState.USED, used_at=LO)
     world.notes.wanted = [order]
     world.run()
@@ -208,7 +215,7 @@ def test_a_person_comes_too_late_for_a_statement_whose_rows_are_half_written(*, 
     inside = ByteRange("", LO.file, 1, 100, 150, BinlogFormat(Flavour.MARIADB, checksum=True))
     world = World(replace(ddl("CREATE TABLE other.x (a INT)", 100, 150), rows=inside), edge=LO.at(150))
     order = Operator(*FENCE.ref.key, OperatorKind.INJECT, LO, ("DROP TABLE plain",), OperatorState.USED, used_at=LO)
-    world.notes.wanted, world.follows.committed = [order], committed
+    world.notes.wanted, world.follows.numbers = [order], [COMMITTED] * committed
     world.run()
 
     assert world.follows.operators == [order if committed else None]

@@ -24,11 +24,34 @@ def check_dump(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:
     elif not facts.selected:
         remedy = "Check do-dbs and do-tables; tables without any privilege on them are invisible. GRANT SELECT on them."
         yield State.FAIL, "the account sees none of the tables that the block-allow-list selects", remedy
+    hidden = _hidden(facts) - {name.schema for name in missing}
+    if hidden:
+        what = f"SELECT on all of {named(sorted(hidden))} is missing: tables of which the account may see nothing"
+        grants = " ".join(f"GRANT SELECT ON {quote(schema)}.* TO {facts.account};" for schema in sorted(hidden))
+        yield State.FAIL, f"{what} would be left out without a word", f"{grants} or name each table in do-tables."
+    unseen = _unseen(facts)
+    if unseen and facts.selected:
+        what = f"nothing is to be seen of {named(unseen)}, which do-dbs names"
+        yield State.WARN, what, "Where this source has it, grant SELECT on it, else it is left out."
     server = facts.info.capabilities
     if facts.copies and server.writes_binlog and not server.snapshots_are_located:
         yield from _locks(facts)
-    if not missing and facts.selected:
+    if not missing and not hidden and facts.selected:
         yield State.OK, f"SELECT on {len(facts.selected)} tables", ""
+
+
+def _hidden(facts: SourceFacts) -> set[str]:
+    """Return the schemas that are seen in part at most, and of which tables come in that nobody has named."""
+    seen = {name.schema for name in facts.selected}
+    rules = facts.rules.block_allow
+    return {one for one in seen if not facts.grants.allow("SELECT", one) and not rules.names_all_of(one)}
+
+
+def _unseen(facts: SourceFacts) -> list[str]:
+    """Return the schemas that are asked for by name and not seen: another source's, or hidden from the account."""
+    seen = {name.schema.lower() for name in facts.selected}
+    named_ones = facts.rules.block_allow.named_schemas()
+    return [one for one in named_ones if one.lower() not in seen and not facts.grants.allow("SELECT", one)]
 
 
 def _locks(facts: SourceFacts) -> Iterator[tuple[State, str, str]]:

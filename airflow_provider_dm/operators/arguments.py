@@ -1,0 +1,79 @@
+"""Operators' arguments as they are once they are rendered: a template, or a run's parameter, may have made anything of
+them. What is not of the form that is asked for stops the task, before anything of it runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from airflow_provider_dm.hooks.errors import ArgumentUnusable
+
+_MEMORY: Final = re.compile(r"[1-9]\d*([kmgtp]b?)?", re.IGNORECASE)
+
+
+def text(value: Any, argument: str) -> str:
+    """Return a text that is not empty. Raises ArgumentUnusable."""
+    if not isinstance(value, str) or not value.strip():
+        raise ArgumentUnusable(argument, f"it is {_shown(value)}, and has to be a text")
+    return value
+
+
+def texts(value: Any, argument: str) -> tuple[str, ...]:
+    """Return a list of texts. One text alone is refused: it would be a list of its letters. Raises ArgumentUnusable."""
+    return tuple(text(one, argument) for one in listed(value, argument))
+
+
+def listed(value: Any, argument: str) -> Sequence[Any]:
+    """Return a list of anything; nothing is an empty one. Raises ArgumentUnusable."""
+    if value is None:
+        return ()
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ArgumentUnusable(argument, f"it is {_shown(value)}, and has to be a list")
+    return value
+
+
+def texts_by_name(value: Any, argument: str, known: Sequence[str]) -> Mapping[str, str]:
+    """Return a mapping of some of the `known` names to texts; None where nothing is said. Raises ArgumentUnusable."""
+    said = {name: one for name, one in _mapping(value, argument).items() if one is not None}
+    for name in said:
+        if name not in known:
+            raise ArgumentUnusable(argument, f"it names {name!r}, which is none of {', '.join(known)}")
+    return {name: text(one, f"{argument}.{name}") for name, one in said.items()}
+
+
+def spark_conf(value: Any) -> dict[str, str]:
+    """Return Spark's configuration as Spark writes it. Raises ArgumentUnusable."""
+    conf = {}
+    for key, one in _mapping(value, "spark_conf").items():
+        if isinstance(one, bool):
+            conf[str(key)] = str(one).lower()
+        elif isinstance(one, str | int | float):
+            conf[str(key)] = str(one)
+        else:
+            raise ArgumentUnusable(f"spark_conf.{key}", f"it is {_shown(one)}, and has to be a text or a number")
+    return conf
+
+
+def memory(value: Any) -> str:
+    """Return a size of memory, as Spark writes sizes. Raises ArgumentUnusable."""
+    if not isinstance(value, str) or not _MEMORY.fullmatch(value):
+        raise ArgumentUnusable("driver_memory", f"it is {_shown(value)}, and has to be a size such as '1g' or '1500m'")
+    return value
+
+
+def _mapping(value: Any, argument: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ArgumentUnusable(argument, f"it is {_shown(value)}, and has to be a mapping")
+    return value
+
+
+def _shown(value: Any) -> str:
+    """Return what a value is, for a message: short, as it may be anything."""
+    if value is None or value == "":
+        return "empty"
+    shown = repr(value)
+    return f"the {type(value).__name__} {shown if len(shown) <= 60 else shown[:60] + '…'}"
