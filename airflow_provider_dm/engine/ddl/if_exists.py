@@ -65,7 +65,8 @@ def _is_needless(server: Server, table: TableDefinition, spec: Spec, before: Seq
         case ChangeColumn(name, _, _, True) | RenameColumn(name, _, True) | SetDefault(name, _, True):
             return name.lower() not in columns
         case AddConstraint(constraint, True):
-            added = {_name(one.constraint) for one in before if isinstance(one, AddConstraint)}
+            others = [one.constraint for one in before if isinstance(one, AddConstraint)]
+            added = {_name(one) for one in others if _kind(one) == _kind(constraint)}
             return _name(constraint) in _names(table, type(constraint)) | added
         case DropKey(name, True) | RenameKey(name, _, True):
             return name.lower() not in _names(table, Key)
@@ -88,6 +89,11 @@ def _is_constraint(server: Server, table: TableDefinition, constraint: Constrain
 
 def _names(table: TableDefinition, *kinds: type[Constraint]) -> set[str]:
     return {_name(one) for one in table.constraints if isinstance(one, kinds)}
+
+
+def _kind(constraint: Constraint) -> object:
+    """Return what is the same in two constraints of one statement of which MariaDB compares the names."""
+    return constraint.kind if isinstance(constraint, Key) else type(constraint)
 
 
 def _name(constraint: Constraint) -> str:

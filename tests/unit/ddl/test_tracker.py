@@ -370,6 +370,21 @@ def test_what_is_there_already_or_not_at_all_does_nothing() -> None:
     assert lines(replaced, "KEY") == ["KEY k (b)"]
 
 
+@pytest.mark.parametrize(
+    ("specs", "expected"),
+    [
+        ("ADD KEY (g), MODIFY COLUMN IF EXISTS g int UNIQUE", ["UNIQUE KEY g_2 (g)", "KEY g (g)"]),
+        ("MODIFY COLUMN IF EXISTS g int UNIQUE, ADD KEY IF NOT EXISTS (g)", ["UNIQUE KEY g (g)", "KEY g_2 (g)"]),
+        ("ADD UNIQUE g (e), MODIFY COLUMN IF EXISTS g int UNIQUE", ["UNIQUE KEY g (e)"]),
+        ("ADD KEY g (e), ADD KEY IF NOT EXISTS (g)", ["KEY g (e)"]),
+    ],
+)
+def test_keys_of_one_statement_are_there_already_for_their_own_kind(specs: str, expected: list[str]) -> None:
+    """As MariaDB 10.11 and 11.8 do it."""
+    tracker = after("CREATE TABLE t (e int, g int)", f"ALTER TABLE t {specs}", server=MARIADB)
+    assert lines(tracker, "KEY") == expected
+
+
 def test_older_servers_pass_over_what_they_do_not_have() -> None:
     create = "CREATE TABLE t (a int CHECK (a > 0), b int REFERENCES u (id), KEY (a DESC), CHECK (b > 0))"
     assert lines(after(create, server=MYSQL_5), "(a") == ["KEY a (a)"]
