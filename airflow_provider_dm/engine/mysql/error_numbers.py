@@ -10,7 +10,10 @@ CONNECTION_LOST: Final = frozenset(
 )
 """The connection is of no use any more; whether its last statement took effect is unknown."""
 
-BUSY: Final = frozenset({1020, 1205, 1213, 1317, 8002, 8022, 8028, 9007})
+LOCK_WAIT: Final = 1205
+"""A lock was waited for as long as the session's timeout says."""
+
+BUSY: Final = frozenset({1020, LOCK_WAIT, 1213, 1317, 8002, 8022, 8028, 9007})
 """The transaction was rolled back, or must be; the same work may succeed."""
 
 READ_ONLY: Final = frozenset({1290, 1792, 1836})

@@ -21,7 +21,8 @@ is the holder: its log takes it away, or it is set aside. It is the row that wai
 now, while its log is held back: then that row itself is lost, until its log comes to it. It was nowhere but here.
 
 The shards' own transactions first read which of their rows wait, and then write. So while a place is taken over none of
-them is under way (target/standstill.py), and nobody may load or catch up, who would go by records.
+them is under way (target/standstill.py), and nobody may load or catch up, who would go by records. As all wait
+meanwhile, that is tried for a moment only, and not again soon where it was in vain: the row waits on until then.
 
 `tests/unit/shard/test_moves_model.py` is the model.
 """
@@ -62,7 +63,7 @@ from airflow_provider_dm.engine.target.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.target.row_key import row_key
 from airflow_provider_dm.engine.target.row_owner import RowOwner
 from airflow_provider_dm.engine.target.shard_groups import StoredMember, load_members
-from airflow_provider_dm.engine.target.standstill import hold_up_all
+from airflow_provider_dm.engine.target.standstill import NoStandstill, Patience, standstill
 from airflow_provider_dm.engine.target.statements import delete_rows
 from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import Feeder, load_feeders
@@ -108,6 +109,7 @@ class TakingOver:
     fence: Fence
     around: Surroundings
     _taken: list[Collision] = field(default_factory=list)
+    _patience: Patience = field(default_factory=Patience)
 
     def take(self, found: Collides) -> bool:
         """Put a row that collides into its place. Tell whether it is there, or will be tried again later.
@@ -116,10 +118,13 @@ class TakingOver:
         """
         gone: list[Holder] = []
         settle = partial(self._take, known=found.holders, gone=gone) if found.beside is None else self._give_up
+        if self._patience.is_resting(self.around.now()):
+            return True
         try:
             self.around.transactions(partial(settle, waits=found.row))
-        except TargetBusy as busy:
+        except (TargetBusy, NoStandstill) as busy:
             log.info("%s: a place is not taken over yet: %s", self.fence.ref.source, busy)
+            self._patience.was_in_vain(self.around.now())
             return True
         except PlaceNotTaken as refused:
             return refused.later
@@ -150,13 +155,19 @@ class TakingOver:
             lose_image(connection, ref, waits.id)
 
     def _take(self, connection: Connection, waits: ContestedRow, known: Collection[Holder], gone: list[Holder]) -> None:
+        with standstill(connection, self.fence.ref, self._patience.seconds):
+            self._take_in(connection, waits, known, gone)
+        self._patience.has_paid()
+
+    def _take_in(
+        self, connection: Connection, waits: ContestedRow, known: Collection[Holder], gone: list[Holder]
+    ) -> None:
         """Put it there, where only rows of `known` are in the way.
 
         Note in `gone` the rows that had to go, as they are where the transaction is tried again whose answer was lost:
         nobody else settles rows of this source, so one that waits no more has found its place before.
         """
         ref = self.fence.ref
-        hold_up_all(connection, ref)
         self.fence.check(connection)
         rows = lock_rows(connection, ref, [waits.id])
         if not rows:

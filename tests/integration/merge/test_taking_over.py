@@ -12,10 +12,13 @@ import pytest
 from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.collision import RowsCollide
+from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.sync import taking_over
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.taking_over import LostByOldKey
+from airflow_provider_dm.engine.target import standstill
 from airflow_provider_dm.engine.target.contested_row import lose as really_lose
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from tests.chaos.colliding import play
 from tests.integration.merge.conftest import Shops
 from tests.integration.merge.sharding import PESSIMISTIC, Died, columns
@@ -75,6 +78,8 @@ def test_shards_that_hold_rows_back_take_each_others_places(one_pair: Shops, mon
         sync(shops, "b")
     assert died
     assert shops.rows()[2] == (3, "a", 3), "all of it or nothing"
+    _beside_a_driver_that_hangs(shops, monkeypatch)
+    assert shops.rows()[2] == (3, "a", 3)
     sync(shops, "a")  # the DDL waits for b alone; what moves is set aside
     assert sorted(sync(shops, "b")) == [("PRIMARY", ("3",), "b:o_3", "a:o_1"), ("u", ("4",), "b:o_3", "a:o_1")]
     moved = [(1, "alone", 101), (2, "moved", 2), (3, "b", 33), (5, "moved", 55), (21, "b", 21), (24, "b", 4)]
@@ -110,6 +115,7 @@ def _held_up_while_it_is_taken(shops: Shops, monkeypatch: pytest.MonkeyPatch) ->
     """Let a place be taken over only where a transaction of the other source would have to wait for that."""
 
     def lose(*what: Any) -> None:
+        assert timeouts(what[0]) == (1, 1)
         with closing(shops.target.connect(database=shops.meta)) as connection, connection.cursor() as cursor:
             for table in ("dm_frontier", "dm_subtask"):
                 with pytest.raises(pymysql.err.Error):
@@ -117,6 +123,30 @@ def _held_up_while_it_is_taken(shops: Shops, monkeypatch: pytest.MonkeyPatch) ->
         really_lose(*what)
 
     monkeypatch.setattr(taking_over, "lose", lose)
+
+
+def _beside_a_driver_that_hangs(shops: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a transaction of the other source stay open: all are held up for a second, and not again soon."""
+    held_up, really_hold_up = list[tuple[int, ...]](), standstill._hold_up_all
+
+    def hold_up(connection: Connection, ref: SubtaskRef) -> None:
+        if not held_up:
+            with hanging.cursor() as cursor:
+                cursor.execute("BEGIN")
+                cursor.execute("SELECT 1 FROM dm_frontier WHERE source = 'a' AND bucket = 7 FOR UPDATE")
+        held_up.append(timeouts(connection))
+        really_hold_up(connection, ref)
+
+    with monkeypatch.context() as patched, closing(shops.target.connect(database=shops.meta)) as hanging:
+        patched.setattr(standstill, "_hold_up_all", hold_up)
+        patched.setattr(contests, "FINISH_SECONDS", 2.5)
+        assert sync(shops, "b") == []
+    assert held_up == [(1, 1)]
+
+
+def timeouts(connection: Connection) -> tuple[int, ...]:
+    (found,) = query(connection, "SELECT @@SESSION.innodb_lock_wait_timeout, @@SESSION.lock_wait_timeout")
+    return tuple(map(int, found))
 
 
 def test_what_is_not_settled_stops_as_ever(one_source: Shops) -> None:
