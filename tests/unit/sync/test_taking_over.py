@@ -44,7 +44,7 @@ class Fed(World):
         (row,) = oldest_rows(connection, FENCE.ref, seconds=0, behind=0, most=9)
         mapping = self.around.mapped(row.source, row.table, row.target)
         holders = find_holders(row, mapping, connection, self.database.access().select)
-        return Collides(row, load_feeders(connection, FENCE.ref)[2], holders[0])
+        return Collides(row, load_feeders(connection, FENCE.ref)[2], holders[0], tuple(holders))
 
     def known(self) -> tuple[int, int]:
         """How many rows wait, and what is lost."""
