@@ -98,7 +98,7 @@ class DdlStatement:
 
     @property
     def own_set(self) -> str:
-        """Its transaction as a GTID set, by which it is found in any server's log; "" where that is not known."""
+        """The transaction as a GTID set, by which it is found in any server's log; "" where that is not known."""
         if not (self.at.gtid_set and self.end.gtid_set):
             return ""
         return str(GtidSet.of_text(self.end.gtid_set).minus(GtidSet.of_text(self.at.gtid_set)))

@@ -63,7 +63,7 @@ that go with a partition, or by TRUNCATE, go in the target where the sync comes 
 
 
 class NotTold(Exception):
-    """What was done to a table leaves open what its columns are; the argument says why."""
+    """A table to which something was done that leaves open what its columns are; the argument says why."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Logged:
 
 @dataclass(frozen=True)
 class Lineage:
-    """What became of a table's columns. `kept`: those of before that are there, by their names in lower case."""
+    """The fate of a table's columns. `kept`: those of before that are there, by their names in lower case."""
 
     table: Table
     kept: frozenset[str]

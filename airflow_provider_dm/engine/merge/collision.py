@@ -144,7 +144,7 @@ def verdict_on(
 
 
 _FIRST: Final = (Verdict.PAST, Verdict.WAITS, Verdict.UNKNOWN, Verdict.NOBODYS)
-"""Of several verdicts on one row the first of these."""
+"""The order in which the first of several verdicts on one row counts."""
 
 
 def _verdict_on_holder(

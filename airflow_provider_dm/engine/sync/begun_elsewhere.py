@@ -34,7 +34,7 @@ from airflow_provider_dm.engine.target.subtask import note_location
 
 @dataclass(frozen=True)
 class Journal:
-    """What is noted of one statement. `position`: where; its end, unless it was begun elsewhere."""
+    """The notes of one statement. `position`: where; its end, unless it was begun elsewhere."""
 
     target: Endpoint
     fence: Fence

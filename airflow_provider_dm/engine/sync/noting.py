@@ -27,7 +27,7 @@ SAY_SECONDS: Final = 30.0
 
 @dataclass
 class Notes:
-    """What one sync notes, and when it has last done so. `points` None: nobody wants DM's checkpoint table."""
+    """The notes that one sync makes, and when it last did. `points` None: nobody wants DM's checkpoint table."""
 
     transactions: Transactions
     store: MetaStore
@@ -41,7 +41,7 @@ class Notes:
 
     @property
     def due(self) -> bool:
-        """Whether the last notes are old."""
+        """True if the last notes are old."""
         return time.monotonic() - self._noted_at >= NOTE_SECONDS
 
     def begins(self) -> None:

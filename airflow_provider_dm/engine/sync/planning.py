@@ -24,7 +24,7 @@ from airflow_provider_dm.engine.sync.tail import Tail
 
 @dataclass(frozen=True)
 class Planning:
-    """What one source's pieces are made by."""
+    """A maker of one source's pieces."""
 
     tail: Tail
     position: Position

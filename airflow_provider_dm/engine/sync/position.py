@@ -28,12 +28,12 @@ class Position:
 
     @property
     def at_goal(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if nothing is left to do."""
         return self.edge is None and self.goal is not None and has_passed(self.here, self.goal)
 
     @property
     def catching_up(self) -> bool:
-        """Whether what comes next overlaps a load."""
+        """True if what comes next overlaps a load."""
         return self.catches_up_at(self.applied)
 
     def catches_up_at(self, place: Location) -> bool:

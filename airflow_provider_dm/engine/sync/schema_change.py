@@ -34,6 +34,7 @@ from typing import assert_never
 
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
+from airflow_provider_dm.engine.ddl.cut_keys import with_cut_keys
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
 from airflow_provider_dm.engine.ddl.server import CannotTrack
@@ -434,15 +435,18 @@ class _Change:
             self.statements.append(TargetDdl(sql, one.tables, parts, keyless, alike, bool(parts), renames(one), new))
 
     def _as_told(self, statement: Statement, before: Tracker) -> Statement:
-        """Return the statement with what only the source's flavour does unasked. Not where the target's keys may have
-        columns of routing: they would be replaced by narrower ones."""
-        told = (before.server.flavour, self.around.target.flavour) == (Flavour.MYSQL, Flavour.MARIADB)
-        if not (told and isinstance(statement, AlterTable) and statement.table in before.names()):
+        """Return the statement with what only the source's flavour does unasked."""
+        if not (isinstance(statement, AlterTable) and statement.table in before.names()):
             return statement
-        if self.around.rules.router.extracted(statement.table):
+        old, new = before.definition(statement.table), self._definition(statement.table)
+        if new is None:
             return statement
-        after = self._definition(statement.table)
-        return statement if after is None else with_shrunk_keys(statement, before.definition(statement.table), after)
+        match before.server.flavour, self.around.target.flavour:
+            case Flavour.MYSQL, Flavour.MARIADB if not self.around.rules.router.extracted(statement.table):
+                return with_shrunk_keys(statement, old, new)  # else keys with columns of routing would lose those
+            case Flavour.MARIADB, Flavour.MYSQL:
+                return with_cut_keys(statement, old, new)
+        return statement
 
     def _resolve(self, table: TableName, column: str) -> ColumnDefinition | None:
         """Return a column as the source has it behind the statement; the table by its name in front of it."""

@@ -55,6 +55,10 @@ LIVES: dict[str, Sequence[str]] = {
         "INSERT INTO b VALUES (1, 1, 1)",  # MariaDB has to be told of the keys, MySQL does not see that it is
         "ALTER TABLE b DROP w /*!100000 , DROP KEY k, ADD UNIQUE k (id, v), DROP PRIMARY KEY, ADD PRIMARY KEY (id) */",
         "UPDATE b SET id = 2",
+        "CREATE TABLE c (id int PRIMARY KEY, v varchar(20), KEY k (v))",
+        "INSERT INTO c VALUES (1, 'one')",  # MySQL has to be told of the key, MariaDB does not see that it is
+        "ALTER TABLE c MODIFY v text /*!80000 , DROP KEY k, ADD KEY k (v(768)) */",
+        "UPDATE c SET v = REPEAT('x', 1000)",
     ),
     "tables": (
         "CREATE TABLE a (id int PRIMARY KEY, v varchar(20))",

@@ -1,0 +1,93 @@
+"""What a server makes of keys unasked in an ALTER TABLE, as one of the other family is told it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from airflow_provider_dm.engine.ddl.cut_keys import with_cut_keys
+from airflow_provider_dm.engine.ddl.parse import parse
+from airflow_provider_dm.engine.ddl.server import Server, SessionDefaults
+from airflow_provider_dm.engine.ddl.shrunk_keys import with_shrunk_keys
+from airflow_provider_dm.engine.ddl.statements import AlterTable, TableDefinition
+from airflow_provider_dm.engine.ddl.tracker import Tracker
+from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.identifiers import TableName
+
+T = TableName("s", "t")
+MYSQL, MARIADB = Server(Flavour.MYSQL, (9, 7, 0)), Server(Flavour.MARIADB, (10, 11, 0))
+
+
+def telling(
+    how: Callable[[AlterTable, TableDefinition, TableDefinition], AlterTable], server: Server, create: str, specs: str
+) -> str:
+    """Return what is told of `ALTER TABLE t`, behind the table's name."""
+    session = SessionDefaults(explicit_timestamp_defaults=True)
+    before = Tracker.of(server, {}, {"s": "utf8mb4_bin"}).after(parse(create, 0, "s"), session)
+    statement = parse(f"ALTER TABLE t {specs}", 0, "s")
+    assert isinstance(statement, AlterTable)
+    found = how(statement, before.definition(T), before.after(statement, session).definition(T))
+    other = Flavour.MARIADB if server is MYSQL else Flavour.MYSQL
+    return statement_sql(found, 0, other).removeprefix("ALTER TABLE `s`.`t` ")
+
+
+@pytest.mark.parametrize(
+    ("keys", "specs", "told"),
+    [
+        ("UNIQUE KEY k (a, b)", "DROP COLUMN b", "DROP KEY `k`, ADD UNIQUE KEY `k` ( `a` ), DROP COLUMN `b`"),
+        ("PRIMARY KEY (a, b)", "DROP COLUMN a", "DROP PRIMARY KEY, ADD PRIMARY KEY ( `b` ), DROP COLUMN `a`"),
+        (
+            "UNIQUE KEY k (a, b)",
+            "DROP b, RENAME COLUMN a TO d",
+            "DROP KEY `k`, ADD UNIQUE KEY `k` ( `d` ), DROP COLUMN `b`, RENAME COLUMN `a` TO `d`",
+        ),
+        ("UNIQUE KEY k (a, b)", "DROP KEY k, DROP b", "DROP KEY `k`, DROP COLUMN `b`"),
+        (
+            "UNIQUE KEY k (a, b)",
+            "DROP KEY k, DROP b, ADD UNIQUE KEY k (a)",
+            "DROP KEY `k`, DROP COLUMN `b`, ADD UNIQUE KEY `k` ( `a` )",
+        ),
+        (
+            "UNIQUE KEY k (a, b), UNIQUE KEY l (c)",
+            "DROP b",
+            "DROP KEY `k`, DROP KEY `l`, ADD UNIQUE KEY `k` ( `a` ), ADD UNIQUE KEY `l` ( `c` ), DROP COLUMN `b`",
+        ),
+        ("UNIQUE KEY k (b)", "DROP COLUMN b", "DROP COLUMN `b`"),
+        ("KEY k (a, b)", "DROP COLUMN b", "DROP COLUMN `b`"),
+        ("UNIQUE KEY k (a, b)", "DROP COLUMN c", "DROP COLUMN `c`"),
+    ],
+)
+def test_key_that_loses_a_column_is_dropped_and_made_anew(keys: str, specs: str, told: str) -> None:
+    create = f"CREATE TABLE t (a int NOT NULL, b int NOT NULL, c int, {keys})"
+    assert telling(with_shrunk_keys, MYSQL, create, specs) == told
+
+
+@pytest.mark.parametrize(
+    ("keys", "specs", "told"),
+    [
+        ("KEY k (b)", "MODIFY b text", "DROP KEY `k`, ADD KEY `k` ( `b` ( 768 ) ), MODIFY COLUMN `b` text"),
+        ("KEY k (b)", "CHANGE b g blob", "DROP KEY `k`, ADD KEY `k` ( `g` ( 3072 ) ), CHANGE COLUMN `b` `g` blob"),
+        (
+            "KEY k (b), KEY l (a, b)",
+            "MODIFY b tinytext",
+            (
+                "DROP KEY `k`, DROP KEY `l`, ADD KEY `k` ( `b` ( 255 ) ), ADD KEY `l` ( `a` , `b` ( 255 ) ), "
+                "MODIFY COLUMN `b` tinytext"
+            ),
+        ),
+        (
+            "KEY k (b)",
+            "MODIFY b varchar(800)",
+            "DROP KEY `k`, ADD KEY `k` ( `b` ( 768 ) ), MODIFY COLUMN `b` varchar ( 800 )",
+        ),
+        ("KEY k (b)", "MODIFY b varchar(40)", "MODIFY COLUMN `b` varchar ( 40 )"),
+        ("KEY k (b)", "DROP KEY k, MODIFY b text", "DROP KEY `k`, MODIFY COLUMN `b` text"),
+        ("KEY k (c(9))", "MODIFY c longtext", "MODIFY COLUMN `c` longtext"),
+        ("KEY k (a, b)", "DROP b", "DROP COLUMN `b`"),
+    ],
+)
+def test_key_that_is_cut_is_dropped_and_made_anew(keys: str, specs: str, told: str) -> None:
+    create = f"CREATE TABLE t (a int, b varchar(20), c text, {keys})"
+    assert telling(with_cut_keys, MARIADB, create, specs) == told
