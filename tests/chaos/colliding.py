@@ -31,6 +31,8 @@ TABLE = "id int NOT NULL PRIMARY KEY, v varchar(20), u int UNIQUE"
 SHARDS = {"o_1": "a", "o_2": "a", "o_3": "b", "o_4": "b"}
 VALUES = range(1, 6)
 DDLS = 2
+FEWEST_SYNCS, MOST_SYNCS = 2, 25
+"""In the end: DDL of all shards takes some runs, and a row that was told to wait some more."""
 
 
 @dataclass
@@ -111,10 +113,18 @@ def play(shops: Shops, chance: random.Random, transactions: int) -> Counter[str]
                 for _ in range(chance.randint(10, 40)):
                     writer.write()
         writer.alter_all()
-        for _ in range(3):
+        for number in range(MOST_SYNCS):
             shops.sync()
+            if number >= FEWEST_SYNCS and not waiting(shops):
+                break
     check_end(shops, writer.done)
     return writer.done
+
+
+def waiting(shops: Shops) -> int:
+    """How many rows have yet to find a place, or to be lost."""
+    counted = shops.target.sql("SELECT COUNT(*) FROM dm_contested_row WHERE LENGTH(image) <> 1", database=shops.meta)
+    return int(counted[0][0])
 
 
 def check_end(shops: Shops, done: Counter[str]) -> None:
