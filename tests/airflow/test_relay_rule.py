@@ -34,7 +34,7 @@ def test_one_byte_is_missing() -> None:
 
 
 def test_the_upstream_knows_no_sub_directories() -> None:
-    """After a fail-over the relay is in its second sub-directory, and the goal, asked upstream, is in no particular."""
+    """The relay has failed over to its second sub-directory, and the goal, asked upstream, is in no particular one."""
     moved = replace(BEHIND, relay=Location("mysql-bin.000001", 4, suffix=2))
     assert isinstance(progress_to(moved, GOAL), Behind)
     assert isinstance(progress_to(replace(moved, relay=replace(GOAL, suffix=2)), GOAL), CaughtUp)

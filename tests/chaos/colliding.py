@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from unittest.mock import patch
+
+import pytest
 
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.sync.progress import SyncProgress
@@ -106,7 +107,9 @@ def play(shops: Shops, chance: random.Random, transactions: int) -> Counter[str]
     shops.create(TABLE, *(f"{source}:{table}" for table, source in SHARDS.items()))
     for _ in range(4):
         writer.write(alters=False)  # those that begin have to be alike
-    with patch.multiple(contests, CONTEST_SECONDS=0.0, CONFIRM_SECONDS=0.1, FINISH_SECONDS=1.0):
+    with pytest.MonkeyPatch.context() as patience:
+        for name, seconds in (("CONTEST_SECONDS", 0.0), ("CONFIRM_SECONDS", 0.1), ("FINISH_SECONDS", 1.0)):
+            patience.setattr(contests, name, seconds)
         shops.load()
         while writer.done["transactions"] < transactions:
             with syncing(shops):

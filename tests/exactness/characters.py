@@ -73,7 +73,7 @@ def _known(codes: range, codec: str) -> list[str]:
 
 
 def word(dice: Random, charset: str, most: int) -> str:
-    """Up to `most` characters, of which some are ASCII."""
+    """Some characters, `most` at most, of which some are ASCII."""
     letters = []
     for _ in range(dice.randint(0, most)):
         if dice.random() < 0.3:

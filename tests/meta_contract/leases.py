@@ -96,7 +96,7 @@ class LeaseContract(OpenStore):
         assert store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0, launched_behind=2).generation == 3
 
     def test_one_who_read_before_a_renewal_does_not_get_the_lease(self, meta_url: str, store: MetaStore) -> None:
-        """Between reading an expired lease and taking it, its holder came back."""
+        """The holder came back between reading an expired lease and taking it."""
         database = Database(parse_url(meta_url))
         late = store.acquire_lease("t", "s", ANNA, ttl_seconds=0.1, at_least=0)
         time.sleep(0.2)

@@ -71,7 +71,7 @@ def test_every_error_says_what_happened_and_survives_pickling(kind: type[DmError
 
 @pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
 def test_every_error_says_what_to_do(kind: type[DmError]) -> None:
-    """In its message and for programs; only what is none of ours may have nothing of its own to say."""
+    """It says so in its message and for programs; only what is none of ours may have nothing of its own to say."""
     error = sample(kind)
     workaround = describe(error)["Workaround"]
 

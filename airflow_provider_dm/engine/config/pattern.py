@@ -46,7 +46,7 @@ class Pattern:
 
     @property
     def is_name(self) -> bool:
-        """Whether it is a name as it stands, and no pattern of several."""
+        """True if it is a name as it stands, and no pattern of several."""
         return not self.text.startswith("~") and not set(self.text) & set("*?[")
 
     def matches(self, name: str) -> bool:

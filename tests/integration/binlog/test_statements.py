@@ -93,7 +93,7 @@ def test_what_a_session_was_set_to(source: Server, fresh_schema: FreshSchema) ->
 
 
 def test_time_zone_and_microseconds_of_a_statement(source: Server, fresh_schema: FreshSchema) -> None:
-    """In statement format: there they decide what the statement writes."""
+    """They decide, in statement format, what the statement writes."""
     name = TableName(fresh_schema(source), "t")
     connection = session(source)
     run(connection, name, "CREATE TABLE t (a DATETIME(6), b DATETIME)")

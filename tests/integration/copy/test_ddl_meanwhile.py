@@ -7,46 +7,27 @@ the last page and the hand-over, and while no run is there. Behind the copy the 
 from __future__ import annotations
 
 import itertools
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from airflow_provider_dm.engine.copy import begin, page
 from airflow_provider_dm.engine.copy.again import Watches
 from airflow_provider_dm.engine.copy.design import TargetNotEmpty
-from airflow_provider_dm.engine.copy.migration import Finished, Stopped
-from airflow_provider_dm.engine.copy.watermark import low_watermark
-from airflow_provider_dm.engine.meta.migrate import migrate
-from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import TableSize
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import measure
 from airflow_provider_dm.engine.rules.mapping import TargetTableMismatch
 from airflow_provider_dm.engine.schema.catalogue import read_tables
-from airflow_provider_dm.engine.sync.begin import SyncSource
-from airflow_provider_dm.engine.sync.run import SyncResult, run_sync
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from testbed import Server
 from tests.conftest import FreshSchema
-from tests.integration.copy.migrations import Migration, differences, endpoint
-from tests.integration.copy.test_purge_while_beginning import META_VARIABLE, relay_of
+from tests.integration.copy.altering import MOMENTS, Kit
+from tests.integration.copy.migrations import differences, endpoint
 from tests.integration.sync.conftest import rows_of
 from tests.integration.sync.test_follows_ddl import definition, keys
 
-SETUP = (
-    "CREATE TABLE a (id int PRIMARY KEY AUTO_INCREMENT, v varchar(40))",
-    "INSERT INTO a (v) VALUES ('one'), ('two'), ('three'), ('4'), ('5'), ('6'), ('7'), ('8'), ('9'), ('10')",
-    "CREATE TABLE b (id int PRIMARY KEY, v varchar(40), u int, UNIQUE KEY u (u))",
-    "INSERT INTO b SELECT id, v, id FROM a",
-    "CREATE TABLE nokey (v varchar(40))",
-    "INSERT INTO nokey SELECT v FROM a",
-)
 WRITES = (
     "UPDATE a SET v = CONCAT(v, 'x') WHERE id % 2 = 0",
     "DELETE FROM a WHERE id = 3",
@@ -143,141 +124,6 @@ MANY = """CREATE TABLE m (
     dt datetime DEFAULT '2020-01-01', t text, b blob, n tinyint(1) DEFAULT 1, y year, f float DEFAULT 0,
     c char(3) CHARACTER SET latin1 DEFAULT 'c', bits bit(9) DEFAULT b'101', vb varbinary(9),
     PRIMARY KEY (id), KEY k (e, d), UNIQUE KEY u (c, id)) COMMENT='many'"""
-MOMENTS = ("before P0", "before the first page", "between pages", "behind the last page", "on resume")
-
-
-@dataclass
-class Kit:
-    """One task of mode all, with a relay, from its copy to the end of its sync."""
-
-    migration: Migration
-    store: MetaStore
-    schema: str
-    slow: pytest.MonkeyPatch
-    results: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def source(self) -> Server:
-        return self.migration.sources["one"]
-
-    def write(self, statements: Sequence[str]) -> None:
-        for statement in statements:
-            self.source.sql(statement, database=self.schema)
-
-    def copy(self, at: str, what: Callable[[], None]) -> dict[str, Any]:
-        """Copy, and let `what` happen once at a moment."""
-        once = iter([what])
-
-        def happen() -> None:
-            next(once, lambda: None)()
-
-        run, hooks = LocalRunner(2).run, dict[str, Any]()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(page, "FIRST_ROWS", 2)
-            patch.setattr(page, "MOST_ROWS", 2)
-            match at:
-                case "before P0":
-                    patch.setattr(begin, "low_watermark", _first(low_watermark, happen))
-                case "before the first page":
-                    patch.setattr(self.migration, "run", _first(run, happen))
-                case "between pages":
-                    reads = page.PageReader.page
-                    patch.setattr(page.PageReader, "page", _at_second(reads, happen))
-                case "behind the last page":
-                    patch.setattr(self.migration, "run", _then(run, happen))
-                case "on resume":
-                    patch.setattr("airflow_provider_dm.engine.copy.migration.ROUND_SECONDS", 0.0)
-                    rounds = iter([False, True])
-                    assert isinstance(self.migration.go(stop=lambda: next(rounds)), Stopped)
-                    happen()
-            outcome = self.migration.go(**hooks)
-        assert isinstance(outcome, Finished)
-        assert next(once, None) is None, f"nothing happened {at}"
-        result: dict[str, Any] = outcome.result["sources"]["one"]
-        return result
-
-    def sync(self) -> SyncResult:
-        fence = self.migration.claim()["one"]
-        spec = self.migration.spec.model_copy(update={"app": "incremental_sync", "until": "caught-up"})
-        return run_sync(SyncSource.of(spec, fence), LocalRunner(2), self.store, threading.Event())
-
-    def check(self) -> None:
-        """Every table, column, key and row is the same on both sides."""
-        source, target, schema = self.source, self.migration.target, self.schema
-        ours = [one for one in definition(source, schema) if not str(one[0]).startswith("_")]
-        assert definition(target, schema) == ours
-        assert keys(target, schema) == [one for one in keys(source, schema) if not str(one[0]).startswith("_")]
-        for table in sorted({str(one[0]) for one in ours}):
-            assert rows_of(target, schema, table) == rows_of(source, schema, table), table
-
-
-def _first(step: Callable[..., Any], happen: Callable[[], None]) -> Callable[..., Any]:
-    def stepped(*arguments: Any, **named: Any) -> Any:
-        happen()
-        return step(*arguments, **named)
-
-    return stepped
-
-
-def _then(step: Callable[..., Any], happen: Callable[[], None]) -> Callable[..., Any]:
-    def stepped(*arguments: Any, **named: Any) -> Any:
-        found = step(*arguments, **named)
-        happen()
-        return found
-
-    return stepped
-
-
-def _at_second(step: Callable[..., Any], happen: Callable[[], None]) -> Callable[..., Any]:
-    calls, lock = iter(range(1_000_000)), threading.Lock()
-
-    def stepped(*arguments: Any, **named: Any) -> Any:
-        with lock:
-            if next(calls) == 3:
-                happen()
-        return step(*arguments, **named)
-
-    return stepped
-
-
-def kit_of(
-    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Kit]:
-    schema = fresh_schema(source, target)
-    url = f"sqlite:///{tmp_path}/meta.db"
-    migrate(url)
-    monkeypatch.setenv(META_VARIABLE, url)
-    source.sql("FLUSH BINARY LOGS")
-    migration = Migration(
-        target,
-        {"one": source},
-        {"one": [schema]},
-        f"{schema}_meta",
-        task={"task-mode": "all"},
-        relay_dir=str(tmp_path / "relay"),
-    )
-    with MetaStore.open(url) as store, relay_of(migration.spec.sources[0], url, tmp_path):
-        kit = Kit(migration, store, schema, monkeypatch)
-        kit.write(SETUP)
-        yield kit
-
-
-@pytest.fixture
-def kit(
-    source: Server, target: Server, fresh_schema: FreshSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Kit]:
-    yield from kit_of(source, target, fresh_schema, tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def one_kit(
-    mysql_source: Server,
-    mariadb_target: Server,
-    fresh_schema: FreshSchema,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Kit]:
-    yield from kit_of(mysql_source, mariadb_target, fresh_schema, tmp_path, monkeypatch)
 
 
 @pytest.mark.by_turns
@@ -387,7 +233,7 @@ def test_without_a_log_it_is_copied_again_as_well(kit: Kit) -> None:
 def test_what_is_altered_before_it_is_measured_is_not_measured(
     source: Server, fresh_schema: FreshSchema, change: str
 ) -> None:
-    """As the copy begins, and as it begins again: its next look finds what has become of the table."""
+    """The copy begins, or begins again: its next look finds what has become of the table."""
     schema = fresh_schema(source)
     source.sql("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (3), (9)", database=schema)
     at, name = endpoint("source", source), TableName(schema, "a")
@@ -411,66 +257,6 @@ def test_a_table_that_a_person_has_made_is_emptied_or_refused(one_kit: Kit) -> N
     assert ("a", "mine", 1, 1, "v") in keys(target, schema)
     one_kit.sync()
     assert rows_of(target, schema, "a") == rows_of(one_kit.source, schema, "a")
-
-
-def test_a_copy_that_may_overwrite_rows_goes_on_by_the_columns_that_are_left(one_kit: Kit) -> None:
-    """Nobody knows whose rows are in the target, so that nothing is removed: the sync follows what the log tells."""
-    target, schema = one_kit.migration.target, one_kit.schema
-    one_kit.migration.task = {"task-mode": "all", "loaders": {"over": {"on-duplicate-logical": "replace"}}}
-    one_kit.migration.instance = {"loader-config-name": "over"}
-    one_kit.write(
-        [
-            "CREATE TABLE c (id int PRIMARY KEY, lost varchar(40) NOT NULL, n int NOT NULL, again int NOT NULL)",
-            "INSERT INTO c SELECT id, v, id, id FROM a",
-        ]
-    )
-    altered = [
-        "INSERT INTO a (id, v) VALUES (900, 'between')",
-        "ALTER TABLE a ADD x int NOT NULL DEFAULT 4 FIRST, ADD KEY x (x), ADD y timestamp DEFAULT CURRENT_TIMESTAMP",
-        "INSERT INTO a (id, x) VALUES (50, 1), (901, 2)",
-        "UPDATE a SET x = 5 WHERE id IN (2, 900)",
-        "DELETE FROM a WHERE id = 1",
-        "ALTER TABLE a MODIFY v varchar(200), MODIFY id bigint AUTO_INCREMENT",
-        "UPDATE a SET v = REPEAT('v', 99) WHERE id IN (3, 4, 9)",
-        "INSERT INTO a (id) VALUES (3000000000)",
-        "UPDATE c SET lost = 'last', n = -n WHERE id IN (2, 8)",
-        "ALTER TABLE c DROP COLUMN lost, MODIFY n bigint",
-        "UPDATE c SET n = n << 40 WHERE id IN (5, 7)",
-        "UPDATE c SET n = NULL WHERE id = 6",
-        "ALTER TABLE c DROP COLUMN again, ADD KEY n (n)",
-        "ALTER TABLE c ADD COLUMN again int NOT NULL DEFAULT 7",
-        "UPDATE c SET again = 1 WHERE id = 10",
-        "ALTER TABLE b ADD x int UNIQUE",
-    ]
-    with pytest.raises(SchemaChangedDuringCopy, match=f"{schema}.b was changed while it was copied"):
-        one_kit.copy("between pages", lambda: one_kit.write(altered))
-    one_kit.write(["ALTER TABLE b DROP COLUMN x", "UPDATE a SET v = 'late' WHERE id = 3"])
-    target.sql("INSERT INTO a (id) VALUES (-7)", database=schema)
-    one_kit.migration.finish()
-    one_kit.sync()
-    ours, theirs = (rows_of(server, schema, "a") for server in (one_kit.source, target))
-    assert [row[1] for row in theirs if row not in ours] == [-7]
-    assert [row for row in ours if row not in theirs] == []
-    for table in "b", "c":
-        assert rows_of(target, schema, table) == rows_of(one_kit.source, schema, table)
-    assert definition(target, schema) == definition(one_kit.source, schema)
-
-
-def test_a_copy_that_may_overwrite_rows_stops_where_nobody_knows_what_is_left(one_kit: Kit) -> None:
-    """The table looks as before, but for the places of two columns."""
-    one_kit.migration.task = {"task-mode": "all", "loaders": {"over": {"on-duplicate-logical": "replace"}}}
-    one_kit.migration.instance = {"loader-config-name": "over"}
-    one_kit.write(["ALTER TABLE b ADD x varchar(40)", "UPDATE b SET x = REVERSE(v)"])
-    swap = "ALTER TABLE b CHANGE v x varchar(40), CHANGE x v varchar(40)"
-    with pytest.raises(SchemaChangedDuringCopy, match="renamed to"):
-        one_kit.copy("between pages", lambda: one_kit.write([swap]))
-
-
-def test_a_copy_that_may_overwrite_rows_stops_where_columns_come_before_its_log(one_kit: Kit) -> None:
-    one_kit.migration.task = {"task-mode": "all", "loaders": {"over": {"on-duplicate-logical": "replace"}}}
-    one_kit.migration.instance = {"loader-config-name": "over"}
-    with pytest.raises(SchemaChangedDuringCopy, match=f"{one_kit.schema}.a was changed while it was copied"):
-        one_kit.copy("before P0", lambda: one_kit.write(("ALTER TABLE a ADD w int NOT NULL DEFAULT 9",)))
 
 
 def test_a_name_that_goes_to_the_same_target_is_copied_in_its_place(one_kit: Kit) -> None:

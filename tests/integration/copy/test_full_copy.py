@@ -138,7 +138,7 @@ def test_shards_that_share_a_key_stop_and_nothing_is_replaced(
 def test_many_rows_that_collide_stop_at_once(
     mariadb_source: Server, mysql_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when both shards count from 1: the copy does not go on to the end."""
+    """Both shards count from 1: the copy does not go on to the end."""
     schema = fresh_schema(mariadb_source)
     for shard in ("t_0", "t_1"):
         mariadb_source.sql(

@@ -248,7 +248,7 @@ def test_no_other_run_joins_while_it_is_removed(one_pair: Shops, monkeypatch: py
 def test_shards_that_stay_unlike_end_the_run_for_now(
     one_pair: Shops, way_out: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without `shard-mode` as well."""
+    """`shard-mode` does not matter."""
     begin(one_pair)
     wait = Watches.wait
     monkeypatch.setattr(again, "WAIT_SECONDS", 0.0)
@@ -370,7 +370,7 @@ def test_two_runs_that_copy_one_table_may_both_leave_it(one_pair: Shops, monkeyp
 
 
 def test_a_shard_that_is_created_as_the_copy_begins_is_copied(one_pair: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before P0 it is in no log. `o_7`: before either source begins; `o_8`: between the two."""
+    """What comes before P0 is in no log. `o_7`: before either source begins; `o_8`: between the two."""
     one_pair.task = PESSIMISTIC
     one_pair.create("id int PRIMARY KEY", "a:o_1", "b:other")
     seventh, eighth = (

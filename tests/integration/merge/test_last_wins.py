@@ -94,7 +94,7 @@ def test_one_table_has_one_law(one_pair: Shops) -> None:
 def test_rows_that_wait_are_written_over_once_safe_mode_is_there(
     one_pair: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In front of the rest of an epoch, which is half written by the law of owners."""
+    """They are, in front of the rest of an epoch, which is half written by the law of owners."""
     shops = one_pair
     shops.create(PLAIN, "a:o_0", "a:o_2", "b:o_1")
     shops.load()

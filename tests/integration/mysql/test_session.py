@@ -84,7 +84,7 @@ def test_one_statement_pins_and_one_asks(source: Server) -> None:
 
 @pytest.mark.hostile
 def test_no_transaction_is_left_open(source: Server, fresh_schema: FreshSchema) -> None:
-    """Without autocommit, and with COMMITs that begin another transaction: what is read is what there is."""
+    """Servers without autocommit, and with COMMITs that begin another transaction: what is read is what there is."""
     schema = fresh_schema(source)
     source.sql(f"CREATE TABLE {schema}.t (id INT PRIMARY KEY)")
     with connected(endpoint(source)) as connection:

@@ -178,7 +178,7 @@ def test_a_server_that_is_not_there_is_still_that(mysql_source: Server) -> None:
 def test_a_server_that_no_longer_waits_for_us_is_tried_again(
     mysql_source: Server, start_own: StartServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As for a frozen process: MySQL tells a client that is late so, in clear, and closes."""
+    """MySQL tells a client that is late, such as a frozen process, so in clear, and closes."""
     (server,) = start_own(ServerSpec("own", "mysql", ("--connect-timeout=2",)))
     step = "_request_authentication"
     in_time = getattr(GuardedConnection, step)

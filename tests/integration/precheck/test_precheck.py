@@ -416,7 +416,7 @@ CASCADING = (
 def test_cascades_that_the_binlog_does_not_tell_of(
     source: Server, target: Server, fresh_schema: FreshSchema, request: pytest.FixtureRequest
 ) -> None:
-    """With an account that may only SELECT: MariaDB's information_schema hides constraints from it."""
+    """An account may only SELECT: MariaDB's information_schema hides constraints from it."""
     schema = fresh_schema(source, target)
     for server in (source, target):
         server.sql(CASCADING, database=schema)

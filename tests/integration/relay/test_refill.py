@@ -272,7 +272,7 @@ def test_another_log_with_the_same_names(kit: RelayKit) -> None:
 
 
 def test_it_stops_when_it_is_told_to(kit: RelayKit) -> None:
-    """In the middle of a file: nothing of it is left, and there is still something to do."""
+    """It is told in the middle of a file: nothing of it is left, and there is still something to do."""
     hold(kit)
     take_away(kit, 5)
     directory = RelayDirectory(kit.root)

@@ -64,7 +64,7 @@ def dies(*_arguments: object) -> None:
 
 
 def test_statements_are_executed_in_front_of_rows_and_of_ddl(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In front of DDL also where a run has executed that and died before the person came: it is executed once."""
+    """A run may have executed the DDL and died before the person came: it is executed once."""
     sent: list[str] = []
     send = ddl_execution._send
 

@@ -107,7 +107,7 @@ def test_a_transaction_larger_than_the_limit_at_the_start_of_everything(kit: Tai
 
 
 def test_nothing_is_pulled_far_behind_the_end_of_a_run(kit: TailKit) -> None:
-    """With `--until FILE:POSITION`: what comes then is for a run that wants it."""
+    """What comes behind `--until FILE:POSITION` is for a run that wants it."""
     kit.limit = 64 * MIB
     kit.create_wide()
     kit.begin()
@@ -163,7 +163,7 @@ def test_half_an_epoch_is_completed_from_a_log_that_is_smaller_than_it(
 
 
 def test_what_the_upstream_has_purged_while_the_log_was_full_is_named(kit: TailKit) -> None:
-    """As when the full load takes longer than the upstream keeps its binlogs."""
+    """Such a full load takes longer than the upstream keeps its binlogs."""
     kit.create_wide()
     kit.begin()
     for number in range(4):

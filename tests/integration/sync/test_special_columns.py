@@ -42,7 +42,7 @@ def test_what_the_log_leaves_out_is_not_needed(mariadb11_kit: SyncKit) -> None:
 
 @pytest.mark.parametrize("definition", ["n INT AS (v + 1) STORED UNIQUE", "n INT AS (v + 1) VIRTUAL"])
 def test_what_the_log_leaves_out_and_is_needed_stops(mariadb11_kit: SyncKit, definition: str) -> None:
-    """In a key, or as a value where the target does not compute it."""
+    """It is needed in a key, or as a value where the target does not compute it."""
     kit, (name, kind, *_) = mariadb11_kit, definition.split()
     theirs = definition if "UNIQUE" in definition else f"{name} {kind}"
     _ = kit.first_file

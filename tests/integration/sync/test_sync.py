@@ -204,7 +204,7 @@ def test_ddl_that_cannot_be_followed_stops_and_everything_before_it_is_applied(k
 
 
 def test_ddl_that_is_none_of_ours_is_passed_over_whatever_it_is_written_in(kit: SyncKit) -> None:
-    """In ANSI quotes, by clients of other charsets, and what changed nothing."""
+    """Statements in ANSI quotes, by clients of other charsets, and what changed nothing."""
     kit.create("plain")
     kit.begin()
     other = f"{kit.schema}_other"

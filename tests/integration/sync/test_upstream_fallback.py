@@ -165,7 +165,7 @@ def test_the_open_file_disappears_under_a_living_relay(kit: TailKit) -> None:
 def test_an_event_whose_length_is_damaged_does_not_look_like_one_to_come(
     kit: TailKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the open file, where the end of an event may well be on its way."""
+    """The file is open, where the end of an event may well be on its way."""
     monkeypatch.setattr(health, "SILENT_SECONDS", 2.0)
     kit.create_wide()
     kit.begin()

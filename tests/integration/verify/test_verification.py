@@ -86,7 +86,7 @@ def test_merged_shards_add_up(mariadb_source: Server, mysql_target: Server, fres
 def test_one_wrong_row_among_many_is_named(
     mysql_source: Server, mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With room for few rows only, the bisection has to go down some levels."""
+    """The bisection, with room for few rows only, has to go down some levels."""
     schema = fresh_schema(mysql_source)
     mysql_source.sql(
         "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT); INSERT INTO t (v) VALUES (1), (2), (3), (4);"
@@ -108,7 +108,7 @@ def test_one_wrong_row_among_many_is_named(
 
 
 def test_what_the_sources_have_now_is_compared(source: Server, target: Server, fresh_schema: FreshSchema) -> None:
-    """After DDL: what was created is compared, what was dropped is not, and what has not arrived yet differs."""
+    """What was created by DDL is compared, what was dropped is not, and what has not arrived yet differs."""
     schema = fresh_schema(source)
     source.sql(
         "CREATE TABLE a (id INT PRIMARY KEY); CREATE TABLE b (id INT PRIMARY KEY); CREATE TABLE c (id INT PRIMARY KEY);"

@@ -88,7 +88,7 @@ BEFORE, BEHIND = T(A, 1), T(A, 3)
 def test_ddl_that_is_begun_is_met_by_its_id(
     flavour: str, there: list[T], goes_on: str, held: bool, tmp_path: Path
 ) -> None:
-    """In front of all else that the new server has. Neither rows nor the end of the log come before it."""
+    """It is in front of all else that the new server has. Neither rows nor the end of the log come before it."""
     world = World(tmp_path, flavour)
     log = world.add(A, [BEFORE])
     lo = Location(log.name, len(log.data), set_of([BEFORE], flavour))

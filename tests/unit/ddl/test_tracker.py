@@ -380,7 +380,7 @@ def test_what_is_there_already_or_not_at_all_does_nothing() -> None:
     ],
 )
 def test_keys_of_one_statement_are_there_already_for_their_own_kind(specs: str, expected: list[str]) -> None:
-    """As MariaDB 10.11 and 11.8 do it."""
+    """MariaDB 10.11 and 11.8 do it so."""
     tracker = after("CREATE TABLE t (e int, g int)", f"ALTER TABLE t {specs}", server=MARIADB)
     assert lines(tracker, "KEY") == expected
 

@@ -136,7 +136,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [LOCK, INDEX_LOCK])
 def test_a_lock_file_that_is_not_ours_to_open_is_an_error_with_a_name(tmp_path: Path, name: str) -> None:
-    """As when somebody else made the directory, or put a link there."""
+    """Somebody else has made the directory, or put a link there."""
     (tmp_path / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RelayDirectoryUnusable, match=name), sole_writer(tmp_path):
         RelayDirectory(tmp_path).add("0-1")

@@ -119,7 +119,7 @@ def subtask(noted: Location, start: Location) -> Subtask:
 
 @FLAVOURS
 def test_a_crashed_sync_knows_what_it_has_applied(failed_over: World, flavour: str, tmp_path: Path) -> None:
-    """In the middle of what is repeated, where the new server's log alone says too little."""
+    """It stands in the middle of what is repeated, where the new server's log alone says too little."""
     reader = RelayReader(tmp_path)
     repeated = World(tmp_path / "other", flavour)
     repeated.folder.mkdir()

@@ -103,7 +103,7 @@ def test_an_error_stops_at_the_row() -> None:
 
 
 def test_a_column_that_is_not_there_takes_nothing_away(caplog: pytest.LogCaptureFixture) -> None:
-    """As in DM: it may have been dropped, and may come back."""
+    """DM has it so: it may have been dropped, and may come back."""
     assert row_filter(EventFilter(), expressions({"insert-value-expr": "d > 1"}), T5) is None
     assert "there is no column d" in caplog.text
 

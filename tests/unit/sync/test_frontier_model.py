@@ -200,7 +200,7 @@ def test_rule_3_frontier_and_rows_are_one_transaction() -> None:
 
 
 def test_rule_4_every_transaction_checks_the_generation() -> None:
-    """Without a new one the old driver's tasks meet those of the new driver, who has cut the log elsewhere."""
+    """Tasks of the old driver, without a new generation, meet those of the new one, who has cut the log elsewhere."""
     assert not harms(quirks=Quirks(haunted=0.6))
     assert harms(quirks=Quirks(no_generation_bump=True, haunted=0.6))
 

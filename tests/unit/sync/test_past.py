@@ -62,7 +62,7 @@ def test_the_first_statement_about_a_table_tells() -> None:
 
 
 def test_names_are_those_that_the_server_keeps() -> None:
-    """With lower_case_table_names=1 the log has them as they were typed."""
+    """A log under lower_case_table_names=1 has them as they were typed."""
     folding = Server(Flavour.MYSQL, (9, 7, 0), lower_case_table_names=1)
     tables = known("a", ", n int"), known("a", "")
     statements = "ALTER TABLE Shop.A ADD n int", "CREATE TABLE NEW (id int)"
