@@ -9,7 +9,8 @@ written, so that who dies between any two is replaced by who does what is done h
     aside     a row of a held shard is taken out of the way of one that waits, by the rule of shard/giving_way.py
     ddl       all shards have made it, and no row waits
     resync    the next event that was passed over is applied
-    take over with `safe-mode: true`: a row that waits takes its place, whoever holds it (engine.sync.taking_over)
+    take over with `safe-mode: true`: a row that waits takes its place from those that collide with it by what their
+              sources have by then (engine.sync.taking_over); one that its own source has otherwise by then may be lost
 
 Held against each: a shard's events find its own rows, in the target or waiting, and nobody else's; a row that is
 written has the form of the table. Where nothing more can be done the target has all rows, unless two shards have rows
@@ -85,6 +86,8 @@ class Rules:
     """A place that is taken over is lost to all shards, as nobody knows whose it was; else to those that are held."""
     comes_between: bool = True
     """Nobody writes while a place is taken over, by what was known before."""
+    only_what_collides: bool = True
+    """No row has to go but those that collide by what the sources have."""
     is_lost_until_written: bool = True
     """What was lost comes again when its log writes it; else an INSERT of it is one of a row that is there."""
 
@@ -116,6 +119,7 @@ def with_ddl(log: Log, places: tuple[int, ...]) -> Log:
 
 
 def final(shard: int, log: Log) -> dict[int, int]:
+    """Return what a shard has behind its log."""
     rows = dict([FIRST]) if shard == 0 else {}
     for what, k, u in log:
         if what == "delete":
@@ -200,7 +204,41 @@ def resynced(world: World, shard: int, log: Log, rules: Rules) -> World:
 
 
 def taken_over(world: World, row: Placed, logs: tuple[Log, ...], rules: Rules) -> Iterator[World]:
-    """Yield the world where a row that waits takes its place: what each shard has where the holders were is lost."""
+    """Yield the worlds where a row that waits takes its place, or is lost: for all that the sources may have by now."""
+    places = [range(read, len(log) + 1) for read, log in zip(world.read, logs, strict=True)]
+    done = set[tuple[bool, ...]]()
+    for ends in product(*places):
+        now = [final(shard, log[:end]) for shard, (log, end) in enumerate(zip(logs, ends, strict=True))]
+        holders = sorted(one for one in world.target if excludes(row, one))
+        found = [verdicts(row, one, now) for one in holders]
+        outcome = tuple("collides" in one for one in found)
+        if not any(outcome) or outcome in done:
+            continue
+        if all(outcome) or not rules.only_what_collides:
+            if not all(outcome):
+                raise Broken("a row has to go that collides with nothing")
+            done.add(outcome)
+            yield from without_holders(world, row, logs, rules)
+        elif any("past" in one for one in found if "collides" not in one):
+            done.add(outcome)
+            yield world._replace(waiting=world.waiting - {row} | {Placed(row.shard, row.k, LOST, 0)})
+
+
+def verdicts(row: Placed, holder: Placed, now: list[dict[int, int]]) -> set[str]:
+    """Return what becomes of a row that waits, by each of the values that the holder has of it."""
+    found = set[str]()
+    others = [rows for shard, rows in enumerate(now) if shard != row.shard or holder.k != row.k]
+    if holder.k == row.k:
+        there = any(holder.k in rows for rows in others)
+        found.add("past" if row.k not in now[row.shard] else "collides" if there else "nobody's")
+    if holder.u == row.u:
+        there = any(rows.get(holder.k) == holder.u for rows in others)
+        found.add("past" if now[row.shard].get(row.k) != row.u else "collides" if there else "nobody's")
+    return found
+
+
+def without_holders(world: World, row: Placed, logs: tuple[Log, ...], rules: Rules) -> Iterator[World]:
+    """Yield the world where a row has taken its place: what each shard has where the holders were is lost."""
     holders = {one for one in world.target if excludes(row, one)}
     known = {(one.shard, one.k) for one in world.waiting}
     told = [
@@ -362,6 +400,7 @@ BROKEN = {
     "what is set aside is settled": (Rules(stays_aside=False), "of form"),
     "only a shard that is held is told": (Rules(safe=True, tells_everybody=False), "has not got"),
     "a place is taken over beside its holder's": (Rules(safe=True, comes_between=False), "has not got|two places"),
+    "whoever holds a place has to go": (Rules(safe=True, only_what_collides=False), "collides with nothing"),
     "what is lost is thought to be there": (Rules(safe=True, is_lost_until_written=False), "inserts a row"),
     "a DDL waits for what is lost": (Rules(safe=True, needs_no_form=False), "nothing can be done"),
     "what is lost is settled": (Rules(safe=True, stays_aside=False), "of form"),
