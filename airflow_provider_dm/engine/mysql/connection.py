@@ -59,7 +59,10 @@ class AccessDenied(DmError):
     code: ClassVar[str] = "DM-2002"
     scope: ClassVar[Scope] = Scope.UPSTREAM
     what: ClassVar[str] = "{server} denies access: {reason}."
-    hint: ClassVar[str] = "Check user and password, and grant what the precheck lists."
+    hint: ClassVar[str] = (
+        "Check user and password, and grant what the precheck lists. An account that REQUIREs X509 needs a client's "
+        "certificate (ssl-cert, ssl-key) as well."
+    )
 
 
 def connect(
