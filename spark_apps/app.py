@@ -29,7 +29,14 @@ from airflow_provider_dm.engine.meta.lease import LeaseHeld
 from airflow_provider_dm.engine.meta.model import Holder, Lease, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
-from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FENCED, EXIT_FINISHED, EXIT_STOPPED, report
+from airflow_provider_dm.engine.reported import (
+    EXIT_ERROR,
+    EXIT_FENCED,
+    EXIT_FINISHED,
+    EXIT_STOPPED,
+    report,
+    report_result,
+)
 from airflow_provider_dm.engine.sync.gate import Gate
 from airflow_provider_dm.engine.target.claim import generation_before_claim
 from airflow_provider_dm.engine.target.generation import claim_generation
@@ -249,6 +256,8 @@ def _record(app: App, stage: Stage, result: Json, error: Json | None) -> None:
         app.store.finish_run(app.spec.run_id, stage=stage, result=result, error=error)
     except DmError as lost:
         log.error("the outcome could not be written to the metadata DB: %s", lost)
+        if error is None:
+            report_result(result)
 
 
 def _failed(error: Exception) -> int:

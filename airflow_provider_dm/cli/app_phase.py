@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from airflow_provider_dm.cli.interrupts import Interrupted, Interrupts
 from airflow_provider_dm.cli.output import Output
-from airflow_provider_dm.engine.errors import DmError, Reaction
+from airflow_provider_dm.engine.errors import DmError, Reaction, reported_by
+from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.launch.job import App
 from airflow_provider_dm.launch.relays import Relays
 from airflow_provider_dm.launch.submit import Finished, SparkApp, Stopped
@@ -24,6 +25,8 @@ ATTEMPTS: Final = 3
 PAUSE_SECONDS: Final = 3.0
 RECOVERED_SECONDS: Final = 600.0
 """An app that ran so long before it died gets all its attempts again."""
+METADATA_SECONDS: Final = 300.0
+"""So long a metadata DB may be away between two apps: a restart of it, or a failover, takes no attempt."""
 ORDERLY_SECONDS: Final = 60.0
 """How long an interrupted app may take to finish its epoch."""
 FAILED_SECONDS: Final = 10.0
@@ -53,6 +56,7 @@ def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
     Raises Interrupted, what a relay died of, or what `SparkApp.outcome` raises.
     """
     attempt = 1
+    away_since: float | None = None
     while True:
         began = time.monotonic()
         try:
@@ -62,11 +66,20 @@ def run_app(context: RunContext, app: App, until: str) -> dict[str, Any]:
                 raise
             if context.interrupts.requested():
                 raise context.interrupted() from error
-            attempt = 1 if time.monotonic() - began > RECOVERED_SECONDS else attempt + 1
+            now = time.monotonic()
+            away_since = (away_since or now) if _is_without_metadata(error) else None
+            if away_since is None or now - away_since > METADATA_SECONDS:
+                attempt = 1 if now - began > RECOVERED_SECONDS else attempt + 1
             if attempt > ATTEMPTS:
                 raise
             log.warning("%s is started again: %s", app, error)
             context.interrupts.wait(PAUSE_SECONDS)
+
+
+def _is_without_metadata(error: DmError) -> bool:
+    """Tell whether the metadata DB did not answer; of an app's error, whether that was what it said."""
+    reported = reported_by(error)
+    return (error.code if reported is None else reported.code) == MetaUnreachable.code
 
 
 def _attempt(context: RunContext, app: App, until: str) -> dict[str, Any]:

@@ -75,6 +75,19 @@ class SparkAppDied(DmError):
     hint: ClassVar[str] = "Run it again: it continues from what is committed in the target."
 
 
+@dataclass(eq=False)
+class ResultUnknown(DmError):
+    """The app has finished, and what it has come to was told to nobody."""
+
+    app: str
+    run_id: str
+
+    code: ClassVar[str] = "DM-9023"
+    reaction: ClassVar[Reaction] = Reaction.RETRY
+    what: ClassVar[str] = "{app} (run {run_id}) has finished; its result is neither in the metadata DB nor in its log."
+    hint: ClassVar[str] = "Run it again: it continues from what is committed in the target."
+
+
 @dataclass(frozen=True)
 class Finished:
     """The app did all it was asked to; `result` as its run row has it."""
@@ -210,32 +223,39 @@ class SparkApp:
     def outcome(self, runs: Runs) -> Outcome:
         """Return what the ended app did. Waits for the end.
 
-        Raises SparkAppFailed, TaskTakenOver or SparkAppDied.
+        Raises SparkAppFailed, TaskTakenOver, SparkAppDied or ResultUnknown.
         """
         spec, code = self.job.spec, self.wait()
         match code:
             case reported.EXIT_FINISHED:
-                return Finished(self._result(runs))
+                if (result := self._result(runs)) is None:
+                    raise ResultUnknown(spec.app, spec.run_id)
+                return Finished(result)
             case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)
             case reported.EXIT_ERROR if (error := self._reported(runs)) is not None:
                 raise SparkAppFailed(spec.app, spec.run_id, error)
             case int() if code in _ON_REQUEST:
-                return Stopped(self._result(runs))
+                return Stopped(self._result(runs) or {})
             case _:
                 raise SparkAppDied(spec.app, code or 0, str(self.log_path), self._pump.tail())
 
-    def _result(self, runs: Runs) -> dict[str, Any]:
-        run = runs.get_run(self.job.spec.run_id)
-        return dict(run.result) if run is not None and run.result else {}
+    def _result(self, runs: Runs) -> dict[str, Any] | None:
+        """Return what the app has come to. The metadata DB may not know; then stderr has it."""
+        run = self._row(runs)
+        return dict(run.result) if run is not None and run.result is not None else self._pump.result
 
     def _reported(self, runs: Runs) -> ReportedError | None:
         """Return the app's own error. The metadata DB may be what failed; then stderr has it."""
-        try:
-            run = runs.get_run(self.job.spec.run_id)
-        except DmError:
-            run = None
+        run = self._row(runs)
         return ReportedError.read(run.error) if run is not None and run.error else self._pump.reported
+
+    def _row(self, runs: Runs) -> RunRow | None:
+        try:
+            return runs.get_run(self.job.spec.run_id)
+        except DmError as error:
+            log.warning("how run %s has ended is not known from the metadata DB: %s", self.job.spec.run_id, error)
+            return None
 
 
 class _LogPump(threading.Thread):
@@ -247,6 +267,7 @@ class _LogPump(threading.Thread):
         super().__init__(name=f"log of {path.parent.name}", daemon=True)
         self.path = path
         self.reported: ReportedError | None = None
+        self.result: dict[str, Any] | None = None
         self._stream = stream
         self._masked = masked
         self._on_line = on_line
@@ -266,6 +287,7 @@ class _LogPump(threading.Thread):
 
     def _notice(self, line: str) -> None:
         self.reported = reported.reported_in(line) or self.reported
+        self.result = reported.result_in(line) or self.result
         if self._on_line is not None:
             try:
                 self._on_line(line)

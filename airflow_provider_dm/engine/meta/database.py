@@ -2,7 +2,11 @@
 
 No engine exists before the first transaction, none survives a fork. A write on SQLite begins with BEGIN IMMEDIATE:
 a transaction that reads first and writes later could not be granted the lock that it then needs. Servers run READ
-COMMITTED. A body may run again after a deadlock, so it does nothing but SQL."""
+COMMITTED. A body may run again after a deadlock, so it does nothing but SQL.
+
+A DB that lets its callers wait and then does not answer (a host that is gone, a network that swallows packets, a lock
+that somebody holds) is away: from then on it is asked in a thread of its own, and everybody else hears so at once. Else
+a sync, which a DB that is away must not stop, would stand for the time of a connection attempt at each of its notes."""
 
 from __future__ import annotations
 
@@ -12,13 +16,14 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.pool import NullPool
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
@@ -35,8 +40,15 @@ T = TypeVar("T")
 
 BUSY_SECONDS: Final = 30
 """How long a writer waits for others. A transaction of ours takes milliseconds."""
+LOCK_SECONDS: Final = 10
+"""How long a server lets one statement of a writer wait for others."""
+ANSWER_SECONDS: Final = 20
 CONNECT_SECONDS: Final = 10
 ATTEMPTS: Final = 8
+AWAY_AFTER_SECONDS: Final = 2.0
+"""A failure that took longer to come says that the DB is away."""
+ASK_SECONDS: Final = 1.0
+"""Between two looks whether it is back."""
 
 _TLS_FILES: Final = ("ssl_ca", "ssl_cert", "ssl_key")
 """As SQLAlchemy names them in a URL of MySQL; `ssl=true` asks for TLS without any."""
@@ -80,6 +92,14 @@ class MetaDriverMissing(DmError):
     hint: ClassVar[str] = "For PostgreSQL: pip install 'airflow-provider-dm[postgres]'."
 
 
+@dataclass
+class _Away:
+    """The state in which nobody is let through: a thread of this process asks, until it is `over`."""
+
+    error: MetaUnreachable
+    over: threading.Event = field(default_factory=threading.Event)
+
+
 class Database:
     """One metadata DB. May be used from several threads; after a fork it connects anew."""
 
@@ -88,6 +108,7 @@ class Database:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._pid = 0
+        self._away: _Away | None = None
 
     def read(self, body: Callable[[Connection], T]) -> T:
         """Run the body in a read-only transaction. Raises MetaUnreachable, MetaRefused, MetaDriverMissing."""
@@ -102,6 +123,7 @@ class Database:
     def close(self) -> None:
         """Close all connections; the next transaction opens new ones."""
         with self._lock:
+            self._is_back(self._away)
             if self._engine is not None and self._pid == os.getpid():
                 self._engine.dispose()
             self._engine = None
@@ -113,15 +135,20 @@ class Database:
             yield connection.execution_options(**{_WRITE: write})
 
     def _run(self, body: Callable[[Connection], T], *, write: bool) -> T:
+        began = time.monotonic()
         for attempt in range(1, ATTEMPTS + 1):
+            engine = self._current_engine()
+            if (away := self._away) is not None:
+                raise MetaUnreachable(away.error.url, away.error.reason)
             try:
-                with self._current_engine().connect() as connection:
+                with engine.connect() as connection:
                     options = connection.execution_options(**{_WRITE: write})
                     with options.begin():
                         return body(options)
-            except DBAPIError as error:
-                if attempt == ATTEMPTS or not _may_succeed_later(error):
-                    raise self._translate(error) from None
+            except (DBAPIError, PoolExhausted) as error:
+                waited = time.monotonic() - began
+                if attempt == ATTEMPTS or waited > BUSY_SECONDS or not _may_succeed_later(error):
+                    raise self._failed(error, waited) from None
                 log.debug("transaction on the metadata DB is tried again", extra={"attempt": attempt})
                 time.sleep(random.uniform(0.005, 0.02) * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
@@ -130,24 +157,52 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except DBAPIError as error:
+        except (DBAPIError, PoolExhausted) as error:
             raise self._translate(error) from None
 
-    def _translate(self, error: DBAPIError) -> MetaUnreachable | MetaRefused:
+    def _translate(self, error: DBAPIError | PoolExhausted) -> MetaUnreachable | MetaRefused:
         # Only the driver's words: SQLAlchemy's text repeats the statement.
         kind = MetaRefused if isinstance(error, DataError | IntegrityError | ProgrammingError) else MetaUnreachable
-        return kind(shown(self.url), " ".join(str(error.orig).split()))
+        said = error.orig if isinstance(error, DBAPIError) else "all connections wait for its answer"
+        return kind(shown(self.url), " ".join(str(said).split()))
+
+    def _failed(self, error: DBAPIError | PoolExhausted, waited: float) -> MetaUnreachable | MetaRefused:
+        """Return the error to raise; after a long wait, have somebody else look when the DB is back."""
+        failed = self._translate(error)
+        if isinstance(failed, MetaUnreachable) and waited > AWAY_AFTER_SECONDS:
+            with self._lock:
+                if self._away is None and self._pid == os.getpid():
+                    self._away = _Away(failed)
+                    threading.Thread(target=self._ask, args=(self._away,), name="metadata-db", daemon=True).start()
+        return failed
+
+    def _ask(self, away: _Away) -> None:
+        """Ask until the DB answers, and let callers through again."""
+        engine, answered = self._current_engine(), False
+        while not answered and not away.over.wait(ASK_SECONDS):
+            with suppress(SQLAlchemyError, DmError), engine.connect() as connection:
+                with connection.execution_options(**{_WRITE: True}).begin():  # SQLite: as soon as one may write
+                    answered = True
+        with self._lock:
+            self._is_back(away)
+
+    def _is_back(self, away: _Away | None) -> None:
+        if away is not None and self._away is away:
+            away.over.set()
+            self._away = None
 
     def _current_engine(self) -> Engine:
         with self._lock:
             if self._engine is None or self._pid != os.getpid():
                 if self._engine is not None:
                     self._engine.dispose(close=False)  # the parent's sockets are not ours to close
-                self._engine, self._pid = _engine(self.url), os.getpid()
+                self._engine, self._pid, self._away = _engine(self.url), os.getpid(), None
             return self._engine
 
 
-def _may_succeed_later(error: DBAPIError) -> bool:
+def _may_succeed_later(error: DBAPIError | PoolExhausted) -> bool:
+    if not isinstance(error, DBAPIError):
+        return False
     if isinstance(error, IntegrityError):
         return True
     original: Any = error.orig
@@ -163,16 +218,29 @@ def _engine(url: URL) -> Engine:
             case "sqlite":
                 return _sqlite_engine(url)
             case "postgresql":
-                return _server_engine(url, connect_timeout=CONNECT_SECONDS, tcp_user_timeout=BUSY_SECONDS * 1000)
+                return _postgres_engine(url)
             case _:
                 return _mysql_engine(url)
     except ModuleNotFoundError as error:
         raise MetaDriverMissing(error.name or url.get_driver_name()) from None
 
 
+def _postgres_engine(url: URL) -> Engine:
+    engine = _server_engine(url, connect_timeout=CONNECT_SECONDS, tcp_user_timeout=BUSY_SECONDS * 1000)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: object) -> None:
+        # It would wait for ever for locks, and keep those of a client that has lost its power for hours.
+        limits = {"lock_timeout": LOCK_SECONDS, "idle_in_transaction_session_timeout": 2 * BUSY_SECONDS}
+        connection.execute("; ".join(f"SET {name} = '{seconds}s'" for name, seconds in limits.items()))
+        connection.commit()
+
+    return engine
+
+
 def _mysql_engine(url: URL) -> Engine:
     password = (url.password or "").encode()  # PyMySQL would take latin1, which no server expects
-    seconds = {"read_timeout": BUSY_SECONDS * 2, "write_timeout": BUSY_SECONDS}
+    seconds = {"read_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS}
     files = [str(url.query[name]) if name in url.query else None for name in _TLS_FILES]
     tls = Tls(*files) if any(files) or url.query.get("ssl") == "true" else None
     plain = url.difference_update_query(["ssl", *_TLS_FILES])
@@ -187,6 +255,8 @@ def _mysql_engine(url: URL) -> Engine:
     @event.listens_for(engine, "connect", insert=True)  # before SQLAlchemy's own, which may leave a transaction open
     def configure(connection: Any, _record: object) -> None:
         pin_answers(connection, shown(url), isolation=WRITING)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}, lock_wait_timeout = {LOCK_SECONDS}")
 
     return engine
 

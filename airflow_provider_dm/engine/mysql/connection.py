@@ -27,6 +27,8 @@ from airflow_provider_dm.engine.mysql.pinning import family_of, pin
 from airflow_provider_dm.engine.mysql.tls import tls_context, tls_refused
 
 CONNECT_TIMEOUT_SECONDS: Final = 10
+LOGIN_TIMEOUT_SECONDS: Final = 30.0
+"""For each answer until the session is pinned: what listens there may be frozen, or wait for us to begin."""
 _COUNT_ATTEMPTS: Final = 3
 
 if TYPE_CHECKING:  # the stubs are generic, the class itself is not
@@ -86,7 +88,7 @@ def connect(
             autocommit=None,  # pinned with the rest
             local_infile=False,
             connect_timeout=CONNECT_TIMEOUT_SECONDS,
-            read_timeout=read_timeout,
+            read_timeout=LOGIN_TIMEOUT_SECONDS,
             # Matched, not changed, rows are what the row-count checks reason about.
             client_flag=CLIENT.FOUND_ROWS,
             ssl=tls_context(endpoint),
@@ -96,6 +98,7 @@ def connect(
         except BaseException:
             connection.close()
             raise
+        connection.wait_for_answers(read_timeout)
         return connection
     except pymysql.err.MySQLError as error:
         raise _refused(endpoint, error) from error

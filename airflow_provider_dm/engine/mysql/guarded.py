@@ -121,6 +121,11 @@ class GuardedConnection(pymysql.connections.Connection):
     def set_character_set(self, charset: str, collation: str | None = None) -> None:
         """Do nothing: `pinning` sets it with all the rest, which saves a round trip."""
 
+    def wait_for_answers(self, seconds: float | None) -> None:
+        """Wait so long for each answer from now on; None: for ever."""
+        self._read_timeout = self._current_timeout = seconds
+        self._sock.settimeout(seconds)  # type: ignore[attr-defined]
+
     def reset(self) -> None:
         """Give the session back the state of a fresh login: no transaction, lock, temporary table or variable."""
         self._execute_command(_RESET_CONNECTION, b"")

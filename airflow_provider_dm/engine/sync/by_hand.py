@@ -47,6 +47,7 @@ class ByHand:
         """Look now and then for places to come. What a metadata DB does not say is looked for another time."""
         if time.monotonic() - self.looked_at < LOOK_SECONDS:
             return
+        self.looked_at = time.monotonic()
         try:
             self._look()
         except DmError as error:

@@ -4,6 +4,7 @@ PostgreSQL refuses to run as root, so a root runs it as the account that its pac
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -47,7 +48,7 @@ def running_postgres(bin_folder: Path) -> Iterator[str]:
         _wait_until_it_answers(bin_folder, port, server, root / "log")
         yield f"postgresql://dm@127.0.0.1:{port}"
     finally:
-        server.terminate()
+        server.send_signal(signal.SIGINT)  # by SIGTERM it would wait for clients to go
         server.wait(30)
         shutil.rmtree(root, ignore_errors=True)
 

@@ -16,7 +16,15 @@ from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import JavaMissing
 from airflow_provider_dm.launch.processes import python_drivers, session_members
 from airflow_provider_dm.launch.spark_command import LOCAL_JAVA_OPTIONS, SparkSettings
-from airflow_provider_dm.launch.submit import Finished, SparkApp, SparkAppDied, SparkAppFailed, Stopped, TaskTakenOver
+from airflow_provider_dm.launch.submit import (
+    Finished,
+    ResultUnknown,
+    SparkApp,
+    SparkAppDied,
+    SparkAppFailed,
+    Stopped,
+    TaskTakenOver,
+)
 from tests import short_jvms
 
 from .conftest import SOURCE_PASSWORD
@@ -194,6 +202,10 @@ def test_exit_codes_2_and_3_become_typed_errors(launch: Launch) -> None:
     assert raised.value.reported == ReportedError.read(reported)
     with pytest.raises(SparkAppFailed, match=r"DM-8001 internal\] metadata DB is gone\."):
         failed.outcome(NoRuns())  # the error could not be stored: the log has it
+
+    finished = launch("")
+    with pytest.raises(ResultUnknown, match="Run it again"):
+        finished.outcome(OneRun(Row()))
 
     fenced = launch("import sys; sys.exit(3)")
     with pytest.raises(TaskTakenOver):

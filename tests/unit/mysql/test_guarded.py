@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql import connection
 from airflow_provider_dm.engine.mysql.connection import ServerUnreachable, connect
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret
 
@@ -54,6 +55,18 @@ def answering(first: bytes, then: Sequence[bytes] = ()) -> Iterator[Endpoint]:
 def test_what_is_no_mysql_is_said_to_be_none(first: bytes) -> None:
     with answering(first) as endpoint, pytest.raises(ServerUnreachable, match="does not speak MySQL's protocol"):
         connect(endpoint)
+
+
+@pytest.mark.parametrize("first", [b"", packet(0, greeting())])
+def test_what_says_no_more_is_not_waited_for(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frozen server; or a port where a server of another kind waits for its client to begin."""
+    monkeypatch.setattr(connection, "LOGIN_TIMEOUT_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, port = listener.getsockname()
+        if first:
+            threading.Thread(target=lambda: listener.accept()[0].sendall(first)).start()
+        with pytest.raises(ServerUnreachable, match="Check host, port"):
+            connect(Endpoint("s", host, port, "user", Secret("password")))
 
 
 @pytest.mark.parametrize("seed", range(150))

@@ -12,8 +12,9 @@ import pytest
 from airflow_provider_dm.engine.config.job import EndpointSpec, HolderSpec, JobSpec, SecretRef, SourceSpec
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.config.task import TaskConfig
+from airflow_provider_dm.engine.meta.database import MetaUnreachable
 from airflow_provider_dm.engine.meta.model import Stage
-from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_STOPPED
+from airflow_provider_dm.engine.reported import EXIT_ERROR, EXIT_FINISHED, EXIT_STOPPED, result_in
 from airflow_provider_dm.engine.target.errors import TargetUnreachable
 from spark_apps.app import App, Outcome, _finish, main
 
@@ -83,6 +84,18 @@ def test_how_it_ends(
         app.ask_to_stop()
 
     assert _finish(app, outcome, failure) == code
+
+
+def test_what_the_metadata_db_does_not_take_is_told_to_the_launcher(
+    app: App, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise MetaUnreachable("sqlite://", "gone")
+
+    app.store.finish_run = gone  # type: ignore[method-assign]
+
+    assert _finish(app, Outcome({"status": "waiting for lock"}), None) == EXIT_FINISHED
+    assert result_in(capsys.readouterr().err.splitlines()[-1]) == {"status": "waiting for lock"}
 
 
 def test_the_garbage_collector_runs_again_when_all_is_imported() -> None:
