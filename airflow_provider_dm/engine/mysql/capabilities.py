@@ -77,6 +77,8 @@ class Capabilities:
     added and the key over it (ADMIN SHOW DDL JOBS, too, tells of each on its own)."""
     conditional_alters: bool = False
     """ALTER TABLE and CREATE INDEX have IF EXISTS and IF NOT EXISTS."""
+    foreign_keys_need: tuple[str, ...] = ("REFERENCES",)
+    """The further privileges that creating one takes."""
     writing_session: str | None = None
     """Another statement that a writing session begins with."""
 
@@ -116,6 +118,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             under_sql_mode=b"SET STATEMENT sql_mode='%(mode)b' FOR %(verb)b %(rest)b",
             json_is_binary=False,
             conditional_alters=True,
+            foreign_keys_need=(),
         ),
         Capabilities(
             flavour=Flavour.TIDB,

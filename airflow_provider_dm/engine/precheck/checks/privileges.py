@@ -90,11 +90,12 @@ def check_target(facts: TargetFacts) -> Iterator[tuple[State, str, str]]:
             remedy = f"GRANT {', '.join(wanted)} ON {quote(schema)}.* TO {facts.account};"
             yield State.FAIL, f"{named(missing)} is missing on {schema}", remedy
     if any(source.follows for source in facts.sources):
+        ddl = (*DDL, *facts.info.capabilities.foreign_keys_need)
         for schema in sorted(schemas):
-            missing = [privilege for privilege in DDL if not facts.grants.allow(privilege, schema)]
+            missing = [privilege for privilege in ddl if not facts.grants.allow(privilege, schema)]
             if missing and not failures:
                 what = f"{named(missing)} is missing on {schema}: DDL of the source would stop the sync"
-                yield State.WARN, what, f"GRANT {', '.join((*ROWS, *DDL))} ON {quote(schema)}.* TO {facts.account};"
+                yield State.WARN, what, f"GRANT {', '.join((*ROWS, *ddl))} ON {quote(schema)}.* TO {facts.account};"
     if not failures:
         yield State.OK, f"rows can be written to {len(schemas)} schemas and to {facts.task.meta_schema}", ""
 
