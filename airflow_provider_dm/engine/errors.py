@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, dataclass_transform
 
 LONGEST_FIELD: Final = 2000
 """Characters of one field in a message."""
@@ -43,9 +43,10 @@ class Reaction(Enum):
     FENCED = "fenced"  # somebody newer holds the generation: this process must end, not retry
 
 
+@dataclass_transform(eq_default=False)
 @dataclass(eq=False)
 class DmError(Exception):
-    """Base of all errors. Subclasses are dataclasses whose fields are what the message needs; no field is a secret.
+    """Base of all errors. Each subclass is a dataclass whose fields are what the message needs; no field is a secret.
 
     `what` is a `str.format` template over the fields; a tuple is written as a list with commas, of what is very long
     (a GTID set with many gaps) only the beginning. `hint` is what a person can do. An error whose way out depends on
@@ -57,6 +58,9 @@ class DmError(Exception):
     reaction: ClassVar[Reaction] = Reaction.STOP
     what: ClassVar[str] = "internal error"
     hint: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
 
     def details(self) -> dict[str, Any]:
         """Return field name -> value, for JSON output and the metadata DB."""
