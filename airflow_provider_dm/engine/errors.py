@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, dataclass_transform
 
 LONGEST_FIELD: Final = 2000
 """Characters of one field in a message."""
@@ -43,9 +43,11 @@ class Reaction(Enum):
     FENCED = "fenced"  # somebody newer holds the generation: this process must end, not retry
 
 
+@dataclass_transform(eq_default=False)
 @dataclass(eq=False)
 class DmError(Exception):
-    """Base of all errors. Subclasses are dataclasses whose fields are what the message needs; no field is a secret.
+    """Base of all errors. Subclasses are dataclasses, made so here: what they annotate is a field, which the message
+    needs; no field is a secret.
 
     `what` is a `str.format` template over the fields; a tuple is written as a list with commas, of what is very long
     (a GTID set with many gaps) only the beginning. `hint` is what a person can do. An error whose way out depends on
@@ -57,6 +59,9 @@ class DmError(Exception):
     reaction: ClassVar[Reaction] = Reaction.STOP
     what: ClassVar[str] = "internal error"
     hint: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
 
     def details(self) -> dict[str, Any]:
         """Return field name -> value, for JSON output and the metadata DB."""
@@ -98,7 +103,6 @@ def _said(value: Any) -> Any:
     return f"{value[:LONGEST_FIELD]}… ({len(value) - LONGEST_FIELD} characters more)"
 
 
-@dataclass(eq=False)
 class NotSupportedYet(DmError):
     """Something that this release stops at rather than guesses. Each use is listed in docs/limits.md."""
 
@@ -106,23 +110,22 @@ class NotSupportedYet(DmError):
     where: str
     way_out: str
 
-    code: ClassVar[str] = "DM-1900"
-    what: ClassVar[str] = "{feature} is not supported yet ({where})."
+    code = "DM-1900"
+    what = "{feature} is not supported yet ({where})."
 
     def workaround(self) -> str:
         return self.way_out
 
 
-@dataclass(eq=False)
 class InvariantBroken(DmError):
     """A law of the protocol does not hold: never repaired, always reported."""
 
     law: str
     found: str
 
-    code: ClassVar[str] = "DM-6900"
-    what: ClassVar[str] = "an invariant does not hold: {law}. Found: {found}."
-    hint: ClassVar[str] = "Nothing was written after this point; please report it with the log of this run."
+    code = "DM-6900"
+    what = "an invariant does not hold: {law}. Found: {found}."
+    hint = "Nothing was written after this point; please report it with the log of this run."
 
 
 @dataclass(frozen=True)

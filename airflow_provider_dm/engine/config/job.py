@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field
 
@@ -33,16 +32,15 @@ def place_of(until: str) -> Location | None:
     return None if until in (UNTIL_CAUGHT_UP, UNTIL_FOREVER) else Location.parse(until)
 
 
-@dataclass(eq=False)
 class SecretMissing(DmError):
     """The environment lacks a secret that the job names."""
 
     variable: str
     wanted_by: str
 
-    code: ClassVar[str] = "DM-1301"
-    what: ClassVar[str] = "the environment variable {variable}, which holds the secret of {wanted_by}, is not set."
-    hint: ClassVar[str] = "Launch the app through an operator or dmctl, which set it."
+    code = "DM-1301"
+    what = "the environment variable {variable}, which holds the secret of {wanted_by}, is not set."
+    hint = "Launch the app through an operator or dmctl, which set it."
 
 
 class SecretRef(Strict):

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
 
 _CLASS: Final = re.compile(r"\[(?P<not>!?)(?P<body>[^\]]+)\]")
 
 
-@dataclass(eq=False)
 class InvalidPattern(DmError):
     """Text that is no pattern."""
 
     pattern: str
     why: str
 
-    code: ClassVar[str] = "DM-1103"
-    what: ClassVar[str] = "{pattern!r} cannot be used as a pattern: {why}."
-    hint: ClassVar[str] = "Correct the pattern in the rules of the task."
+    code = "DM-1103"
+    what = "{pattern!r} cannot be used as a pattern: {why}."
+    hint = "Correct the pattern in the rules of the task."
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, field_validator
 
@@ -40,7 +40,6 @@ from airflow_provider_dm.engine.mysql.location import Location
 DEFAULT_META_SCHEMA: Final = "dm_meta"
 
 
-@dataclass(eq=False)
 class UnknownSource(DmError):
     """A source that the task does not name."""
 
@@ -48,21 +47,20 @@ class UnknownSource(DmError):
     task: str
     known: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-1102"
-    what: ClassVar[str] = "the task {task!r} has no source {source!r}; its mysql-instances are {known}."
-    hint: ClassVar[str] = "Name one of these, or add the source to mysql-instances."
+    code = "DM-1102"
+    what = "the task {task!r} has no source {source!r}; its mysql-instances are {known}."
+    hint = "Name one of these, or add the source to mysql-instances."
 
 
-@dataclass(eq=False)
 class SourceFilesDiffer(DmError):
     """The source files given are not those that the task names, each once. `found`: what is wrong with them."""
 
     task: str
     found: str
 
-    code: ClassVar[str] = "DM-1310"
-    what: ClassVar[str] = "task {task}: {found}."
-    hint: ClassVar[str] = "Give one source.yaml for each of the task's mysql-instances."
+    code = "DM-1310"
+    what = "task {task}: {found}."
+    hint = "Give one source.yaml for each of the task's mysql-instances."
 
 
 class TaskMode(StrEnum):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, insert, select, update
 
@@ -15,17 +14,16 @@ from airflow_provider_dm.engine.meta.clock import db_now
 from airflow_provider_dm.engine.mysql.location import Location
 
 
-@dataclass(eq=False)
 class LostRace(DmError):
     """Somebody else wrote first. The only repair is to read again and to decide again."""
 
     what_row: str
     expected: str
 
-    code: ClassVar[str] = "DM-8004"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{what_row} was changed by somebody else: expected {expected}."
-    hint: ClassVar[str] = "Run the same again: it reads what the other one wrote."
+    code = "DM-8004"
+    reaction = Reaction.RETRY
+    what = "{what_row} was changed by somebody else: expected {expected}."
+    hint = "Run the same again: it reads what the other one wrote."
 
 
 def must_hit_one(rowcount: int, row: str, expected: str) -> None:

@@ -10,7 +10,7 @@ its expiry. The fence is the generation, which every acquisition raises and ever
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, insert, update
 
@@ -25,7 +25,6 @@ ROUNDS: Final = 100
 """A lost round means that somebody else won it, so this many losses in a row mean that something is wrong."""
 
 
-@dataclass(eq=False)
 class LeaseHeld(DmError):
     """Somebody else works on this subtask."""
 
@@ -38,16 +37,15 @@ class LeaseHeld(DmError):
     remaining_seconds: float
     """The time until it expires, unless renewed."""
 
-    code: ClassVar[str] = "DM-8005"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-8005"
+    reaction = Reaction.RETRY
+    what = (
         "task {task!r} on source {source!r} is held by {holder} on {host} for {age_seconds:.0f} s; "
         "its lease expires in {remaining_seconds:.1f} s unless it is renewed."
     )
-    hint: ClassVar[str] = "Stop that run, or wait until it has ended."
+    hint = "Stop that run, or wait until it has ended."
 
 
-@dataclass(eq=False)
 class RunOvertaken(DmError):
     """Another run claimed after this one was launched, and has ended: this one was asleep, or slower.
 
@@ -60,16 +58,15 @@ class RunOvertaken(DmError):
     generation: int
     launched_behind: int
 
-    code: ClassVar[str] = "DM-8013"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-8013"
+    reaction = Reaction.RETRY
+    what = (
         "task {task!r} on source {source!r}: {holder} has claimed generation {generation} since this run was launched "
         "behind generation {launched_behind}."
     )
-    hint: ClassVar[str] = "Nothing was written by this run. Start it again if there is anything left to do."
+    hint = "Nothing was written by this run. Start it again if there is anything left to do."
 
 
-@dataclass(eq=False)
 class LeaseLost(DmError):
     """Somebody newer holds the lease: this process must end."""
 
@@ -78,13 +75,13 @@ class LeaseLost(DmError):
     generation: int
     newer: int | None
 
-    code: ClassVar[str] = "DM-8006"
-    reaction: ClassVar[Reaction] = Reaction.FENCED
-    what: ClassVar[str] = (
+    code = "DM-8006"
+    reaction = Reaction.FENCED
+    what = (
         "the lease of task {task!r} on source {source!r} with generation {generation} is gone "
         "(generation now: {newer})."
     )
-    hint: ClassVar[str] = "Another run has taken the task over: look at that one. Nothing was written twice."
+    hint = "Another run has taken the task over: look at that one. Nothing was written twice."
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from sqlalchemy import Connection, Row, delete, update
 
@@ -39,7 +38,6 @@ from airflow_provider_dm.engine.meta.model import (
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
 
-@dataclass(eq=False)
 class OperatorMissing(DmError):
     """There is no operator to be taken back."""
 
@@ -47,9 +45,9 @@ class OperatorMissing(DmError):
     source: str
     place: str
 
-    code: ClassVar[str] = "DM-8014"
-    what: ClassVar[str] = "operator not exist: task {task!r} on source {source!r} has none for {place}."
-    hint: ClassVar[str] = "`dmctl binlog list TASK --all` shows those that wait, and those that the task has passed."
+    code = "DM-8014"
+    what = "operator not exist: task {task!r} on source {source!r} has none for {place}."
+    hint = "`dmctl binlog list TASK --all` shows those that wait, and those that the task has passed."
 
 
 def put_operators(database: Database, operators: Iterable[Operator]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import asdict
+from typing import Any
 
 from sqlalchemy import Connection, Row, insert, update
 
@@ -23,27 +23,25 @@ from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.model import Holder, Json, Run, Stage
 
 
-@dataclass(eq=False)
 class RunUnknown(DmError):
     """Error: no run has this id."""
 
     run_id: str
 
-    code: ClassVar[str] = "DM-8007"
-    what: ClassVar[str] = "the metadata DB knows no run {run_id!r}."
-    hint: ClassVar[str] = "Check that all use one metadata DB (--meta-url, DM_META_URL, dm_meta)."
+    code = "DM-8007"
+    what = "the metadata DB knows no run {run_id!r}."
+    hint = "Check that all use one metadata DB (--meta-url, DM_META_URL, dm_meta)."
 
 
-@dataclass(eq=False)
 class RunTaken(DmError):
     """The id belongs to somebody else's run."""
 
     run_id: str
     holder: str
 
-    code: ClassVar[str] = "DM-8008"
-    what: ClassVar[str] = "the run {run_id!r} belongs to {holder}."
-    hint: ClassVar[str] = "Start it again: every attempt gets an id of its own. If it comes again, please report it."
+    code = "DM-8008"
+    what = "the run {run_id!r} belongs to {holder}."
+    hint = "Start it again: every attempt gets an id of its own. If it comes again, please report it."
 
 
 def start(database: Database, run_id: str, *, task: str, app: str, holder: Holder) -> None:

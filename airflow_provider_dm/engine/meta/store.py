@@ -7,8 +7,7 @@ by its threads."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta import ddl_locks, lease, operators, relays, runs, subtasks
@@ -31,7 +30,6 @@ from airflow_provider_dm.engine.mysql.endpoint import Secret
 from airflow_provider_dm.engine.mysql.location import Location
 
 
-@dataclass(eq=False)
 class MetaSchemaOutdated(DmError):
     """The metadata DB's tables are not those of this release."""
 
@@ -39,9 +37,9 @@ class MetaSchemaOutdated(DmError):
     found: str
     wanted: str
 
-    code: ClassVar[str] = "DM-8010"
-    what: ClassVar[str] = "the metadata DB {url} has schema version {found}, this release needs {wanted}."
-    hint: ClassVar[str] = "Run `dmctl meta migrate` (or upgrade airflow-provider-dm, if the DB is the newer one)."
+    code = "DM-8010"
+    what = "the metadata DB {url} has schema version {found}, this release needs {wanted}."
+    hint = "Run `dmctl meta migrate` (or upgrade airflow-provider-dm, if the DB is the newer one)."
 
 
 class MetaStore:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from sqlalchemy import Connection, Row, delete, update
 
@@ -25,7 +24,6 @@ from airflow_provider_dm.engine.meta.model import Json, Stage, SubtaskStatus, Un
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
 
-@dataclass(eq=False)
 class UnrelatedNeeds(DmError):
     """Two tasks need places in unrelated histories of one source: none of them is the older."""
 
@@ -33,9 +31,9 @@ class UnrelatedNeeds(DmError):
     one: str
     other: str
 
-    code: ClassVar[str] = "DM-8009"
-    what: ClassVar[str] = "tasks on source {source!r} need {one} and {other}, of which none is before the other."
-    hint: ClassVar[str] = "Finish or remove the task that belongs to the source's former log."
+    code = "DM-8009"
+    what = "tasks on source {source!r} need {one} and {other}, of which none is before the other."
+    hint = "Finish or remove the task that belongs to the source's former log."
 
 
 def put_status(
