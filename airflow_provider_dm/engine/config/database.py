@@ -58,7 +58,7 @@ class Security(DmModel):
 
 
 class DatabaseConfig(DmModel):
-    """One server to log in to."""
+    """One server to log in to, as the `from` section of source.yaml has it."""
 
     host: str = Field(min_length=1)
     port: int = Field(default=3306, ge=1, le=65535)
@@ -105,10 +105,6 @@ _NO_KEYS: Final = {
     **dict.fromkeys(("ssl_ca_base64", "ssl_cert_base64", "ssl_key_base64")),
     **dict.fromkeys(("ssl_ca_bytes", "ssl_cert_bytes", "ssl_key_bytes"), ()),
 }
-
-
-class SourceDatabase(DatabaseConfig):
-    """The `from` section of source.yaml."""
 
 
 class TargetDatabase(DatabaseConfig):

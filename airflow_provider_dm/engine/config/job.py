@@ -13,8 +13,8 @@ from typing import Final, Literal, Self
 
 from pydantic import Field
 
+from airflow_provider_dm.engine.config.base import Strict
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.config.strict import Strict
 from airflow_provider_dm.engine.config.task import TaskConfig
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
@@ -129,7 +129,4 @@ class JobSpec(SpecFile):
 
     def source(self, source_id: str) -> SourceSpec:
         """Return the source with this id. Raises KeyError."""
-        for source in self.sources:
-            if source.config.source_id == source_id:
-                return source
-        raise KeyError(source_id)
+        return {source.config.source_id: source for source in self.sources}[source_id]

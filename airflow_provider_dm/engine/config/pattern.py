@@ -45,8 +45,7 @@ class Pattern:
 
     @property
     def is_name(self) -> bool:
-        """True if it is a name as it stands, and no pattern of several."""
-        return not self.text.startswith("~") and not set(self.text) & set("*?[")
+        return is_name(self.text)
 
     def matches(self, name: str) -> bool:
         """Tell whether the pattern matches a name.
@@ -55,6 +54,11 @@ class Pattern:
         True
         """
         return self._matcher.search(name) is not None
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text is a name as it stands, and no pattern of several."""
+    return not text.startswith("~") and not set(text) & set("*?[")
 
 
 def _expression(text: str) -> str:

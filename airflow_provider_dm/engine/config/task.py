@@ -283,7 +283,6 @@ class TaskConfig(DmModel):
         """Return what `source_id` has to do. Raises UnknownSource, NotSupportedYet, InvalidLocation (a bad `meta`)."""
         instance = self.instance(source_id)
         refuse((*gaps_of_task(self), *gaps_of_instance(self, instance)))
-        block_allow = self.block_allow_list[instance.block_allow_list] if instance.block_allow_list else None
         return SubtaskConfig(
             task=self.name,
             source_id=source_id,
@@ -291,11 +290,11 @@ class TaskConfig(DmModel):
             mode=self.task_mode,
             shard_mode=self.sharding,
             case_sensitive=self.case_sensitive,
-            block_allow=block_allow or BlockAllowConfig(),
+            block_allow=self.lists_of(instance),
             routes=tuple(self.routes[name] for name in instance.route_rules),
-            syncer=self._syncer(instance),
-            loader=self._loader(instance),
-            mydumper=self._mydumper(instance),
+            syncer=self.syncer_of(instance),
+            loader=self.loader_of(instance),
+            mydumper=self.mydumper_of(instance),
             # As in DM, `meta` means nothing to a task that copies first.
             start=instance.meta.location() if instance.meta and self.task_mode == TaskMode.INCREMENTAL else None,
             online_ddl=self.online,
@@ -304,17 +303,21 @@ class TaskConfig(DmModel):
             strict_collations=self.collation_compatible == "strict",
         )
 
+    def lists_of(self, instance: MysqlInstance) -> BlockAllowConfig:
+        name = instance.block_allow_list
+        return self.block_allow_list[name] if name else BlockAllowConfig()
+
     # An inline configuration wins over a named one; `…-thread` wins over both, and `extra-args` over that, as in DM.
 
-    def _syncer(self, instance: MysqlInstance) -> SyncerConfig:
+    def syncer_of(self, instance: MysqlInstance) -> SyncerConfig:
         chosen = instance.syncer or self.syncers.get(instance.syncer_config_name, SyncerConfig())
         return chosen.model_copy(update={"worker_count": instance.syncer_thread or chosen.worker_count})
 
-    def _loader(self, instance: MysqlInstance) -> LoaderConfig:
+    def loader_of(self, instance: MysqlInstance) -> LoaderConfig:
         chosen = instance.loader or self.loaders.get(instance.loader_config_name, LoaderConfig())
         return chosen.model_copy(update={"pool_size": instance.loader_thread or chosen.pool_size})
 
-    def _mydumper(self, instance: MysqlInstance) -> MydumperConfig:
+    def mydumper_of(self, instance: MysqlInstance) -> MydumperConfig:
         chosen = instance.mydumper or self.mydumpers.get(instance.mydumper_config_name, MydumperConfig())
         said = parse_extra_args(chosen.extra_args)
         threads = said.threads or instance.mydumper_thread or chosen.threads
