@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
 from airflow_provider_dm.engine.merge.recorded_key import check_recorded_key
@@ -61,7 +61,6 @@ MOST_WHILE_SYNCING: Final = 10_000
 """Rows of one owner that may wait for their places in one table. Shards that move rows to each other stay far below."""
 
 
-@dataclass(eq=False)
 class TooManyContested(DmError):
     """Rows that find their places taken, so many that something else than moving rows must be going on."""
 
@@ -70,14 +69,14 @@ class TooManyContested(DmError):
     target: str
     most: int
 
-    code: ClassVar[str] = "DM-6023"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-6023"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = (
         "{source}: more than {most} rows of {table} have a key that a row of another table has in {target}, and wait "
         "for it to go."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "If rows were moved between the tables, let the other sources catch up first. If the tables share keys, make "
         "the keys distinct, or route to different tables."
     )
