@@ -31,8 +31,8 @@ Row: TypeAlias = tuple[Value, ...]
 Transform: TypeAlias = Callable[[bytes], bytes]
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-_TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
 _SHAPES: Final = "geometry point linestring polygon multipoint multilinestring multipolygon"
 GEOMETRIES: Final = frozenset({*_SHAPES.split(), "geometrycollection", "geomcollection"})
@@ -189,7 +189,7 @@ def _temporal_codec(column: Column) -> Codec | None:
 
 
 def _string_codec(table: TableName, column: Column) -> Codec | None:
-    if column.data_type in _BINARIES:
+    if column.data_type in BINARIES:
         return Codec(Style.HEX, strings.binary_key)
     if column.data_type in ("enum", "set"):
         enum_members(table, column)
@@ -200,7 +200,7 @@ def _string_codec(table: TableName, column: Column) -> Codec | None:
             strings.member_key if by_code_points else None,
             select=_as_member if enum else _as_utf8,
         )
-    if column.data_type not in _TEXTS or column.charset not in strings.CHARSETS:
+    if column.data_type not in TEXTS or column.charset not in strings.CHARSETS:
         return None
     key_form = strings.text_key(column.charset, column.collation)
     if column.charset in strings.UTF8_CHARSETS:

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.reading.text_rows import Cells, split_row
-from airflow_provider_dm.engine.rules.mapping import FAMILIES, TableMapping
-from airflow_provider_dm.engine.schema.codec import Transform, codec_for, selected
+from airflow_provider_dm.engine.rules.mapping import TableMapping
+from airflow_provider_dm.engine.schema.codec import TEXTS, Transform, codec_for, selected
 from airflow_provider_dm.engine.schema.model import Column, Table
 
 _IN_UTF8: Final = frozenset({None, "binary", "utf8mb4", "utf8mb3", "utf8", "ascii"})
-_TEXTS: Final = FAMILIES["text"]
 _WITH_FRACTION: Final = frozenset({"decimal", "time", "datetime", "timestamp"})
 
 
@@ -76,7 +75,7 @@ def _form(table: Table, columns: Sequence[Column], others: Sequence[Column]) -> 
     for column, other in zip(columns, others, strict=True):
         codec = codec_for(table.name, column)
         expression = selected(codec, column)
-        if column.data_type in _TEXTS and column.charset != other.charset and column.charset not in _IN_UTF8:
+        if column.data_type in TEXTS and column.charset != other.charset and column.charset not in _IN_UTF8:
             expression = f"CONVERT({expression} USING utf8mb4)"
         expressions.append(expression)
         transforms.append(_both(codec.from_text, _common_form(column, other)))
