@@ -11,7 +11,7 @@ Code ranges: 1xxx configuration, 2xxx connections and servers, 3xxx binlog, 4xxx
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, Final, dataclass_transform
 
@@ -43,11 +43,11 @@ class Reaction(Enum):
     FENCED = "fenced"  # somebody newer holds the generation: this process must end, not retry
 
 
-@dataclass_transform(eq_default=False)
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
 @dataclass(eq=False)
 class DmError(Exception):
-    """Base of all errors. Subclasses are dataclasses, made so here: what they annotate is a field, which the message
-    needs; no field is a secret.
+    """Base of all errors. A subclass is a dataclass by itself: what it annotates are the fields that its message needs,
+    none of them a secret; `code`, `what` and the others it only assigns.
 
     `what` is a `str.format` template over the fields; a tuple is written as a list with commas, of what is very long
     (a GTID set with many gaps) only the beginning. `hint` is what a person can do. An error whose way out depends on
@@ -65,7 +65,7 @@ class DmError(Exception):
 
     def details(self) -> dict[str, Any]:
         """Return field name -> value, for JSON output and the metadata DB."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def happened(self) -> str:
         """Return what happened, and where."""
@@ -91,7 +91,7 @@ class DmError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException would rebuild from positional arguments only; ours are built by keyword as well.
-        return (type(self), tuple(getattr(self, field.name) for field in fields(self)))
+        return (type(self), tuple(getattr(self, one.name) for one in fields(self)))
 
 
 def _said(value: Any) -> Any:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import pymysql
 
@@ -38,16 +37,15 @@ from airflow_provider_dm.launch.inputs import Inputs
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class StartTimeRefused(DmError):
     """A time to begin at, for a task that has no place to choose."""
 
     task: str
     reason: str
 
-    code: ClassVar[str] = "DM-9044"
-    what: ClassVar[str] = "task {task} cannot begin at a time: {reason}."
-    hint: ClassVar[str] = "Leave --start-time out; or give another task (another name) that begins there."
+    code = "DM-9044"
+    what = "task {task} cannot begin at a time: {reason}."
+    hint = "Leave --start-time out; or give another task (another name) that begins there."
 
 
 def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:
