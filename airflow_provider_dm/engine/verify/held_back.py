@@ -6,7 +6,6 @@ can tell which of it is a difference, and none of it is shown as one.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -44,11 +43,9 @@ def read_held_back(
     known = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = 'dm_shard_member'"
     if not query(connection, known, (meta_schema,)):
         return {}  # nobody has synced yet, or an older release has
-    ref, found = SubtaskRef(meta_schema, task, names[0]), defaultdict[TableName, list[StoredMember]](list)
-    for target in merged_targets(connection, ref):
-        for one in load_members(connection, ref, target):
-            found[target].append(one)
-    return {target: HeldBack.of(task, target, members) for target, members in found.items()}
+    ref = SubtaskRef(meta_schema, task, names[0])
+    found = {target: load_members(connection, ref, target) for target in merged_targets(connection, ref)}
+    return {target: HeldBack.of(task, target, members) for target, members in found.items() if members}
 
 
 def attributed(table: Json, held: Mapping[str, HeldBack]) -> Json:
