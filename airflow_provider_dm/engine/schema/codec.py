@@ -168,7 +168,7 @@ def _numeric_codec(column: Column) -> Codec | None:
     zerofill = "zerofill" in column.column_type.lower().split()
     match column.data_type:
         case data_type if data_type in _INTEGERS:
-            return Codec(Style.PLAIN, numbers.integer_key, from_text=numbers.integer_from_text if zerofill else None)
+            return Codec(Style.PLAIN, _identity, from_text=numbers.integer_from_text if zerofill else None)
         case "decimal":
             return Codec(Style.PLAIN, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None)
         case "float" | "double":
