@@ -54,9 +54,7 @@ class UnsupportedColumnType(DmError):
     code = "DM-5101"
     scope = Scope.UPSTREAM
     what = "column `{column}` of {table} has the type {type}, which is not supported yet."
-
-    def workaround(self) -> str:
-        return self.way_out
+    hint = "{way_out}"
 
 
 def _plain(name: str) -> str:
