@@ -51,9 +51,7 @@ class TlsRefused(DmError):
     code = "DM-2005"
     scope = Scope.UPSTREAM
     what = "no TLS with {server}: {reason}."
-
-    def workaround(self) -> str:
-        return self.way_out
+    hint = "{way_out}"
 
 
 def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
