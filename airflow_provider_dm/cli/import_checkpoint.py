@@ -12,11 +12,10 @@ import os
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from airflow_provider_dm.cli import meta_url
-from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
+from airflow_provider_dm.cli import meta
+from airflow_provider_dm.cli.inputs import add_file_arguments, read_inputs
 from airflow_provider_dm.cli.output import Exit, Output
 from airflow_provider_dm.cli.parsing import Verbs
 from airflow_provider_dm.engine.config.job import UNTIL_CAUGHT_UP, JobSpec
@@ -53,22 +52,20 @@ class NothingToImport(DmError):
 
 def add_verbs(verbs: Verbs) -> None:
     parser = verbs.add("import-checkpoint", import_checkpoint)
-    parser.add_argument("task", metavar="TASK.yaml", type=Path)
-    add_source_arguments(parser)
+    add_file_arguments(parser)
     only = "of the task's sources, this one alone; may be repeated"
     parser.add_argument("--only", metavar="SOURCE-ID", action="append", default=[], help=only)
-    meta_url.add_arguments(parser)
+    meta.add_arguments(parser)
 
 
 def import_checkpoint(arguments: argparse.Namespace, output: Output) -> Exit:
     """Let the task's sources begin where DM has left them. Raises what refuses that."""
-    inputs = _chosen(read_inputs(arguments.task, arguments.sources or [], arguments.password_env), arguments.only)
-    directory = TaskDir.of(inputs.task.name, meta_url.root_of(arguments))
+    inputs = _chosen(read_inputs(arguments.task, arguments.sources, arguments.password_env), arguments.only)
+    directory = TaskDir.of(inputs.task.name, meta.root_of(arguments))
     with directory.locked():
         _check_all_there(inputs)
-        store, url = meta_url.open_store(arguments)
-        with store:
-            _begin(with_starts(inputs), directory, store, url)
+        with meta.open_store(arguments) as store:
+            _begin(with_starts(inputs), directory, store, meta.url_of(arguments))
     found = _begun(inputs.target, inputs.task)
     lines = (f"  {one['source']} goes on at {one['start']}" for one in found)
     output.answer({"task": inputs.task.name, "sources": found}, "\n".join([f"task {inputs.task.name}:", *lines]))
@@ -80,7 +77,7 @@ def _chosen(inputs: Inputs, only: list[str]) -> Inputs:
     if not only:
         return inputs
     instances = tuple(inputs.task.instance(source) for source in dict.fromkeys(only))
-    pairs = [pair for pair in zip(inputs.sources, inputs.source_endpoints, strict=True) if pair[0].source_id in only]
+    pairs = [pair for pair in inputs.pairs if pair[0].source_id in only]
     return replace(
         inputs,
         task=inputs.task.model_copy(update={"mysql_instances": instances}),

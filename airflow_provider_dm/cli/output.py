@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -93,6 +93,12 @@ class Output:
         print(json.dumps(body, indent=None if self.as_json else 4, default=str), flush=True)
         return Exit.DONE if body["result"] else Exit.FAILED
 
+    def sources(self, op: str | None, answers: Sequence[Mapping[str, Any]], msg: str = "") -> Exit:
+        """Print DM's document of what an operation did at each source (`source_answer`); `msg`: why there are none."""
+        result = not msg and all(one["result"] for one in answers)
+        body = {"op": op, "result": result, "msg": msg, "sources": answers}
+        return self.document({key: value for key, value in body.items() if value is not None})
+
     def failure(self, error: DmError, body: Mapping[str, Any] | None = None) -> None:
         """Print a typed error: as DM's error object, or as one paragraph."""
         said = reported_error(error)
@@ -100,6 +106,11 @@ class Output:
             answer = {"result": False, "msg": str(said), "error": said.to_json(), **(body or {})}
             print(json.dumps(answer, default=str), flush=True)
         self.say(f"error {said}")
+
+
+def source_answer(source: str, worker: str, trouble: str = "") -> dict[str, Any]:
+    """Return DM's answer about one source. `worker`: the host that works on it; `trouble`: why it has failed."""
+    return {"result": not trouble, "msg": trouble, "source": source, "worker": worker}
 
 
 def reported_error(error: DmError) -> ReportedError:
@@ -110,11 +121,6 @@ def reported_error(error: DmError) -> ReportedError:
 def exit_code_of(error: DmError) -> Exit:
     """Return how the process ends after this error."""
     return Exit.TAKEN_OVER if error.reaction is Reaction.FENCED else Exit.FAILED
-
-
-def dm_answer(body: Mapping[str, Any]) -> str:
-    """Return an answer whose text form is the JSON itself, indented as dmctl of DM prints it."""
-    return json.dumps({"result": True, "msg": "", **body}, indent=4, default=str)
 
 
 def log_to_stderr(*, verbose: bool) -> None:

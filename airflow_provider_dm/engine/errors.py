@@ -10,7 +10,9 @@ Code ranges: 1xxx configuration, 2xxx connections and servers, 3xxx binlog, 4xxx
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, Final, dataclass_transform
@@ -184,6 +186,17 @@ def reported_by(error: DmError) -> ReportedError | None:
     """Return the error of a child process that this one passes on; None for most."""
     reported = getattr(error, "reported", None)
     return reported if isinstance(reported, ReportedError) else None
+
+
+@contextmanager
+def asked_again(log: logging.Logger | logging.LoggerAdapter[Any]) -> Iterator[None]:
+    """Let the block end early by what may pass by itself, which is logged: its owner asks again."""
+    try:
+        yield
+    except DmError as error:
+        if error.reaction is not Reaction.RETRY:
+            raise
+        log.warning("%s Asking again.", error)
 
 
 def describe(error: BaseException) -> dict[str, Any]:

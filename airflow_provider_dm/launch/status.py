@@ -38,7 +38,7 @@ def _tasks(store: MetaStore) -> list[Json]:
     for task, group in groupby(store.list_subtasks(), key=lambda subtask: subtask.task):
         subtasks = list(group)
         relays = [store.relay_status(subtask.source) for subtask in subtasks]
-        status = task_status(subtasks, [relay for relay in relays if relay is not None], _last_run(store, task))
+        status = task_status(subtasks, [relay for relay in relays if relay is not None], last_run(store, task))
         answer.append({"taskName": task, "taskStatus": status, "sources": [one.source for one in subtasks]})
     return answer
 
@@ -54,7 +54,7 @@ def _of_sources(store: MetaStore, task: str | None, sources: Sequence[str]) -> J
         if relay is None and not any(one.source == name for one in known):
             found.append({"result": False, "msg": f"source {name} is not known: no run has named it"})
             continue
-        of_source = [(one, _last_run(store, one.task)) for one in subtasks if one.source == name]
+        of_source = [(one, last_run(store, one.task)) for one in subtasks if one.source == name]
         found.append(source_status(name, relay, of_source, _unresolved(store, name)))
     unknown = [str(one["msg"]) for one in found if not one["result"]]
     return {"result": not unknown, "msg": "; ".join(unknown), "sources": found}
@@ -70,11 +70,17 @@ def _unresolved(store: MetaStore, source: str) -> dict[str, str]:
     return found
 
 
-def _last_run(store: MetaStore, task: str) -> Run | None:
+def last_run(store: MetaStore, task: str) -> Run | None:
+    """Return the newest run of a task."""
     return next(iter(store.list_runs(task=task)), None)
 
 
 # Shaping
+
+
+def host_of(run: Run | None) -> str:
+    """Return DM's worker: the host of the process that works, or has worked last."""
+    return run.holder.host if run is not None else ""
 
 
 def task_status(subtasks: Iterable[SubtaskStatus], relays: Iterable[RelayStatus], last_run: Run | None) -> str:

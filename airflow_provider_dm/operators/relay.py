@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
 
@@ -202,6 +201,7 @@ class DmRelayOperator(BaseOperator):
         """Run the relay until it has ended as it was asked to, or another one has done so. Raises DmError,
         AirflowException.
         """
+        from airflow_provider_dm.engine.errors import asked_again
         from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.environment import environment_of_apps
@@ -213,7 +213,7 @@ class DmRelayOperator(BaseOperator):
         environment = {**environment_of_apps(), **secrets.variables}
         kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
         while (end := kept.look()) is None:
-            with self._asking_again():
+            with asked_again(self.log):  # a metadata DB that is silent for a moment: the relay goes on without it
                 if kept.holder is not None and self._is_done_by_another(source_id, store):
                     return
                 if time.monotonic() >= say_at:
@@ -233,18 +233,6 @@ class DmRelayOperator(BaseOperator):
         status = store.relay_status(source_id)
         stopped = store.relay_desired(source_id) is Stage.STOPPED
         return stopped or (self.until == "caught-up" and status is not None and status.caught_up)
-
-    @contextmanager
-    def _asking_again(self) -> Iterator[None]:
-        """Let a metadata DB be silent for a moment: that is no reason to end a relay, which goes on without it."""
-        from airflow_provider_dm.engine.errors import DmError, Reaction
-
-        try:
-            yield
-        except DmError as error:
-            if error.reaction is not Reaction.RETRY:
-                raise
-            self.log.warning("%s Asking again.", error)
 
     # Both
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from airflow.sdk import BaseSensorOperator
+from airflow.sdk import BaseSensorOperator, conf
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 if TYPE_CHECKING:
@@ -17,10 +17,29 @@ if TYPE_CHECKING:
 
 
 class MetadataSensor(BaseSensorOperator):
-    """The base of those sensors, each with its trigger."""
+    """The base of those sensors, each with its trigger.
 
-    dm_meta_conn_id: str | None
-    end_from_trigger: bool
+    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
+    :param deferrable: wait in the triggerer
+    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too. Not used with
+        ``outlets``, which only a worker handles
+    """
+
+    ui_color = "#e6f1f2"
+
+    def __init__(
+        self,
+        *,
+        dm_meta_conn_id: str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        end_from_trigger: bool = True,
+        poke_interval: timedelta | float = 10,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(poke_interval=poke_interval, **kwargs)
+        self.dm_meta_conn_id = dm_meta_conn_id
+        self.deferrable = deferrable
+        self.end_from_trigger = end_from_trigger
 
     def _first_look(self, context: Context) -> PokeReturnValue:
         """Look before deferring: what fails then is skipped where the base would skip it of one that pokes."""

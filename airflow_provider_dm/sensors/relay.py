@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import PokeReturnValue, conf
+from airflow.sdk import PokeReturnValue
 from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
 
 from airflow_provider_dm.operators.errors import translated
@@ -38,16 +37,13 @@ class RelayCatchUpSensor(MetadataSensor):
     :param min_location: ``FILE:POSITION`` of the source; by default its end at the sensor's start (templated)
     :param source_conn_id: Airflow connection of the source, to ask where its binlog ends; by default the connection
         whose id is the source-id (templated)
-    :param dm_meta_conn_id: connection of the metadata DB; by default ``[dm] metadata_conn_id`` (templated)
-    :param deferrable: wait in the triggerer
-    :param end_from_trigger: let the triggerer end the task, which saves a worker slot at the end too. Not used with
-        ``soft_fail``, ``never_fail`` or ``outlets``, which only a worker handles
+    :param end_from_trigger: as with all of :class:`~airflow_provider_dm.sensors.base.MetadataSensor`, which has the
+        other arguments; not used with ``soft_fail`` or ``never_fail`` either
 
     Returns the relay's location.
     """
 
     template_fields: Sequence[str] = ("source_id", "min_location", "source_conn_id", "dm_meta_conn_id")
-    ui_color = "#e6f1f2"
 
     def __init__(
         self,
@@ -56,18 +52,12 @@ class RelayCatchUpSensor(MetadataSensor):
         min_location: str | None = None,
         source_conn_id: str | None = None,
         dm_meta_conn_id: str | None = None,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        end_from_trigger: bool = True,
-        poke_interval: timedelta | float = 10,
         **kwargs: Any,
     ) -> None:
-        super().__init__(poke_interval=poke_interval, **kwargs)
+        super().__init__(dm_meta_conn_id=dm_meta_conn_id, **kwargs)
         self.source_id = source_id
         self.min_location = min_location
         self.source_conn_id = source_conn_id
-        self.dm_meta_conn_id = dm_meta_conn_id
-        self.deferrable = deferrable
-        self.end_from_trigger = end_from_trigger
         self._goal: Goal | None = None
 
     def execute(self, context: Context) -> Any:
@@ -115,20 +105,16 @@ class RelayCatchUpSensor(MetadataSensor):
                 raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
 
     def _progress(self, context: Context) -> RelayProgress:
-        from airflow_provider_dm.engine.errors import DmError, Reaction
+        from airflow_provider_dm.engine.errors import asked_again
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import Behind, progress_to
 
         if self._goal is None:
             self._goal = self._goal_of(context)
             self.log.info("waiting until the relay of %s is at %s", self.source_id, self._goal.at)
-        try:
-            with DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
-                return progress_to(store.relay_status(self.source_id), self._goal)
-        except DmError as error:
-            if error.reaction is not Reaction.RETRY:
-                raise
-            return Behind(f"the metadata DB does not answer: {error}")
+        with asked_again(self.log), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+            return progress_to(store.relay_status(self.source_id), self._goal)
+        return Behind("the metadata DB does not answer")
 
     def _goal_of(self, context: Context) -> Goal:
         """Return the given goal, or the source's end now; one that was rescheduled keeps the goal that its attempt
