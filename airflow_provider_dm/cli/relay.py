@@ -22,7 +22,7 @@ from airflow_provider_dm.cli.interrupts import interrupts
 from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.source import SourceConfig
-from airflow_provider_dm.engine.errors import DmError, asked_again
+from airflow_provider_dm.engine.errors import AskedAgain, DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay import health
@@ -109,7 +109,7 @@ def _is_stopped(store: MetaStore, config: SourceConfig) -> bool:
 
     A metadata DB that does not answer for a moment says nothing.
     """
-    with asked_again(log):
+    with AskedAgain(log.warning):
         return store.relay_desired(config.source_id) is Stage.STOPPED
     return False
 

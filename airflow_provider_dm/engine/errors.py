@@ -10,9 +10,7 @@ Code ranges: 1xxx configuration, 2xxx connections and servers, 3xxx binlog, 4xxx
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, Final, dataclass_transform
@@ -188,15 +186,20 @@ def reported_by(error: DmError) -> ReportedError | None:
     return reported if isinstance(reported, ReportedError) else None
 
 
-@contextmanager
-def asked_again(log: logging.Logger | logging.LoggerAdapter[Any]) -> Iterator[None]:
-    """Let the block end early by what may pass by itself, which is logged: its owner asks again."""
-    try:
-        yield
-    except DmError as error:
-        if error.reaction is not Reaction.RETRY:
-            raise
-        log.warning("%s Asking again.", error)
+@dataclass(frozen=True)
+class AskedAgain:
+    """A `with` block that may end early by what passes by itself: that is told to `warn`, and its owner asks again."""
+
+    warn: Callable[..., object]
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        passes = isinstance(error, DmError) and error.reaction is Reaction.RETRY
+        if passes:
+            self.warn("%s Asking again.", error)
+        return passes
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -201,7 +201,7 @@ class DmRelayOperator(BaseOperator):
         """Run the relay until it has ended as it was asked to, or another one has done so. Raises DmError,
         AirflowException.
         """
-        from airflow_provider_dm.engine.errors import asked_again
+        from airflow_provider_dm.engine.errors import AskedAgain
         from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.environment import environment_of_apps
@@ -213,7 +213,9 @@ class DmRelayOperator(BaseOperator):
         environment = {**environment_of_apps(), **secrets.variables}
         kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
         while (end := kept.look()) is None:
-            with asked_again(self.log):  # a metadata DB that is silent for a moment: the relay goes on without it
+            with AskedAgain(
+                self.log.warning
+            ):  # a metadata DB that is silent for a moment: the relay goes on without it
                 if kept.holder is not None and self._is_done_by_another(source_id, store):
                     return
                 if time.monotonic() >= say_at:

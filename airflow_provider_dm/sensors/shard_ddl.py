@@ -114,11 +114,11 @@ class ShardDdlLockSensor(MetadataSensor):
                 raise AirflowException(f"the trigger ended with status {unknown!r}: {message}")
 
     def _standing(self) -> Standing:
-        from airflow_provider_dm.engine.errors import asked_again
+        from airflow_provider_dm.engine.errors import AskedAgain
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.ddl_standing import Waits, standing_in
 
-        with asked_again(self.log), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
+        with AskedAgain(self.log.warning), DmMetadataHook(self.dm_meta_conn_id).get_store() as store:
             return standing_in(store, self._task_name(), self.lock_id)
         return Waits("the metadata DB does not answer")
 

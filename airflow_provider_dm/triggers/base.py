@@ -80,9 +80,9 @@ class MetadataTrigger(BaseTrigger):
 
     async def _look(self, look: Callable[[MetaStore], T]) -> T | None:
         """Look once, in a connection of its own: an older one might not see what is new. None: ask again later."""
-        from airflow_provider_dm.engine.errors import asked_again
+        from airflow_provider_dm.engine.errors import AskedAgain
 
-        with asked_again(self.log):
+        with AskedAgain(self.log.warning):
             return await asyncio.to_thread(in_store, await self._url(), look)
         return None
 

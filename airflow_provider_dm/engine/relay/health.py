@@ -34,9 +34,7 @@ _LAST_WORDS: Final = (Stage.STOPPED, Stage.FINISHED)
 
 @dataclass(frozen=True)
 class Alive:
-    """A relay that runs, whatever troubles it. `doing` is a line for the log."""
-
-    doing: str
+    """A relay that runs, whatever troubles it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def seen(status: RelayStatus | None, desired: Stage | None, gone_seconds: float 
     if status.stage is Stage.FINISHED:
         return Finished()
     if status.stage is not Stage.STOPPED and is_alive(status, gone_seconds):
-        return Alive(doing(status))
+        return Alive()
     if status.pid is None and status.error is not None:
         return Failed(status.error)
     if desired is Stage.STOPPED:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec
 from airflow_provider_dm.engine.reported import reported_in
 
 _TAIL_BYTES: Final = 16384
+_WATCH_SECONDS: Final = 0.5
 
 
 @dataclass
@@ -120,6 +122,25 @@ def _importing_us(env: Mapping[str, str]) -> dict[str, str]:
     if root.name in ("site-packages", "dist-packages"):
         return dict(env)
     return {**env, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), env.get("PYTHONPATH"))))}
+
+
+def wait_for_end_of(pid: int) -> None:
+    """Return when this process is gone."""
+    born = _start_of(pid)
+    while born is not None and _start_of(pid) == born:
+        time.sleep(_WATCH_SECONDS)
+
+
+def _start_of(pid: int) -> str | None:
+    """Return when the process was started, in the kernel's ticks: a pid alone may have been given to another. None:
+    gone.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    fields = stat.rsplit(")", 1)[1].split()
+    return None if fields[0] == "Z" else fields[19]
 
 
 def process_exists(pid: int) -> bool:

@@ -31,7 +31,7 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, first_kept
 from airflow_provider_dm.engine.relay.purge_needs import Need
-from airflow_provider_dm.engine.relay.purge_survey import NoRelayLog, folders, hidden_files, hidden_name, survey
+from airflow_provider_dm.engine.relay.purge_survey import NoRelayLog, hidden_files, hidden_name, survey
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ def _shown_again_on_error(root: Path) -> Iterator[None]:
 
 def _restore_leftovers(root: Path) -> None:
     directory = RelayDirectory(root)
-    for sub_dir in reversed(folders(root)):
+    for sub_dir in reversed(directory.folders()):
         hidden = hidden_files(directory.folder(sub_dir))
         if hidden:
             log.warning("%s: a purge left %d files hidden; they are shown again", sub_dir, len(hidden))

@@ -38,9 +38,9 @@ from airflow_provider_dm.engine.relay.backoff import pause_seconds
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.durable import RelayDiskFull, disk_errors
 from airflow_provider_dm.engine.relay.housekeeping import Housekeeper
-from airflow_provider_dm.engine.relay.locate import file_behind
 from airflow_provider_dm.engine.relay.lock import SoleWriter, sole_writer
 from airflow_provider_dm.engine.relay.opening import Opening
+from airflow_provider_dm.engine.relay.places import file_behind
 from airflow_provider_dm.engine.relay.protocol import (
     HEARTBEAT_SECONDS,
     BinlogPurged,
