@@ -31,9 +31,11 @@ from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
 from airflow_provider_dm.engine.target.subtask import known_subtasks, read_subtask
 from airflow_provider_dm.launch.inputs import Inputs
-from airflow_provider_dm.launch.job import build_job, last_generations, local_holder
+from airflow_provider_dm.launch.job import local_holder
 from airflow_provider_dm.launch.relays import Relays
+from airflow_provider_dm.launch.spark_command import SparkSettings
 from airflow_provider_dm.launch.starts import tell_needs, with_starts
+from airflow_provider_dm.launch.supervisor import Supervisor
 from airflow_provider_dm.launch.workdir import TaskDir
 
 
@@ -108,15 +110,8 @@ def _begin(inputs: Inputs, directory: TaskDir, store: MetaStore, url: Secret) ->
     tell_needs(inputs, store)
     upstreams = inputs.upstreams(directory, UNTIL_CAUGHT_UP)
     with Relays(upstreams, meta_url=url, log_dir=directory.path):
-        job = build_job(
-            app="incremental_sync",
-            task=task,
-            upstreams=upstreams,
-            target=inputs.target,
-            meta_url=url,
-            launched_behind=last_generations(store, task.name, upstreams),
-            holder=local_holder(task.name, directory.root),
-        )
+        supervisor = Supervisor(inputs, upstreams, store, url, local_holder(task.name, directory.root), SparkSettings())
+        job = supervisor.job("incremental_sync", UNTIL_CAUGHT_UP)
         os.environ.update(job.secrets.variables)  # the app would find them there
         _claim_and_begin(job.spec, store)
 

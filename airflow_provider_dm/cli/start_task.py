@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.target.removal import remove_progress
 from airflow_provider_dm.launch.ddl_locks import withdraw
 from airflow_provider_dm.launch.status import host_of
-from airflow_provider_dm.launch.task_control import live_run, resume, want_running
+from airflow_provider_dm.launch.task_control import live_run, operate, want_running
 from airflow_provider_dm.launch.workdir import TaskDir
 
 START_SECONDS: Final = 120.0
@@ -79,7 +79,9 @@ def _go_on(store: MetaStore, output: Output, task: TaskConfig, run: Run) -> Exit
     if not paused:
         there = f"task {task.name} is running already"
         return _answer(output, task, run.holder.host, dict.fromkeys(task.source_ids, there), there)
-    return _answer(output, task, run.holder.host, {one.source: one.trouble for one in resume(store, paused)})
+    return _answer(
+        output, task, run.holder.host, {one.source: one.trouble for one in operate(store, paused, Stage.RUNNING)}
+    )
 
 
 def _answer(output: Output, task: TaskConfig, host: str, troubles: Mapping[str, str], msg: str = "") -> Exit:

@@ -9,7 +9,7 @@ still have what it needs.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,8 @@ from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.config.yaml_file import load_task
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.meta.model import SubtaskStatus
-from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.launch import task_control
-from airflow_provider_dm.launch.task_control import Answer
-
-Operation = Callable[[MetaStore, Sequence[SubtaskStatus]], list[Answer]]
+from airflow_provider_dm.engine.meta.model import Stage
+from airflow_provider_dm.launch.task_control import Answer, operate, refusal
 
 
 class TaskNotNamed(DmError):
@@ -38,18 +34,14 @@ class TaskNotNamed(DmError):
 
 
 def add_verbs(verbs: Verbs) -> None:
-    for verb, op, operation in (
-        ("pause-task", "Pause", task_control.pause),
-        ("resume-task", "Resume", task_control.resume),
-        ("stop-task", "Stop", task_control.stop),
-    ):
-        parser = verbs.add(verb, partial(_operate, op=op, operation=operation))
+    for op, wish in (("Pause", Stage.PAUSED), ("Resume", Stage.RUNNING), ("Stop", Stage.STOPPED)):
+        parser = verbs.add(f"{op.lower()}-task", partial(_operate, op=op, wish=wish))
         parser.add_argument("task", metavar="TASK|TASK.yaml", nargs="?")
         add_sources(parser)
         meta.add_arguments(parser)
 
 
-def _operate(arguments: argparse.Namespace, output: Output, *, op: str, operation: Operation) -> Exit:
+def _operate(arguments: argparse.Namespace, output: Output, *, op: str, wish: Stage) -> Exit:
     """Pass the wish on, wait until it has come true, and print DM's document."""
     if arguments.task is None and not arguments.sources:
         raise TaskNotNamed(arguments.verb)
@@ -57,8 +49,8 @@ def _operate(arguments: argparse.Namespace, output: Output, *, op: str, operatio
     with meta.open_store(arguments) as store:
         known = store.list_subtasks(task=task)
         chosen = [one for one in known if not arguments.sources or one.source in arguments.sources]
-        msg = task_control.refusal(chosen, known) if chosen else _unknown(task, arguments.sources)
-        answers = operation(store, chosen) if not msg else []
+        msg = refusal(chosen, known) if chosen else _unknown(task, arguments.sources)
+        answers = operate(store, chosen, wish) if not msg else []
     return output.sources(op, [_shown(one, with_task=task is None) for one in answers], msg)
 
 

@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 class AsAsked:
     """The end of a relay that has done what it was asked to."""
 
+    exit_code: int = EXIT_FINISHED
+
 
 @dataclass(frozen=True)
 class Locked:

@@ -83,7 +83,6 @@ class RelayResult:
     stage: Stage
     """Finished: caught up as asked; Stopped: told to stop."""
     location: Location | None
-    sub_dir: str
 
 
 def run_relay(
@@ -361,6 +360,5 @@ class _Service:
     def _result(self) -> RelayResult:
         stage = Stage.FINISHED if self._caught_up() else Stage.STOPPED
         location = self.writer.location(exact=True) if self.writer is not None else None
-        sub_dir = str(self.writer.sub_dir) if self.writer is not None else ""
-        self.reporter.publish(stage, location, sub_dir)
-        return RelayResult(stage, location, sub_dir)
+        self.reporter.publish(stage, location, str(self.writer.sub_dir) if self.writer is not None else "")
+        return RelayResult(stage, location)

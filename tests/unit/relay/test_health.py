@@ -16,6 +16,7 @@ from airflow_provider_dm.engine.relay.health import (
     Life,
     Stopped,
     deaths_after,
+    doing,
     has_ended,
     is_alive,
     is_past,
@@ -38,9 +39,9 @@ SILENT = replace(RUNS, heartbeat_age_seconds=GONE_SECONDS + 1)
 def test_a_relay_that_reports_is_never_a_failure(
     stage: Stage, error: dict[str, str] | None, desired: Stage | None
 ) -> None:
-    found = seen(replace(RUNS, stage=stage, error=error), desired)
-    assert isinstance(found, Alive)
-    assert ("no space" in found.doing) is (error is not None)
+    status = replace(RUNS, stage=stage, error=error)
+    assert seen(status, desired) == Alive()
+    assert ("no space" in doing(status)) is (error is not None)
 
 
 @pytest.mark.parametrize("desired", [None, *Stage])
