@@ -66,9 +66,7 @@ class Outcome:
 
 @dataclass
 class App:
-    """The surroundings of an app's work: its job, the metadata DB, Spark, the wish to stop, and a place to report
-    to.
-    """
+    """The surroundings of an app's work: its job, the metadata DB, Spark, wishes to stop, and whom to report to."""
 
     spec: JobSpec
     store: MetaStore

@@ -48,8 +48,6 @@ KNOWN: Final = frozenset(
 
 
 class OptionRefused(DmError):
-    """An option of the read that is not there, or not understood."""
-
     option: str
     reason: str
 
@@ -59,8 +57,6 @@ class OptionRefused(DmError):
 
 
 class TableUndefined(DmError):
-    """Rows of a table that nobody has defined."""
-
     table: str
     at: str
 
@@ -186,9 +182,7 @@ def _shape(asked: Options, tables: tuple[Table, ...]) -> Shape:
 
 
 def _definitions(asked: Options) -> tuple[Table, ...]:
-    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what configuration, login and catalogue
-    raise.
-    """
+    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what login and catalogue raise."""
     if asked.definitions is not None:
         return read_definitions(asked.definitions)
     assert asked.source is not None

@@ -30,8 +30,6 @@ DEFAULT_LIMIT = 100
 
 
 class NothingHeld(DmError):
-    """The relay log has no such file, or nothing at all."""
-
     wanted: str
     directory: str
 

@@ -46,9 +46,7 @@ def show(results: tuple[CheckResult, ...], output: Output) -> None:
 
 
 def to_json(report: PrecheckReport) -> dict[str, Any]:
-    """Return the report in the form of DM's check-task: `results`, each with id, name, state and what to do, and a
-    `summary`.
-    """
+    """Return the report in the form of DM's check-task: `results`, each with what to do, and a `summary`."""
     results = [
         {
             "id": number,

@@ -40,8 +40,6 @@ from airflow_provider_dm.launch.workdir import TaskDir
 
 
 class NothingToImport(DmError):
-    """A source has no checkpoint of DM that could be taken over."""
-
     task: str
     source: str
     why: str

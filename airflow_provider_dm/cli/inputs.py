@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 
 
 class OtherSource(DmError):
-    """A source's file is given for another source."""
-
     source: str
     file: str
     found: str
@@ -44,8 +42,6 @@ class OtherSource(DmError):
 
 
 class LoginMissing(DmError):
-    """The file leaves the login to an Airflow connection, which this command does not read."""
-
     name: str
     key: str
 

@@ -69,9 +69,7 @@ def url_of(arguments: argparse.Namespace) -> Secret:
 
 
 def open_store(arguments: argparse.Namespace) -> MetaStore:
-    """Open the store, dmctl's own one made and migrated first. Raises MetaSchemaOutdated for a named one that is
-    old.
-    """
+    """Open the store; dmctl's own is made and migrated first. Raises MetaSchemaOutdated for a named one that is old."""
     url = url_of(arguments)
     if _make_own(arguments):
         migrate(url)

@@ -39,8 +39,6 @@ TABLES_NAMED: Final = 5
 
 
 class RowsDiffer(DmError):
-    """Source and target were compared at rest and are not equal."""
-
     tables: str
 
     code = "DM-9040"
@@ -50,8 +48,6 @@ class RowsDiffer(DmError):
 
 
 class SourcesNotQuiet(DmError):
-    """Rows differ, and the sources were written to during every comparison."""
-
     rounds: int
     moved: str
 
@@ -62,9 +58,7 @@ class SourcesNotQuiet(DmError):
 
 
 def phases(mode: TaskMode, *, until: str, verify: bool, loaded: bool) -> tuple[App, ...]:
-    """Return what is left to do behind the precheck, an app each. `loaded`: the target holds the full migration of
-    every source already.
-    """
+    """Return the apps that are left to run. `loaded`: the target holds the full migration of every source."""
     left: dict[App, bool] = {
         "full_migration": mode is not TaskMode.INCREMENTAL and not loaded,
         "incremental_sync": mode is not TaskMode.FULL,

@@ -87,9 +87,7 @@ class Output:
             print(text, flush=True)
 
     def document(self, body: Mapping[str, Any]) -> Exit:
-        """Print an answer with its own `result`, whose keys and their order are DM's; returns how the command ends
-        after it.
-        """
+        """Print an answer whose keys, and their order, are DM's; return how the command ends, by its `result`."""
         print(json.dumps(body, indent=None if self.as_json else 4, default=str), flush=True)
         return Exit.DONE if body["result"] else Exit.FAILED
 

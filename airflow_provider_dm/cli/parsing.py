@@ -27,9 +27,7 @@ def add_sources(parser: argparse.ArgumentParser, *, required: bool = False) -> N
 
 @dataclass(frozen=True)
 class Verbs:
-    """The place where verbs are added; `shared` holds the options that all of them have, `described` what is said of
-    each.
-    """
+    """The place where verbs are added. `shared`: the options of all of them; `described`: what is said of each."""
 
     subparsers: Subparsers
     shared: argparse.ArgumentParser

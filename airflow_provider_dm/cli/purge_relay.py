@@ -52,9 +52,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Purge the relay logs and print DM's document; its `msg` says what was kept and for whom. Raises PurgeUnclear,
-    OtherSource.
-    """
+    """Purge relay logs; `msg` of the answer says what was kept, and for whom. Raises PurgeUnclear, OtherSource."""
     request = request_of(arguments)
     with meta.open_store(arguments) as store:
         answers = [

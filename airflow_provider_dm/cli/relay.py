@@ -39,8 +39,6 @@ log = logging.getLogger(__name__)
 
 
 class SourceNotNamed(DmError):
-    """The command line says nothing about which source is meant."""
-
     verb: str
 
     code = "DM-1313"

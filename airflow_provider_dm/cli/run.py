@@ -37,8 +37,6 @@ from airflow_provider_dm.launch.workdir import TaskDir
 
 
 class UntilAmbiguous(DmError):
-    """One location, several sources."""
-
     until: str
     sources: int
 

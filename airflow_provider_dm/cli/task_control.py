@@ -24,8 +24,6 @@ from airflow_provider_dm.launch.task_control import Answer, operate, refusal
 
 
 class TaskNotNamed(DmError):
-    """Neither a task nor a source is named."""
-
     verb: str
 
     code = "DM-9043"

@@ -47,7 +47,8 @@ class Reaction(Enum):
 @dataclass(eq=False)
 class DmError(Exception):
     """Base of all errors. A subclass is a dataclass by itself: what it annotates are the fields that its message needs,
-    none of them a secret; `code`, `what` and the others it only assigns.
+    none of them a secret; `code`, `what` and the others it only assigns. It has a docstring where `what` leaves
+    something unsaid.
 
     `what` is a `str.format` template over the fields; a tuple is written as a list with commas, of what is very long
     (a GTID set with many gaps) only the beginning. `hint` is what a person can do. An error whose way out depends on

@@ -9,7 +9,5 @@ _AIRFLOWS_OWN: Final = ("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__")
 
 
 def environment_of_apps() -> dict[str, str]:
-    """Return what an app inherits: all but Airflow's own settings and connections, which hold secrets that are not its
-    own.
-    """
+    """Return what an app inherits: all but Airflow's own settings and connections, which hold other secrets."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_AIRFLOWS_OWN)}

@@ -164,9 +164,7 @@ class Behind:
 
 @dataclass(frozen=True)
 class Broken:
-    """The verdict that it will not get there by itself: the relay ended with an error, or the goal is not in its
-    history.
-    """
+    """The verdict that it will not get there by itself: it ended with an error, or has another history."""
 
     why: str
 

@@ -32,8 +32,6 @@ _JAVA_SECONDS: Final = 30
 
 
 class JavaMissing(DmError):
-    """Error: no Java was found in any of the places where Spark or we look."""
-
     looked_at: str
 
     code = "DM-9001"
@@ -44,8 +42,6 @@ class JavaMissing(DmError):
 
 
 class JavaTooOld(DmError):
-    """There is a Java, and Spark would not start with it."""
-
     found: str
 
     code = "DM-9002"
@@ -54,8 +50,6 @@ class JavaTooOld(DmError):
 
 
 class PySparkMissing(DmError):
-    """The interpreter that launches has no pyspark."""
-
     client: str
     """Version of pyspark-client, which cannot start Spark; "not installed" else."""
 

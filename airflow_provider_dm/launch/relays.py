@@ -46,8 +46,6 @@ log = logging.getLogger(__name__)
 
 
 class RelayFailed(DmError):
-    """The relay of a source ended with a typed error."""
-
     source: str
     reported: ReportedError
 
@@ -73,8 +71,6 @@ class RelayKeepsDying(DmError):
 
 
 class RelayStopped(DmError):
-    """Somebody asked the relay to stop while it was needed."""
-
     source: str
 
     code = "DM-9032"

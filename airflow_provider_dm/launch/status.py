@@ -226,18 +226,14 @@ def _progress(subtask: SubtaskStatus, run: Run | None) -> Json:
 
 
 def relay_stage(relay: RelayStatus) -> Stage:
-    """Return the stage that the relay reports, unless it has stopped reporting. A relay that an error has ended stays
-    Paused, as in DM.
-    """
+    """Return the stage that the relay reports; Stopped once it is silent, unless an error had paused it, as in DM."""
     silent = age_of(relay) > GONE_SECONDS
     ended_by_error = relay.stage is Stage.PAUSED and relay.error is not None
     return Stage.STOPPED if silent and relay.stage is not Stage.FINISHED and not ended_by_error else relay.stage
 
 
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
-    """Return the stage that the subtask reports, unless the run that would report more is silent: one that works, or
-    waits to go on by itself.
-    """
+    """Return the stage that the subtask reports; Stopped where its run, which works or waits to go on, is silent."""
     silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
     lives = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
     return Stage.STOPPED if lives and silent else subtask.stage

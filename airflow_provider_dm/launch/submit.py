@@ -37,8 +37,6 @@ log = logging.getLogger(__name__)
 
 
 class SparkAppFailed(DmError):
-    """The app ended with a typed error."""
-
     app: str
     run_id: str
     reported: ReportedError
@@ -177,16 +175,12 @@ class SparkApp:
         return code
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM: the app finishes its epoch, saves its progress and exits 143. Returns at once; may be
-        repeated.
-        """
+        """Send SIGTERM: the app finishes its epoch, saves, and exits 143. Returns at once; may be repeated."""
         if self.poll() is None:
             ask_to_end(self.pid, self._script)
 
     def stop(self, grace_seconds: float = STOP_SECONDS) -> None:
-        """Call `ask_to_stop`, wait at most `grace_seconds`, then send SIGKILL to the whole session. Idempotent,
-        thread-safe.
-        """
+        """Call `ask_to_stop`; after `grace_seconds` send SIGKILL to the whole session. Idempotent, thread-safe."""
         with self._ending:
             self.ask_to_stop()
             deadline = time.monotonic() + grace_seconds

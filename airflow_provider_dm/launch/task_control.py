@@ -69,9 +69,7 @@ def want_running(
 
 
 def operate(store: MetaStore, subtasks: Sequence[SubtaskStatus], wish: Stage) -> list[Answer]:
-    """Let these subtasks wait, go on, or end; return when they do. What has ended is forgotten: nothing is kept for it
-    any more.
-    """
+    """Let these subtasks wait, go on, or end and be forgotten; return when they do."""
     for one in subtasks:  # the wish for all first
         store.set_subtask_desired(one.task, one.source, wish)
     deadline = time.monotonic() + OBEY_SECONDS

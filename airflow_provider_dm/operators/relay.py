@@ -107,9 +107,7 @@ class DmRelayOperator(BaseOperator):
                 return summary(upstream.source_id, store.relay_status(upstream.source_id))
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Handle what the trigger saw: the end, or a relay to start again. Anything that is not known to be good
-        fails.
-        """
+        """Handle what the trigger saw: the end, or a relay to start again. Whatever else it is fails."""
         from airflow_provider_dm.engine.errors import ReportedError
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.hooks.relay import Goal
@@ -198,9 +196,7 @@ class DmRelayOperator(BaseOperator):
             self._kept.stop(KILL_SECONDS)
 
     def _keep(self, upstream: Upstream, store: MetaStore, log_path: Path) -> None:
-        """Run the relay until it has ended as it was asked to, or another one has done so. Raises DmError,
-        AirflowException.
-        """
+        """Run the relay until it, or another one, has done what was asked. Raises DmError, AirflowException."""
         from airflow_provider_dm.engine.errors import AskedAgain
         from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
         from airflow_provider_dm.hooks import settings

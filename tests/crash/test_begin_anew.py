@@ -15,8 +15,8 @@ from airflow_provider_dm.engine.mysql.connection import ServerInfo
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.gtid import GtidSet
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
+from airflow_provider_dm.engine.relay import opening as held_room
 from airflow_provider_dm.engine.relay import purge_files
-from airflow_provider_dm.engine.relay import resuming as held_room
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.protocol import BinlogPurged
 from airflow_provider_dm.engine.relay.purge import HeldFile

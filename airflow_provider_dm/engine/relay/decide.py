@@ -20,8 +20,6 @@ from airflow_provider_dm.engine.relay.packets import PacketsBroken
 
 
 class BinlogNameRefused(DmError):
-    """The upstream names a file that no binlog can be called."""
-
     name: str
 
     code = "DM-4012"
@@ -31,8 +29,6 @@ class BinlogNameRefused(DmError):
 
 
 class StreamHasHole(DmError):
-    """The upstream left something out of the stream."""
-
     file: str
     position: int
     found: int
@@ -44,8 +40,6 @@ class StreamHasHole(DmError):
 
 
 class FileSequenceBroken(DmError):
-    """The upstream goes on in a file that does not follow."""
-
     held: str
     found: str
 

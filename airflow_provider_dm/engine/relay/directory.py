@@ -34,8 +34,6 @@ _LINE: Final = re.compile(r"([0-9A-Za-z][0-9A-Za-z-]{0,63})\.(\d{6,9})", re.ASCI
 
 
 class InvalidSubDir(DmError):
-    """Text that names no relay sub-directory."""
-
     text: str
 
     code = "DM-4001"

@@ -49,8 +49,6 @@ Locate = Callable[[GtidSet], BinlogFile]
 
 
 class UpstreamLacks(DmError):
-    """Transactions that were pulled are not on the server that answers now."""
-
     missing: str
     server: str
     final: bool = True

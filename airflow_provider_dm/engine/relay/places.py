@@ -33,8 +33,6 @@ _FOUR_GIB: Final = 1 << 32
 
 
 class PlaceNotFound(DmError):
-    """The source's log has no such place."""
-
     wanted: str
     reason: str
 

@@ -132,9 +132,7 @@ def wait_for_end_of(pid: int) -> None:
 
 
 def _start_of(pid: int) -> str | None:
-    """Return when the process was started, in the kernel's ticks: a pid alone may have been given to another. None:
-    gone.
-    """
+    """Return when a process was started, in ticks: its pid may be given to another one. None: it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:

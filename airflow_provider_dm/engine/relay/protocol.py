@@ -50,8 +50,6 @@ _PASSING: Final = frozenset({1053, 1077, 1158, 1159, 1160, 1161, 1317, 1927, 104
 
 
 class StreamLost(DmError):
-    """The connection to the upstream ended."""
-
     reason: str
 
     code = "DM-4020"
@@ -62,8 +60,6 @@ class StreamLost(DmError):
 
 
 class ReplicaIdTaken(DmError):
-    """Another replica uses our server id."""
-
     server_id: int
 
     code = "DM-4021"
@@ -74,8 +70,6 @@ class ReplicaIdTaken(DmError):
 
 
 class BinlogPurged(DmError):
-    """The upstream no longer has the file that is needed."""
-
     needed: str
     available: str
     stays: str = ""
@@ -92,8 +86,6 @@ class BinlogPurged(DmError):
 
 
 class UpstreamLostTail(DmError):
-    """The upstream's file ends before what the relay log already holds, or holds other bytes there."""
-
     needed: str
     found: str
 
@@ -107,8 +99,6 @@ class UpstreamLostTail(DmError):
 
 
 class GtidsPurged(DmError):
-    """The upstream no longer has transactions that are needed."""
-
     needed: str
     reason: str
 
@@ -122,8 +112,6 @@ class GtidsPurged(DmError):
 
 
 class UpstreamFileTorn(DmError):
-    """A finished file of the upstream ends inside of an event: it died while it wrote."""
-
     file: str
     reason: str
 

@@ -28,8 +28,6 @@ from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 
 class TransactionsMissing(DmError):
-    """The upstream did not send everything that it has committed."""
-
     file: str
     missing: str
 

@@ -26,8 +26,6 @@ from airflow_provider_dm.engine.relay.purge_needs import Need, check_related
 
 
 class NoSuchRelayFile(DmError):
-    """A purge names a file that the relay log does not have."""
-
     name: str
     sub_dir: str
     held: str
@@ -38,8 +36,6 @@ class NoSuchRelayFile(DmError):
 
 
 class NoSuchRelaySubDir(DmError):
-    """A purge names a sub-directory that the relay log does not have."""
-
     name: str
     known: tuple[str, ...]
 

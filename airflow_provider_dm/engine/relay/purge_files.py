@@ -42,8 +42,6 @@ Look = Callable[[], Sequence[Need]]
 
 
 class PurgeRuns(DmError):
-    """Another purge of this relay directory is under way."""
-
     directory: str
     holder: str
 

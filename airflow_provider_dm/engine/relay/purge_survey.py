@@ -20,8 +20,6 @@ _HIDDEN: Final = ".purged"
 
 
 class NoRelayLog(DmError):
-    """Error: there is no relay log where one was looked for."""
-
     source: str
     directory: str
 

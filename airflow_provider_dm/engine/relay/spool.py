@@ -36,8 +36,6 @@ _MARK: Final = re.compile(r"(\d{1,9}) (\d{1,18}) (\d{1,19})\n", re.ASCII)
 
 
 class TaskFellBehind(DmError):
-    """The upstream has removed what the task has still to read, and the task's private log does not have it."""
-
     task: str
     needed: str
     available: str
