@@ -70,39 +70,17 @@ def phases(mode: TaskMode, *, until: str, verify: bool, loaded: bool) -> tuple[A
 # The verdict
 
 
-@dataclass(frozen=True)
-class Equal:
-    """The verdict that every row of every table is equal."""
+def moved_since(synced: Mapping[str, Location], now: Mapping[str, Location]) -> dict[str, str]:
+    """Return which sources were written to behind what the target held, name -> "from A to B".
 
-
-@dataclass(frozen=True)
-class Unfair:
-    """The verdict "not equal", where these sources (name -> "from A to B") were written to in the meantime."""
-
-    moved: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Different:
-    """The verdict "not equal", at rest."""
-
-    tables: tuple[str, ...]
-
-
-Verdict = Equal | Unfair | Different
-
-
-def meaning_of(result: Mapping[str, Any], *, synced: Mapping[str, Location], now: Mapping[str, Location]) -> Verdict:
-    """Return what a comparison means. `synced`: what the target held before; `now`: where the sources are after it."""
-    if result.get("verified"):
-        return Equal()
-    moved = {
+    What a comparison found different says nothing then.
+    """
+    return {
         source: f"from {synced.get(source, 'an unknown place')} to {end}"
         for source, end in now.items()
         # Upstream does not know in which relay sub-directory its files lie.
         if source not in synced or not reached(synced[source], replace(end, suffix=synced[source].suffix))
     }
-    return Unfair(moved) if moved else Different(differing_tables(result))
 
 
 def differing_tables(result: Mapping[str, Any]) -> tuple[str, ...]:
@@ -186,19 +164,18 @@ def _verify(context: RunContext, summary: Summary, until: str) -> None:
             return
         result = _compare(context, summary, until)
         summary.rows = int(result.get("rows", summary.rows))
-        match meaning_of(result, synced=summary.locations, now=_ends_of(inputs)):
-            case Equal():
-                summary.verified = True
-                return
-            case Different(tables):
-                summary.verified = False
-                raise RowsDiffer(", ".join(tables))
-            case Unfair(moved):
-                if not can_sync or round_number == ROUNDS:
-                    break
-                for source, how in moved.items():
-                    context.output.say(f"source {source} was written to during the comparison ({how}): syncing again")
-                _sync(context, summary, until)
+        if result.get("verified"):
+            summary.verified = True
+            return
+        moved = moved_since(summary.locations, _ends_of(inputs))
+        if not moved:
+            summary.verified = False
+            raise RowsDiffer(", ".join(differing_tables(result)))
+        if not can_sync or round_number == ROUNDS:
+            break
+        for source, how in moved.items():
+            context.output.say(f"source {source} was written to during the comparison ({how}): syncing again")
+        _sync(context, summary, until)
     summary.verified = False
     raise SourcesNotQuiet(round_number, "; ".join(f"{source} went {how}" for source, how in moved.items()))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, get_args
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from airflow_provider_dm.hooks.relay import Goal
     from airflow_provider_dm.launch.job import Upstream
     from airflow_provider_dm.launch.relay_detached import DetachedRelay
-    from airflow_provider_dm.launch.secrets import SecretEnvironment
     from airflow_provider_dm.operators.inputs import Document
 
 KILL_SECONDS: Final = 2.0
@@ -144,13 +143,11 @@ class DmRelayOperator(BaseOperator):
     ) -> dict[str, Any]:
         """Return the result where the relay has ended already as it should; else it lives on, and this defers."""
         from airflow_provider_dm.engine.relay.health import Life
-        from airflow_provider_dm.hooks.environment import environment_of_apps
         from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
         from airflow_provider_dm.launch.relay_detached import DetachedRelay
 
-        spec, secrets = self._spec(upstream, launcher_pid=None)
-        environment = {**environment_of_apps(), **secrets.variables}
-        relay = self._detached = DetachedRelay(spec, environment, store, log_path, secrets.masked)
+        spec, environment, masked = self._spec(upstream, launcher_pid=None)
+        relay = self._detached = DetachedRelay(spec, environment, store, log_path, masked)
         if deaths and (tail := relay.tail()):
             self.log.warning("the end of its log:\n%s", tail)
         found = relay.ensure(deaths)
@@ -200,13 +197,11 @@ class DmRelayOperator(BaseOperator):
         from airflow_provider_dm.engine.errors import AskedAgain
         from airflow_provider_dm.engine.relay.keeper import Died, Failed, KeptRelay
         from airflow_provider_dm.hooks import settings
-        from airflow_provider_dm.hooks.environment import environment_of_apps
         from airflow_provider_dm.launch.relays import RelayFailed, prepare_relay_directory
 
         source_id, say_at = upstream.source_id, time.monotonic()
-        spec, secrets = self._spec(upstream, launcher_pid=os.getpid())
+        spec, environment, _ = self._spec(upstream, launcher_pid=os.getpid())
         prepare_relay_directory(upstream.config, upstream.relay_dir)
-        environment = {**environment_of_apps(), **secrets.variables}
         kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
         while (end := kept.look()) is None:
             with AskedAgain(
@@ -234,14 +229,18 @@ class DmRelayOperator(BaseOperator):
 
     # Both
 
-    def _spec(self, upstream: Upstream, *, launcher_pid: int | None) -> tuple[RelaySpec, SecretEnvironment]:
+    def _spec(
+        self, upstream: Upstream, *, launcher_pid: int | None
+    ) -> tuple[RelaySpec, Mapping[str, str], Callable[[str], str]]:
+        """Return what the relay is to do, its whole environment, and what takes its secrets out of a text."""
+        from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.launch.relays import relay_spec
 
         meta_url = DmMetadataHook(self.dm_meta_conn_id).url()
         spec, secrets = relay_spec(upstream, meta_url, until=self.until, launcher_pid=launcher_pid)
         mask(*secrets.variables.values())
-        return spec, secrets
+        return spec, {**settings.environment_of_apps(), **secrets.variables}, secrets.masked
 
     def _upstream(self) -> Upstream:
         from airflow_provider_dm.hooks import settings

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import PokeReturnValue
-from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_dm.operators.errors import translated
-from airflow_provider_dm.sensors.base import MetadataSensor, event_of
+from airflow_provider_dm.sensors.base import MetadataSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_dm.hooks.relay import Goal, RelayProgress
+    from airflow_provider_dm.triggers.base import MetadataTrigger
 
 GOAL_KEY: Final = "dm_relay_goal"
 
@@ -43,6 +44,8 @@ class RelayCatchUpSensor(MetadataSensor):
     Returns the relay's location.
     """
 
+    good = "caught-up"
+    failures: ClassVar[Mapping[str, type[AirflowException]]] = {"broken": RelayBroken}
     template_fields: Sequence[str] = ("source_id", "min_location", "source_conn_id", "dm_meta_conn_id")
 
     def __init__(
@@ -60,21 +63,13 @@ class RelayCatchUpSensor(MetadataSensor):
         self.source_conn_id = source_conn_id
         self._goal: Goal | None = None
 
-    def execute(self, context: Context) -> Any:
-        """Return the relay's location as text, or defer. Raises AirflowException."""
-        if not self.deferrable:
-            return super().execute(context)
-        found = self._first_look(context)
-        if not found.is_done:
-            from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
+    def _trigger(self, **common: Any) -> MetadataTrigger:
+        from airflow_provider_dm.triggers.relay import RelayCatchUpTrigger
 
-            self._defer(
-                RelayCatchUpTrigger,
-                ends=not (self.soft_fail or self.never_fail or self.outlets),
-                source_id=self.source_id,
-                goal=str(self._goal),
-            )
-        return found.xcom_value
+        return RelayCatchUpTrigger(source_id=self.source_id, goal=str(self._goal), **common)
+
+    def _may_end_from_trigger(self) -> bool:
+        return super()._may_end_from_trigger() and not (self.soft_fail or self.never_fail)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once. Raises RelayBroken."""
@@ -90,19 +85,6 @@ class RelayCatchUpSensor(MetadataSensor):
                 return PokeReturnValue(is_done=False)
             case Broken(why):
                 raise RelayBroken(why)
-
-    def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> str | None:
-        """Handle what the trigger saw. Anything that is not known to be good is a failure."""
-        event = event_of(event, good="caught-up")
-        match event.get("status"):
-            case "caught-up":
-                return event.get("location")
-            case "timeout":
-                raise AirflowSensorTimeout(str(event.get("message")))
-            case "broken":
-                raise RelayBroken(str(event.get("message")))
-            case unknown:
-                raise AirflowException(f"the trigger ended with status {unknown!r}: {event.get('message')}")
 
     def _progress(self, context: Context) -> RelayProgress:
         from airflow_provider_dm.engine.errors import AskedAgain

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import PokeReturnValue
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_dm.operators.errors import translated
-from airflow_provider_dm.sensors.base import MetadataSensor, event_of
+from airflow_provider_dm.sensors.base import MetadataSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_dm.launch.ddl_standing import Standing
     from airflow_provider_dm.operators.inputs import Document
+    from airflow_provider_dm.triggers.base import MetadataTrigger
 
 LOCKS_KEY: Final = "dm_ddl_locks"
 """XCom with what was not resolved when the sensor has failed, as `dmctl shard-ddl-lock` shows it."""
@@ -48,6 +49,8 @@ class ShardDdlLockSensor(MetadataSensor):
     Other arguments: see :class:`~airflow_provider_dm.sensors.base.MetadataSensor`.
     """
 
+    good = "resolved"
+    failures: ClassVar[Mapping[str, type[AirflowException]]] = {"conflict": ShardDdlDiffers}
     template_fields: Sequence[str] = ("task", "lock_id", "dm_meta_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"task": "json"}
 
@@ -65,21 +68,15 @@ class ShardDdlLockSensor(MetadataSensor):
         self.lock_id = lock_id
         self.fail_on_conflict = fail_on_conflict
 
-    def execute(self, context: Context) -> Any:
-        """Wait, or defer. Raises AirflowException, AirflowFailException."""
-        if not self.deferrable:
-            return super().execute(context)
-        if not self._first_look(context).is_done:
-            from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
+    def _trigger(self, **common: Any) -> MetadataTrigger:
+        from airflow_provider_dm.triggers.shard_ddl import ShardDdlLockTrigger
 
-            self._defer(
-                ShardDdlLockTrigger,
-                ends=not self.outlets,
-                task_name=self._task_name(),
-                lock_id=self.lock_id or None,
-                fail_on_conflict=self.fail_on_conflict,
-            )
-        return None
+        return ShardDdlLockTrigger(
+            task_name=self._task_name(),
+            lock_id=self.lock_id or None,
+            fail_on_conflict=self.fail_on_conflict,
+            **common,
+        )
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once. Raises ShardDdlDiffers."""
@@ -97,21 +94,11 @@ class ShardDdlLockSensor(MetadataSensor):
                 self.log.info("%s", standing.why)
                 return PokeReturnValue(is_done=False)
 
-    def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> None:
-        """Handle what the trigger saw. Anything that is not known to be good is a failure."""
-        event = event_of(event, good="resolved")
-        status, message = event.get("status"), str(event.get("message"))
-        if status in ("conflict", "timeout"):
+    def execute_complete(self, context: Context, event: Mapping[str, Any] | str) -> Any:
+        """Show what is not resolved, then do as all sensors."""
+        if isinstance(event, Mapping) and event.get("status") in ("conflict", "timeout"):
             _push(context, event.get("locks", ()))
-        match status:
-            case "resolved":
-                return
-            case "conflict":
-                raise ShardDdlDiffers(message)
-            case "timeout":
-                raise AirflowSensorTimeout(message)
-            case unknown:
-                raise AirflowException(f"the trigger ended with status {unknown!r}: {message}")
+        return super().execute_complete(context, event)
 
     def _standing(self) -> Standing:
         from airflow_provider_dm.engine.errors import AskedAgain
