@@ -2,17 +2,6 @@
 
 Answers go to stdout: with --json exactly one JSON object in DM's shape (`result`, `msg`, then the rest), else text.
 Progress, warnings and errors for people go to stderr, so that stdout can be piped.
-
-Exit codes:
-
-    0    done
-    1    failed: a typed error (or a bug, with its traceback)
-    2    the command line is wrong
-    3    another run has taken the task over
-    4    everything ran, and source and target differ
-    5    the precheck found something that has to be changed first
-    6    no failure: all is done but for DDL of merged tables, which waits for other shards; the same command goes on
-    130  interrupted; the same command continues
 """
 
 from __future__ import annotations
@@ -36,16 +25,16 @@ LINE_EVERY_SECONDS: Final = 5.0
 
 
 class Exit(IntEnum):
-    """The exit codes; see the module."""
+    """The exit codes; `dmctl --help` lists them as well."""
 
     DONE = 0
-    FAILED = 1
-    USAGE = 2
-    TAKEN_OVER = 3
-    DIFFERENT = 4
-    PRECHECK = 5
-    WAITING = 6
-    INTERRUPTED = 130
+    FAILED = 1  # by a typed error (or a bug, with its traceback)
+    USAGE = 2  # the command line is wrong
+    TAKEN_OVER = 3  # another run has taken the task over
+    DIFFERENT = 4  # everything ran, and source and target differ
+    PRECHECK = 5  # something has to be changed first
+    WAITING = 6  # all is done but for DDL of merged tables, which waits for other shards; the same command goes on
+    INTERRUPTED = 130  # the same command continues
 
 
 class Output:

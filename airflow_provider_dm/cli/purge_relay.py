@@ -21,15 +21,7 @@ from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import (
-    BeforeFile,
-    BeforeTime,
-    HeldFile,
-    Inactive,
-    PurgePlan,
-    PurgeRequest,
-    PurgeUnclear,
-)
+from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, PurgeRequest, PurgeUnclear, request_of
 from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
 from airflow_provider_dm.launch.relays import own_relay_directory
 from airflow_provider_dm.launch.workdir import shared_relay
@@ -53,24 +45,15 @@ def add_verbs(verbs: Verbs) -> None:
 
 def purge_relay(arguments: argparse.Namespace, output: Output) -> Exit:
     """Purge relay logs; `msg` of the answer says what was kept, and for whom. Raises PurgeUnclear, OtherSource."""
-    request = request_of(arguments)
+    if arguments.filename is not None and len(arguments.sources) != 1:
+        raise PurgeUnclear("for --filename, only one source can be given at a time")
+    request = request_of(arguments.filename, arguments.sub_dir, arguments.time, inactive=arguments.inactive)
     with meta.open_store(arguments) as store:
         answers = [
             _answer(store, source, _root(arguments, source), request, output, dry_run=arguments.dry_run)
             for source in arguments.sources
         ]
     return output.sources(None, answers)
-
-
-def request_of(arguments: argparse.Namespace) -> PurgeRequest:
-    """Return what the arguments ask to purge. Raises PurgeUnclear."""
-    if arguments.filename is not None:
-        if len(arguments.sources) != 1:
-            raise PurgeUnclear("for --filename, only one source can be given at a time")
-        return BeforeFile(arguments.filename, arguments.sub_dir)
-    if arguments.sub_dir is not None:
-        raise PurgeUnclear("--sub-dir says where --filename is, which is missing")
-    return BeforeTime(arguments.time.timestamp()) if arguments.time else Inactive()
 
 
 def local_time(text: str) -> datetime:

@@ -1,9 +1,7 @@
 """Keeping a relay log from within a DAG: one task that is the relay of one source, and one that ends it.
 
-Two ways to be a relay. By default the task and its relay process live and die together: when the process dies the task
-fails, so that Airflow's retry starts another; when the task is killed, so is the process, and should the task's own
-process vanish, the relay notices. With `deferrable` the relay is a process of its own on the worker's machine, and the
-task waits in the triggerer, which watches the relay's row in the metadata DB and takes no worker slot.
+By default the task and its relay process live and die together: when either is killed, so is the other. With
+`deferrable` the relay is a process of its own, and the triggerer watches its row in the metadata DB.
 """
 
 from __future__ import annotations
@@ -301,6 +299,7 @@ class DmRelayStopOperator(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Ask the relays to stop and wait for them. Raises AirflowException when a relay does not stop in time."""
         from airflow_provider_dm.engine.meta.model import Stage
+        from airflow_provider_dm.engine.relay.health import is_alive
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
         from airflow_provider_dm.operators.arguments import texts
 
@@ -309,7 +308,7 @@ class DmRelayStopOperator(BaseOperator):
             for source_id in source_ids:
                 store.set_relay_desired(source_id, Stage.STOPPED)
             deadline = time.monotonic() + self.wait_seconds
-            while self.wait_seconds and (running := [one for one in source_ids if _runs(store, one)]):
+            while self.wait_seconds and (running := [one for one in source_ids if is_alive(store.relay_status(one))]):
                 if time.monotonic() > deadline:
                     raise AirflowException(f"asked to stop, and still running after {self.wait_seconds} s: {running}")
                 time.sleep(0.5)
@@ -326,11 +325,3 @@ def summary(source_id: str, status: RelayStatus | None) -> dict[str, Any]:
         "location": str(status.relay) if status.relay else None,
         "caught_up": status.caught_up,
     }
-
-
-def _runs(store: MetaStore, source_id: str) -> bool:
-    """Tell whether the relay lives: one that reports nothing any more has died, and will not report that it stopped."""
-    from airflow_provider_dm.engine.relay.health import is_alive
-
-    status = store.relay_status(source_id)
-    return is_alive(status)

@@ -59,7 +59,7 @@ class MetadataSensor(BaseSensorOperator):
         """Handle what the trigger saw. Anything that is not known to be good is a failure."""
         if isinstance(event, str):  # `dag.test()` hands over the state in which a trigger has ended its task
             event = {"status": self.good if event == "success" else event, "message": "see the trigger's log"}
-        status, message = event.get("status"), str(event.get("message"))
+        status, message = str(event.get("status")), str(event.get("message"))
         if status == self.good:
             return event.get("location")
         if status == "timeout":

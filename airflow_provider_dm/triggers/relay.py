@@ -1,7 +1,4 @@
-"""What runs in the triggerer: waiting until a relay has caught up, and watching one that runs for a deferred task.
-
-A metadata DB that does not answer is asked again: its silence says nothing about a relay.
-"""
+"""What runs in the triggerer: waiting until a relay has caught up, and watching one that runs for a deferred task."""
 
 from __future__ import annotations
 
@@ -179,7 +176,6 @@ def decide(
         deaths_after,
         seen,
     )
-    from airflow_provider_dm.engine.relay.keeper import STEADY_SECONDS
     from airflow_provider_dm.hooks.relay import CaughtUp, progress_to
 
     if goal is not None and isinstance(progress_to(status, goal), CaughtUp):
@@ -195,4 +191,4 @@ def decide(
             return {"status": "gone", "message": "it ended where it was told to", "deaths": 0}
         case Gone(why):
             ended_at = now - (age_of(status) if status is not None else 0.0)
-            return {"status": "gone", "message": why, "deaths": deaths_after(life, ended_at, STEADY_SECONDS)}
+            return {"status": "gone", "message": why, "deaths": deaths_after(life, ended_at)}

@@ -154,6 +154,9 @@ def _is_younger(status: RelayStatus, seconds: float) -> bool:
 
 # Deaths in a row
 
+STEADY_SECONDS: Final = 60.0
+"""A relay that lived so long has recovered: its earlier deaths are forgotten."""
+
 
 @dataclass(frozen=True)
 class Life:
@@ -163,6 +166,6 @@ class Life:
     deaths: int = 0
 
 
-def deaths_after(life: Life, ended_at: float, steady_seconds: float) -> int:
-    """Return the deaths in a row with this one. A relay that lived steadily had recovered from the earlier ones."""
-    return 1 if ended_at - life.began_at >= steady_seconds else life.deaths + 1
+def deaths_after(life: Life, ended_at: float) -> int:
+    """Return the deaths in a row with this one."""
+    return 1 if ended_at - life.began_at >= STEADY_SECONDS else life.deaths + 1

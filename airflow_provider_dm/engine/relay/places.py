@@ -7,7 +7,6 @@ which file a replica that has a GTID set would go on, the server knows by itself
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,9 +25,8 @@ from airflow_provider_dm.engine.relay.decide import header_of, named_by
 from airflow_provider_dm.engine.relay.gtid_tracker import HEAD_SIZE, fold
 from airflow_provider_dm.engine.relay.kinds import HEARTBEATS, carried_set
 from airflow_provider_dm.engine.relay.packets import CRC_RESIDUE, PacketsBroken
-from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump
+from airflow_provider_dm.engine.relay.protocol import HEARTBEAT_SECONDS, DumpRequest, open_dump, some_server_id
 
-_FIRST_SERVER_ID: Final = 429_496_729  # as DM's
 _FOUR_GIB: Final = 1 << 32
 
 
@@ -191,14 +189,12 @@ def _moment(connection: Connection, said: str) -> int:
     return int(value)
 
 
-def file_behind(
-    connection: Connection, flavour: Flavour, known: GtidSet, *, server_id: int, replica_uuid: str
-) -> BinlogFile:
-    """Find the newest file before which there is no transaction that is not in `known`. Uses the connection up.
+def file_behind(connection: Connection, flavour: Flavour, request: DumpRequest) -> BinlogFile:
+    """Find the file where what is asked for by a GTID set alone begins. Uses the connection up.
 
     Raises GtidsPurged, StreamLost and the other errors of `protocol`, PacketsBroken, BinlogNameRefused.
     """
-    stream = open_dump(connection, flavour, DumpRequest("", BINLOG_HEADER_SIZE, server_id, replica_uuid, known))
+    stream = open_dump(connection, flavour, request)
     try:
         while (event := stream.event()) is None:
             stream.receive()
@@ -245,9 +241,7 @@ class _Dumps:
 
     def _events(self, file: BinlogSize) -> Iterator[tuple[int, EventHeader, bytes]]:
         """Iterate over a file's events, each with its position; those that are not looked at are left empty."""
-        request = DumpRequest(
-            file.name, BINLOG_HEADER_SIZE, _FIRST_SERVER_ID + random.randrange(100_000), str(uuid.uuid4())
-        )
+        request = DumpRequest(file.name, BINLOG_HEADER_SIZE, some_server_id(), str(uuid.uuid4()))
         with connected(self.endpoint, read_timeout=4 * HEARTBEAT_SECONDS) as connection:
             stream = open_dump(connection, self.flavour, request)
             try:

@@ -130,20 +130,15 @@ def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldF
     """
     with sole_purger(root):
         _restore_leftovers(root)
-        held = _held_or_none(source, root)
+        held: tuple[HeldFile, ...] = ()
+        with suppress(NoRelayLog):
+            held = survey(source, root).files
         with _shown_again_on_error(root):
             _in_each_folder(root, held, _hide)
             last_word()
             _in_each_folder(root, held, _delete)
         _remove_empty_sub_dirs(root)
     return held
-
-
-def _held_or_none(source: str, root: Path) -> tuple[HeldFile, ...]:
-    try:
-        return survey(source, root).files
-    except NoRelayLog:
-        return ()
 
 
 def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[HeldFile, ...]:
