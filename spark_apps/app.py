@@ -147,7 +147,6 @@ class App:
         return {name: ask() for name, ask in list(self._progress.items())}
 
     def metrics(self) -> str:
-        """Return what Prometheus is shown."""
         return exposition(self.spec.task.name, self.spec.holder.host, self.stages, self.seen)
 
     def _acquire(self, source_id: str, known: int) -> Lease:

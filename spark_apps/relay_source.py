@@ -71,8 +71,6 @@ class TableUndefined(DmError):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a read."""
-
     path: Path
     source: Path | None
     task: Path | None
@@ -175,7 +173,6 @@ class RelaySource(DataSource):
 
 
 def _shape(asked: Options, tables: tuple[Table, ...]) -> Shape:
-    """Return what `before` and `after` are."""
     if asked.table is not None:
         return OneTable(tables[0], text_as_bytes=asked.text_as_bytes)
     return AnyTable(tables, text_as_bytes=asked.text_as_bytes)
@@ -209,8 +206,6 @@ def _known_to_task(path: Path, source_id: str) -> tuple[Table, ...]:
 
 @dataclass(frozen=True)
 class PiecePartition(InputPartition):
-    """One piece of the log."""
-
     piece: Piece
 
 

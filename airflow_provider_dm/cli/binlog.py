@@ -170,7 +170,6 @@ def _why_not(place: Place | DmError) -> str:
 
 
 def operator_json(operator: Operator) -> Json:
-    """Return an operator as `list` shows it."""
     place = operator.place
     return {
         "op": operator.kind.value,

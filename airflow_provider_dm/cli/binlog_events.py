@@ -39,7 +39,6 @@ class NothingHeld(DmError):
 
 
 def add_events(actions: Verbs) -> None:
-    """Add the action below `binlog`."""
     parser = actions.add("events", show_events, "show a page of a source's log, or of its relay log")
     parser.add_argument("--source-file", metavar="SOURCE.yaml", type=Path, required=True)
     add_password_argument(parser)

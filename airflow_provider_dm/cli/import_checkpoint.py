@@ -139,7 +139,6 @@ def _note_stopped(target: Endpoint, ref: SubtaskRef, store: MetaStore) -> None:
 
 
 def _begun(target: Endpoint, task: TaskConfig) -> list[dict[str, Any]]:
-    """Return where the sources begin now."""
     connection = target_connection(target)
     found = []
     for source in task.source_ids:

@@ -43,7 +43,6 @@ def check_schema(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --meta-url and --work-dir."""
     parser.add_argument(
         "--meta-url",
         metavar="URL",
@@ -59,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def root_of(arguments: argparse.Namespace) -> Path:
-    """Return the work directory that the command line means."""
     return work_root(arguments.work_dir)
 
 

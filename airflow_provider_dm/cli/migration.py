@@ -220,7 +220,6 @@ def _run(context: RunContext, summary: Summary, app: App, until: str) -> dict[st
 
 
 def _ends_of(inputs: Inputs) -> dict[str, Location]:
-    """Return where each source's binlog ends now."""
     found = {}
     for source, endpoint in inputs.pairs:
         with connected(endpoint) as connection:
@@ -235,7 +234,6 @@ def _subtasks(target: Endpoint, task: TaskConfig) -> list[Subtask]:
 
 
 def _loaded(task: TaskConfig, subtasks: Sequence[Subtask]) -> bool:
-    """Tell whether the full migration of every source is complete."""
     return {subtask.source for subtask in subtasks if subtask.unit == UNIT_SYNC} == set(task.source_ids)
 
 

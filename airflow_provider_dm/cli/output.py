@@ -106,7 +106,6 @@ def reported_error(error: DmError) -> ReportedError:
 
 
 def exit_code_of(error: DmError) -> Exit:
-    """Return how the process ends after this error."""
     return Exit.TAKEN_OVER if error.reaction is Reaction.FENCED else Exit.FAILED
 
 

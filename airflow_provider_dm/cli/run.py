@@ -116,7 +116,6 @@ def _run(arguments: argparse.Namespace, output: Output, inputs: Inputs, director
 
 
 def readable(summary: Summary, inputs: Inputs) -> str:
-    """Return the summary for people."""
     verdict = {True: "verified: every row is equal", False: "NOT equal", None: "not verified"}[summary.verified]
     sources = [f"  {source} is synced to {location}" for source, location in summary.locations.items()]
     times = ", ".join(f"{phase} {spent:.1f} s" for phase, spent in summary.seconds.items())

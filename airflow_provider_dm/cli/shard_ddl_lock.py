@@ -60,7 +60,6 @@ def shard_ddl_lock(arguments: argparse.Namespace, output: Output) -> Exit:
 
 
 def show_locks(arguments: argparse.Namespace, output: Output) -> Exit:
-    """Print DM's document of locks."""
     with meta.open_store(arguments) as store:
         return output.document(locks_document(store, arguments.task, arguments.sources))
 

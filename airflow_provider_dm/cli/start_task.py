@@ -90,8 +90,6 @@ def _answer(output: Output, task: TaskConfig, host: str, troubles: Mapping[str, 
 
 @dataclass(frozen=True)
 class _Child:
-    """The process that runs the task."""
-
     process: subprocess.Popen[bytes]
     log_path: Path
     answer_path: Path

@@ -55,7 +55,6 @@ class DmMetadataHook(BaseHook):
         return open_store(self.url())
 
     def get_conn(self) -> MetaStore:
-        """Return an open store, as `get_store` does."""
         return self.get_store()
 
     def test_connection(self) -> tuple[bool, str]:

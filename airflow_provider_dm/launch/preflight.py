@@ -79,8 +79,6 @@ class PySparkMixed(DmError):
 
 @dataclass(frozen=True)
 class Preflight:
-    """The Java and the pyspark that a launch uses."""
-
     java_home: Path
     pyspark_version: str
 

@@ -71,7 +71,6 @@ def _unresolved(store: MetaStore, source: str) -> dict[str, str]:
 
 
 def last_run(store: MetaStore, task: str) -> Run | None:
-    """Return the newest run of a task."""
     return next(iter(store.list_runs(task=task)), None)
 
 
@@ -121,7 +120,6 @@ def source_status(
 
 
 def relay_json(relay: RelayStatus) -> Json:
-    """Return DM's relayStatus."""
     return {
         "masterBinlog": binlog(relay.master),
         "masterBinlogGtid": relay.master.gtid_set if relay.master else "",

@@ -90,8 +90,6 @@ Outcome = Finished | Stopped
 
 
 class Runs(Protocol):
-    """The part of MetaStore that is needed here."""
-
     def get_run(self, run_id: str) -> Run | None: ...
 
 

@@ -202,9 +202,8 @@ class DmRelayOperator(BaseOperator):
         prepare_relay_directory(upstream.config, upstream.relay_dir)
         kept = self._kept = KeptRelay(spec, environment, log_path, deaths_allowed=0)  # Airflow's retries start another
         while (end := kept.look()) is None:
-            with AskedAgain(
-                self.log.warning
-            ):  # a metadata DB that is silent for a moment: the relay goes on without it
+            # A metadata DB may be silent for a moment: the relay goes on without it.
+            with AskedAgain(self.log.warning):
                 if kept.holder is not None and self._is_done_by_another(source_id, store):
                     return
                 if time.monotonic() >= say_at:

@@ -40,29 +40,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AsAsked:
-    """The end of a relay that has done what it was asked to."""
-
     exit_code: int = EXIT_FINISHED
 
 
 @dataclass(frozen=True)
 class Locked:
-    """The end of a relay that found another one, the holder, at work."""
-
     holder: str
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The end of a relay by a typed error."""
-
     error: ReportedError
 
 
 @dataclass(frozen=True)
 class Died:
-    """The end of a relay without a word."""
-
     exit_code: int
     tail: str = field(repr=False)
     """The end of its log, with whatever secrets are there."""

@@ -86,11 +86,9 @@ class RelayProcess:
         self._process.wait()
 
     def error(self) -> ReportedError | None:
-        """Return the typed error in its log, if it ended with one."""
         return reported_in(self.tail())
 
     def tail(self) -> str:
-        """Return the end of what it has written into the log."""
         return end_of_log(self.log_path, self.log_from)
 
 
@@ -142,7 +140,6 @@ def _start_of(pid: int) -> str | None:
 
 
 def process_exists(pid: int) -> bool:
-    """Tell whether a process of this machine has this id."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

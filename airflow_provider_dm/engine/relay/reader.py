@@ -65,8 +65,6 @@ class RelayOfAnotherServer(DmError):
 
 @dataclass(frozen=True)
 class RelayReader:
-    """The reader of one source's relay directory."""
-
     root: Path
 
     @property

@@ -77,8 +77,6 @@ _ROOM: Final = (1 << 20, 64 << 20)
 
 @dataclass(frozen=True)
 class RelayResult:
-    """The end of a relay without an error."""
-
     stage: Stage
     """Finished: caught up as asked; Stopped: told to stop."""
     location: Location | None
