@@ -11,10 +11,11 @@ rows in an order that only the source knows: that of a primary key is the same o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from airflow_provider_dm.engine.ddl.constraints import name_under
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import charset_of
 from airflow_provider_dm.engine.ddl.statements import (
@@ -47,7 +48,7 @@ from airflow_provider_dm.engine.ddl.statements import (
 )
 from airflow_provider_dm.engine.ddl.target_definitions import Carrier
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
+from airflow_provider_dm.engine.mysql.identifiers import quote
 
 _CARE: Final = ("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
 """What is done to partitions without a change."""
@@ -55,11 +56,9 @@ _DROPS: Final = (DropKey, DropForeignKey, DropConstraint)
 _COLUMNS: Final = (AddColumn, DropColumn, ChangeColumn, RenameColumn, SetDefault, SetColumnVisibility)
 
 
-def altered(
-    statement: AlterTable, carrier: Carrier, *, has_primary_key: Callable[[TableName], bool]
-) -> tuple[Spec, ...]:
+def altered(statement: AlterTable, carrier: Carrier) -> tuple[Spec, ...]:
     """Return the parts for the target's table; none if nothing changes. Raises NotCopyable."""
-    found = (_spec(spec, carrier, has_primary_key) for spec in _with_their_defaults(statement.specs))
+    found = (_spec(spec, carrier) for spec in _with_their_defaults(statement.specs))
     return tuple(spec for spec in found if spec is not None)
 
 
@@ -83,14 +82,14 @@ def _with_their_defaults(specs: Sequence[Spec]) -> list[Spec]:
     return found
 
 
-def _spec(spec: Spec, carrier: Carrier, has_primary_key: Callable[[TableName], bool]) -> Spec | None:
+def _spec(spec: Spec, carrier: Carrier) -> Spec | None:
     way, source = carrier.way, carrier.table
     target, one_family = way.route(source), way.one_family
     match spec:
         case Upkeep():
             return None
         case AddColumn(column):
-            if column.auto_increment and not (one_family and has_primary_key(source)):
+            if column.auto_increment and not (one_family and way.has_primary_key(source)):
                 raise NotCopyable(f"the numbers of {quote(column.name)}, whose order only the source knows")
             return replace(spec, column=carrier.column(column))
         case ChangeColumn(_, column):
@@ -107,13 +106,11 @@ def _spec(spec: Spec, carrier: Carrier, has_primary_key: Callable[[TableName], b
         case AddConstraint(constraint):
             made = carrier.constraint(constraint)
             return None if made is None else replace(spec, constraint=made)
-        case DropForeignKey(name):
-            return replace(spec, name=_renumbered(name, source, target))
-        case DropConstraint(name):
-            return replace(spec, name=_renumbered(name, source, target))
+        case DropForeignKey(name) | DropConstraint(name):
+            return replace(spec, name=name_under(name, source, target))
         case EnforceCheck(name):
             if one_family:
-                return replace(spec, name=_renumbered(name, source, target))
+                return replace(spec, name=name_under(name, source, target))
             carrier.note(f"the CHECK {name} is left out")
             return None
         case DropColumn() | RenameColumn() | DropKey() | RenameKey() | SetKeyVisibility():
@@ -215,16 +212,3 @@ def _new_name(spec: Spec) -> str | None:
             return to
         case _:
             return None
-
-
-def _renumbered(name: str, source: TableName, target: TableName) -> str:
-    """Return the name that a constraint without one has got from its table, as the target's table has given it.
-
-    >>> _renumbered("orders_1_ibfk_2", TableName("a", "orders_1"), TableName("b", "orders"))
-    'orders_ibfk_2'
-    """
-    for infix in ("_ibfk_", "_chk_"):
-        number = name.removeprefix(f"{source.table}{infix}")
-        if number != name and number.isdecimal():
-            return f"{target.table}{infix}{number}"
-    return name

@@ -19,7 +19,6 @@ from typing import TypeAlias
 from airflow_provider_dm.engine.ddl.apply_alter import altered
 from airflow_provider_dm.engine.ddl.collations import Collation, collation_named
 from airflow_provider_dm.engine.ddl.constraints import with_references, with_table_name
-from airflow_provider_dm.engine.ddl.create_sql import create_table_sql
 from airflow_provider_dm.engine.ddl.keys import without_hash
 from airflow_provider_dm.engine.ddl.lexer import Unreadable
 from airflow_provider_dm.engine.ddl.parse import parse
@@ -55,6 +54,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     TruncateTable,
 )
 from airflow_provider_dm.engine.ddl.table_of import table_of
+from airflow_provider_dm.engine.ddl.write import create_table_sql
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.schema.model import Table
 

@@ -61,16 +61,16 @@ def _spec_sql(spec: Spec, sql_mode: int, flavour: Flavour) -> str:
         case AddColumn(column, place, if_not_exists):
             return f"ADD COLUMN {_unless(if_not_exists)}{column_sql(column, sql_mode)}{_place(place)}"
         case DropColumn(name, if_exists):
-            return f"DROP COLUMN {_if(if_exists)}{quote(name)}"
+            return f"DROP COLUMN {if_exists_sql(if_exists)}{quote(name)}"
         case ChangeColumn(name, column, place, if_exists):
             what = "MODIFY COLUMN " if name == column.name else "CHANGE COLUMN "
             old = "" if name == column.name else f"{quote(name)} "
-            return f"{what}{_if(if_exists)}{old}{column_sql(column, sql_mode)}{_place(place)}"
+            return f"{what}{if_exists_sql(if_exists)}{old}{column_sql(column, sql_mode)}{_place(place)}"
         case RenameColumn(name, to, if_exists):
-            return f"RENAME COLUMN {_if(if_exists)}{quote(name)} TO {quote(to)}"
+            return f"RENAME COLUMN {if_exists_sql(if_exists)}{quote(name)} TO {quote(to)}"
         case SetDefault(name, default, if_exists):
             how = "DROP DEFAULT" if default is None else f"SET DEFAULT {default}"
-            return f"ALTER COLUMN {_if(if_exists)}{quote(name)} {how}"
+            return f"ALTER COLUMN {if_exists_sql(if_exists)}{quote(name)} {how}"
         case SetColumnVisibility(name, invisible):
             return f"ALTER COLUMN {quote(name)} SET {'INVISIBLE' if invisible else 'VISIBLE'}"
         # Keys and constraints
@@ -79,13 +79,13 @@ def _spec_sql(spec: Spec, sql_mode: int, flavour: Flavour) -> str:
         case DropKey("PRIMARY", False):
             return "DROP PRIMARY KEY"
         case DropKey(name, if_exists):
-            return f"DROP KEY {_if(if_exists)}{quote(name)}"
+            return f"DROP KEY {if_exists_sql(if_exists)}{quote(name)}"
         case DropForeignKey(name, if_exists):
-            return f"DROP FOREIGN KEY {_if(if_exists)}{quote(name)}"
+            return f"DROP FOREIGN KEY {if_exists_sql(if_exists)}{quote(name)}"
         case DropConstraint(name, if_exists):
-            return f"DROP CONSTRAINT {_if(if_exists)}{quote(name)}"
+            return f"DROP CONSTRAINT {if_exists_sql(if_exists)}{quote(name)}"
         case RenameKey(name, to, if_exists):
-            return f"RENAME KEY {_if(if_exists)}{quote(name)} TO {quote(to)}"
+            return f"RENAME KEY {if_exists_sql(if_exists)}{quote(name)} TO {quote(to)}"
         case SetKeyVisibility(name, invisible):
             shown, hidden = ("NOT IGNORED", "IGNORED") if flavour is Flavour.MARIADB else ("VISIBLE", "INVISIBLE")
             return f"ALTER INDEX {quote(name)} {hidden if invisible else shown}"
@@ -101,7 +101,7 @@ def _spec_sql(spec: Spec, sql_mode: int, flavour: Flavour) -> str:
             return options_sql(options, sql_mode)
         # Partitions
         case DropPartitions(names, if_exists):
-            return f"DROP PARTITION {_if(if_exists)}{_names(names)}"
+            return f"DROP PARTITION {if_exists_sql(if_exists)}{_names(names)}"
         case TruncatePartitions(names):
             return f"TRUNCATE PARTITION {_names(names) or 'ALL'}"
         case ExchangePartition(partition, table):
@@ -116,7 +116,8 @@ def _spec_sql(spec: Spec, sql_mode: int, flavour: Flavour) -> str:
             assert_never(spec)
 
 
-def _if(exists: bool) -> str:
+def if_exists_sql(exists: bool) -> str:
+    """Return IF EXISTS and a space, or nothing."""
     return "IF EXISTS " if exists else ""
 
 
