@@ -39,6 +39,8 @@ class Session:
     charsets: tuple[int, int, int] | None = None
     """(client, connection, server)"""
     time_zone: bytes | None = None
+    microseconds: int | None = None
+    """of the event's timestamp"""
     explicit_timestamp_defaults: bool | None = None
     utf8mb4_collation: int | None = None
     default_collations: tuple[tuple[int, int], ...] | None = None
@@ -129,14 +131,14 @@ _VARIABLES: Final = {
     STATUS_VAR_KEY.Q_MASTER_DATA_WRITTEN_CODE: _Variable("", _number(4)),
     STATUS_VAR_KEY.Q_INVOKER: _Variable("", _two_prefixed),
     STATUS_VAR_KEY.Q_UPDATED_DB_NAMES: _Variable("", _schemas),
-    STATUS_VAR_KEY.Q_MICROSECONDS: _Variable("", _number(3)),
+    STATUS_VAR_KEY.Q_MICROSECONDS: _Variable("microseconds", _number(3)),
     # Q_COMMIT_TS and Q_COMMIT_TS2, commit timestamps, were in no released MySQL
     STATUS_VAR_KEY.Q_EXPLICIT_DEFAULTS_FOR_TIMESTAMP: _Variable("explicit_timestamp_defaults", _switch),
     STATUS_VAR_KEY.Q_DDL_LOGGED_WITH_XID: _Variable("", _number(8)),
     STATUS_VAR_KEY.Q_DEFAULT_COLLATION_FOR_UTF8MB4: _Variable("utf8mb4_collation", _number(2)),
     STATUS_VAR_KEY.Q_SQL_REQUIRE_PRIMARY_KEY: _Variable("", _number(1)),
     STATUS_VAR_KEY.Q_DEFAULT_TABLE_ENCRYPTION: _Variable("", _number(1)),
-    STATUS_VAR_KEY.Q_HRNOW: _Variable("", _number(3)),  # from here on MariaDB's
+    STATUS_VAR_KEY.Q_HRNOW: _Variable("microseconds", _number(3)),  # from here on MariaDB's
     STATUS_VAR_KEY.Q_XID: _Variable("", _number(8)),
     _ALTER_PHASE: _Variable("", _alter_phase),
     _DEFAULT_COLLATIONS: _Variable("default_collations", _collations),
