@@ -256,11 +256,7 @@ def _prefixes(key: Index) -> dict[str, int]:
 
 
 def shown_values(values: Iterable[Value]) -> tuple[str, ...]:
-    """Return values of a key for people."""
-    return tuple(map(_shortened, values))
-
-
-def _shortened(value: Value) -> str:
-    text = (value or b"").decode("utf-8", "backslashreplace")
-    text = "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+    """Return values of a key for people, cut short."""
+    texts = ((value or b"").decode("utf-8", "backslashreplace") for value in values)
+    plain = ("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text) for text in texts)
+    return tuple(text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…" for text in plain)

@@ -13,6 +13,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl.create_like import MARIADB_TO_MYSQL, MYSQL_TO_MARIADB
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.rules.expressions.text import pads
 from airflow_provider_dm.engine.rules.mapping import TableMapping, family
 from airflow_provider_dm.engine.schema.model import Column, Index
 
@@ -82,7 +83,7 @@ def _told_apart(ours: Column, theirs: Column) -> bool:
         return True
     if (ours.collation, theirs.collation) in _NEAREST or _rule(ours.collation) == _rule(theirs.collation):
         return True
-    return theirs.collation.endswith("_bin") and (_pads(ours.collation) or not _pads(theirs.collation))
+    return theirs.collation.endswith("_bin") and (pads(ours.collation) or not pads(theirs.collation))
 
 
 def _rule(collation: str) -> str:
@@ -93,12 +94,3 @@ def _rule(collation: str) -> str:
     """
     charset, _, rule = collation.partition("_")
     return rule if charset in ("utf8", "utf8mb3", "utf8mb4") else collation
-
-
-def _pads(collation: str) -> bool:
-    """Tell whether trailing spaces count for nothing.
-
-    >>> [_pads(name) for name in ("utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb4_nopad_bin", "utf8mb4_uca1400_ai_ci")]
-    [True, False, False, True]
-    """
-    return "_0900_" not in collation and "_nopad_" not in collation

@@ -24,20 +24,17 @@ from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.rules.block_allow import select
-from airflow_provider_dm.engine.schema.codec import GEOMETRIES
+from airflow_provider_dm.engine.schema.codec import BINARIES, GEOMETRIES, TEXTS
 from airflow_provider_dm.engine.schema.model import Column, Table
 from airflow_provider_dm.engine.schema.strings import MYSQL_ONLY_CHARSETS, charset_bytes
-
-__all__ = ["TableMapping", "TargetTableMismatch", "map_table", "select", "value_signature"]
 
 FAMILIES: Final[dict[str, frozenset[str]]] = {
     "integer": frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"}),
     "decimal": frozenset({"decimal", "numeric"}),
     "float": frozenset({"float", "double", "real"}),
-    "text": frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"}),
+    "text": TEXTS,
     "geometry": GEOMETRIES,
-    "bytes": frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}),
+    "bytes": BINARIES,
 }
 _FAMILY_OF: Final = {data_type: family for family, members in FAMILIES.items() for data_type in members}
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "integer": 32, "bigint": 64}

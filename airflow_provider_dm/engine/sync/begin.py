@@ -86,8 +86,9 @@ class StartMissing(DmError):
         "target, and there is neither a checkpoint nor `meta`. The source's binlog ends at {end} now."
     )
     hint = (
-        "Write it into the task file, below the source's mysql-instances entry: `meta: {binlog-name: FILE, binlog-pos: "
-        "POSITION}`, with the place that belongs to the target's rows (what SHOW MASTER STATUS or the dump said)."
+        "Write it into the task file, below the source's mysql-instances entry: `meta: {{binlog-name: FILE, "
+        "binlog-pos: POSITION}}`, with the place that belongs to the target's rows (what SHOW MASTER STATUS or the "
+        "dump said)."
     )
 
 
