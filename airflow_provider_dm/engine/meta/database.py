@@ -101,8 +101,11 @@ class Database:
     @contextmanager
     def connection(self, *, write: bool) -> Iterator[Connection]:
         """Open a connection, errors translated. For transactions of ours use `read` and `write`."""
-        with self._translated(), self._current_engine().connect() as connection:
-            yield connection.execution_options(**{_WRITE: write})
+        try:
+            with self._current_engine().connect() as connection:
+                yield connection.execution_options(**{_WRITE: write})
+        except DBAPIError as error:
+            raise self._translate(error) from None
 
     def _run(self, body: Callable[[Connection], T], *, write: bool) -> T:
         for attempt in range(1, ATTEMPTS + 1):
@@ -117,13 +120,6 @@ class Database:
                 log.debug("transaction on the metadata DB is tried again", extra={"attempt": attempt})
                 time.sleep(random.uniform(0.005, 0.02) * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except DBAPIError as error:
-            raise self._translate(error) from None
 
     def _translate(self, error: DBAPIError) -> MetaUnreachable | MetaRefused:
         # Only the driver's words: SQLAlchemy's text repeats the statement.
