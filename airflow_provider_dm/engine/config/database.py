@@ -20,8 +20,6 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 
 
 class PasswordUnreadable(DmError):
-    """A referenced password cannot be had."""
-
     reference: str
     reason: str
 

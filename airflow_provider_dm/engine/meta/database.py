@@ -40,8 +40,6 @@ _POSTGRES_AGAIN: Final = frozenset({"40P01", "40001", "55P03"})
 
 
 class MetaUnreachable(DmError):
-    """The metadata DB did not answer, or refused."""
-
     url: str
     reason: str
 
@@ -63,8 +61,6 @@ class MetaRefused(DmError):
 
 
 class MetaDriverMissing(DmError):
-    """The Python driver for this kind of metadata DB is not installed."""
-
     driver: str
 
     code = "DM-8003"

@@ -25,8 +25,6 @@ ROUNDS: Final = 100
 
 
 class LeaseHeld(DmError):
-    """Somebody else works on this subtask."""
-
     task: str
     source: str
     holder: str

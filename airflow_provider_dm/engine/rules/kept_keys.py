@@ -22,8 +22,6 @@ _NEAREST: Final = frozenset((*MYSQL_TO_MARIADB.items(), *MARIADB_TO_MYSQL.items(
 
 
 class TargetKeyNotKept(DmError):
-    """Rows that are distinct at the source may be one in the target."""
-
     source: str
     target: str
     key: str

@@ -44,8 +44,6 @@ _TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
 
 
 class TargetTableMismatch(DmError):
-    """A target table that cannot take the source's rows as they are."""
-
     source: str
     target: str
     missing: tuple[str, ...]
@@ -80,8 +78,6 @@ class TargetTableMismatch(DmError):
 
 
 class ExtractNotPossible(DmError):
-    """A column that a route fills and that the target cannot take."""
-
     source: str
     target: str
     column: str

@@ -60,8 +60,6 @@ class Action(StrEnum):
 
 
 class ShardDdlConflict(DmError):
-    """Sources of one merged table have made different DDL in the same turn."""
-
     lock: str
     number: int
     source: str
@@ -82,8 +80,6 @@ class ShardDdlConflict(DmError):
 
 
 class LockRefuses(DmError):
-    """A lock does not take what somebody wants of it."""
-
     lock: str
     why: str
 
