@@ -52,14 +52,9 @@ class DmMetadataHook(BaseHook):
 
         Raises MetaSchemaOutdated, MetaUnreachable, MetaDriverMissing, MetaUrlInvalid, and as `url` does.
         """
-        from airflow_provider_dm.engine.meta.store import MetaStore
-
-        url = self.url()
-        migrate_if_own(url)
-        return MetaStore.open(url)
+        return open_store(self.url())
 
     def get_conn(self) -> MetaStore:
-        """Return an open store, as `get_store` does."""
         return self.get_store()
 
     def test_connection(self) -> tuple[bool, str]:
@@ -141,10 +136,8 @@ def is_sqlite(url: Secret) -> bool:
     return url.reveal().startswith(SQLITE)
 
 
-def migrate_if_own(url: Secret) -> None:
-    """Bring a SQLite metadata DB to the schema of this release; its folder is made private when it is missing."""
-    if not is_sqlite(url):
-        return
+def open_store(url: Secret) -> MetaStore:
+    """Open a metadata DB; one of SQLite is migrated first where it has to be, and made private where it is missing."""
     from airflow_provider_dm.engine.meta.migrate import migrate
     from airflow_provider_dm.engine.meta.store import MetaSchemaOutdated, MetaStore
 
@@ -153,9 +146,12 @@ def migrate_if_own(url: Secret) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)  # the folder may be one that others can read
     try:
-        MetaStore.open(url).close()
+        return MetaStore.open(url)
     except MetaSchemaOutdated:
+        if not is_sqlite(url):
+            raise
         migrate(url)
+        return MetaStore.open(url)
 
 
 def sqlite_file(url: Secret) -> Path | None:
