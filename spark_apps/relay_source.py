@@ -48,8 +48,6 @@ KNOWN: Final = frozenset(
 
 
 class OptionRefused(DmError):
-    """An option of the read that is not there, or not understood."""
-
     option: str
     reason: str
 
@@ -59,8 +57,6 @@ class OptionRefused(DmError):
 
 
 class TableUndefined(DmError):
-    """Rows of a table that nobody has defined."""
-
     table: str
     at: str
 
@@ -75,8 +71,6 @@ class TableUndefined(DmError):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a read."""
-
     path: Path
     source: Path | None
     task: Path | None
@@ -179,16 +173,13 @@ class RelaySource(DataSource):
 
 
 def _shape(asked: Options, tables: tuple[Table, ...]) -> Shape:
-    """Return what `before` and `after` are."""
     if asked.table is not None:
         return OneTable(tables[0], text_as_bytes=asked.text_as_bytes)
     return AnyTable(tables, text_as_bytes=asked.text_as_bytes)
 
 
 def _definitions(asked: Options) -> tuple[Table, ...]:
-    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what configuration, login and catalogue
-    raise.
-    """
+    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what login and catalogue raise."""
     if asked.definitions is not None:
         return read_definitions(asked.definitions)
     assert asked.source is not None
@@ -215,8 +206,6 @@ def _known_to_task(path: Path, source_id: str) -> tuple[Table, ...]:
 
 @dataclass(frozen=True)
 class PiecePartition(InputPartition):
-    """One piece of the log."""
-
     piece: Piece
 
 
