@@ -20,8 +20,6 @@ Role = Literal["SOURCE", "TARGET", "META"]
 
 
 class SecretNotPassable(DmError):
-    """A secret that no environment variable can hold."""
-
     of: str
 
     code = "DM-1303"
