@@ -261,8 +261,6 @@ def _beat(app: App, ended: threading.Event) -> None:
         try:
             app.seen = app.progress()
             app.store.heartbeat_run(app.spec.run_id, app.seen)
-            if app.store.stop_requested(app.spec.run_id):
-                app.ask_to_stop()
             subtasks = app.store.list_subtasks(task=app.spec.task.name)
             app.stages = {one.source: one.stage for one in subtasks if one.source in app.gates}
             app.obey({one.source: one.desired for one in subtasks if one.desired is not None})

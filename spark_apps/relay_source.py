@@ -29,9 +29,8 @@ from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import connected
-from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.relay.reader import RelayFileGone
-from airflow_provider_dm.engine.schema.catalogue import SYSTEM_SCHEMAS
 from airflow_provider_dm.engine.schema.definitions import current_definitions, read_definitions
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.identity import SubtaskRef

@@ -50,9 +50,9 @@ class DmError(Exception):
     none of them a secret; `code`, `what` and the others it only assigns. It has a docstring where `what` leaves
     something unsaid.
 
-    `what` is a `str.format` template over the fields; a tuple is written as a list with commas, of what is very long
-    (a GTID set with many gaps) only the beginning. `hint` is what a person can do. An error whose way out depends on
-    its fields overrides `workaround`; none has an empty one.
+    `what` and `hint`, which is what a person can do, are `str.format` templates over the fields; a tuple is written as
+    a list with commas, of what is very long (a GTID set with many gaps) only the beginning. None has an empty hint, or
+    it overrides `workaround`.
     """
 
     code: ClassVar[str] = "DM-0000"
@@ -70,12 +70,15 @@ class DmError(Exception):
 
     def happened(self) -> str:
         """Return what happened, and where."""
-        return self.what.format(**{name: _said(value) for name, value in self.details().items()})
+        return self._filled(self.what)
 
     def workaround(self) -> str:
         """Return what a person can do; of an error that only passes on what a child process said, what that says."""
         reported = reported_by(self)
-        return self.hint if reported is None else reported.workaround or UNFORESEEN
+        return self._filled(self.hint) if reported is None else reported.workaround or UNFORESEEN
+
+    def _filled(self, template: str) -> str:
+        return template.format(**{name: _said(value) for name, value in self.details().items()})
 
     def reacts(self) -> Reaction:
         """Return the reaction asked for; of an error that only passes on what a child process said, what that asks."""
@@ -113,9 +116,7 @@ class NotSupportedYet(DmError):
 
     code = "DM-1900"
     what = "{feature} is not supported yet ({where})."
-
-    def workaround(self) -> str:
-        return self.way_out
+    hint = "{way_out}"
 
 
 class InvariantBroken(DmError):

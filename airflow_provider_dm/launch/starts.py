@@ -24,13 +24,14 @@ from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.places import find_place
+from airflow_provider_dm.engine.shard.group import needed_with
 from airflow_provider_dm.engine.sync.dm_points import place_to_begin
 from airflow_provider_dm.engine.sync.locations import location_at
-from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import read_prepared
+from airflow_provider_dm.engine.target.shard_groups import read_groups
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, begun_subtasks, known_subtasks
 from airflow_provider_dm.launch.inputs import Inputs
 

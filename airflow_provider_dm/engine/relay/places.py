@@ -37,7 +37,9 @@ class PlaceNotFound(DmError):
     code = "DM-4065"
     scope = Scope.UPSTREAM
     what = "the source's binlog has no place to begin at {wanted}: {reason}."
-    hint = "Nothing was begun. Correct it, or give the place itself: `meta: {binlog-name: FILE, binlog-pos: POSITION}`."
+    hint = (
+        "Nothing was begun. Correct it, or give the place itself: `meta: {{binlog-name: FILE, binlog-pos: POSITION}}`."
+    )
 
 
 class Head(NamedTuple):
