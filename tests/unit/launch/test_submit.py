@@ -41,7 +41,6 @@ ROW = Run(
     "verify",
     Holder("i", "1", "h"),
     Stage.RUNNING,
-    stop_requested=False,
     started_at=NOW,
     heartbeat_at=NOW,
     heartbeat_age_seconds=0.0,
