@@ -21,7 +21,7 @@ from airflow_provider_dm.cli.output import Exit, Output, source_answer
 from airflow_provider_dm.cli.parsing import Verbs, add_sources
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, PurgeRequest, PurgeUnclear, request_of
+from airflow_provider_dm.engine.relay.purge import HeldFile, PurgeRequest, PurgeUnclear, request_of
 from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
 from airflow_provider_dm.launch.relays import own_relay_directory
 from airflow_provider_dm.launch.workdir import shared_relay
@@ -83,11 +83,8 @@ def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, ou
         output.say(f"error {error}")
         return {**answer, "result": False, "msg": str(error)}
     output.say(f"{source}: removed {listed(purged.deleted)}")
-    return {**answer, "msg": _why_kept(plan, purged.returned)}
-
-
-def _why_kept(plan: PurgePlan, returned: Sequence[HeldFile]) -> str:
-    return f"{returned[0]} stays: a task came to need it meanwhile" if returned else plan.held_by
+    came = f"{purged.returned[0]} stays: a task came to need it meanwhile" if purged.returned else ""
+    return {**answer, "msg": came or plan.held_by}
 
 
 def listed(files: Sequence[HeldFile]) -> str:

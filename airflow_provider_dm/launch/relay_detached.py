@@ -144,11 +144,11 @@ class DetachedRelay:
         # The log is appended to: a living relay of an earlier run may be writing the same file.
         self.process = process = RelayProcess.start(self.spec, self.environment, self.log_path)
         log.info("relay process %d of %s writes %s", process.pid, self.source_id, self.spec.source.relay_dir)
-        began = time.monotonic()
+        began, here = time.monotonic(), (process.pid, socket.gethostname())
         while process.wait(0.3) is None:
             status = self.store.relay_status(self.source_id)
             waited = time.monotonic() - began
-            if status is None or not self._is_of(status, process.pid):  # the row is its predecessor's still
+            if status is None or (status.pid, status.host) != here:  # the row is its predecessor's still
                 if waited > FIRST_REPORT_SECONDS:
                     break
             elif waited > FIRST_WORDS_SECONDS or self._is_settled(status):
@@ -189,7 +189,3 @@ class DetachedRelay:
                 return True
             time.sleep(0.5)
         return False
-
-    @staticmethod
-    def _is_of(status: RelayStatus, pid: int) -> bool:
-        return status.pid == pid and status.host == socket.gethostname()

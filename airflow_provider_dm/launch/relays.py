@@ -81,11 +81,6 @@ class RelayStopped(DmError):
 # Where relay logs lie
 
 
-def relay_directory(config: SourceConfig, task: TaskDir) -> Path:
-    """Return the relay directory that a task reads: the source's own one with `enable-relay`, else a private one."""
-    return own_relay_directory(config, task.root) if config.enable_relay else task.private_relay(config.source_id)
-
-
 def own_relay_directory(config: SourceConfig, root: Path) -> Path:
     """Return the relay directory that belongs to a source (see `shared_relay`). `root`: the work directory."""
     return shared_relay(root, config.source_id, config.relay_dir)
@@ -119,7 +114,11 @@ def upstream_of(
     return Upstream(
         config=config,
         endpoint=endpoint,
-        relay_dir=relay_directory(config, directory),
+        relay_dir=(
+            own_relay_directory(config, directory.root)
+            if config.enable_relay
+            else directory.private_relay(config.source_id)
+        ),
         fallback_dir=directory.fallback_relay(config.source_id),
         spool=None if config.enable_relay else private,
     )

@@ -109,7 +109,7 @@ class SparkApp:
         Every line that the app prints goes to `run_dir/app.log` and to `on_line` (called in another thread; secrets
         are masked). `script` runs instead of the app's own. Raises what preflight raises, or SparkAppMissing.
         """
-        ready = preflight(environ)
+        java_home, version = preflight(environ)
         job_file = run_dir / "job.json"
         job.spec.write(job_file)
         command = spark_submit_command(
@@ -117,10 +117,10 @@ class SparkApp:
             script=script or app_script(job.spec.app),
             job_file=job_file,
             settings=settings or SparkSettings(),
-            java_home=ready.java_home,
+            java_home=java_home,
             environ=environ,
         )
-        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, ready.pyspark_version)
+        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, version)
         try:
             process = subprocess.Popen(
                 command.argv,

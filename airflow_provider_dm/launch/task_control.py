@@ -102,18 +102,15 @@ def _answer(store: MetaStore, asked: SubtaskStatus, wish: Stage, deadline: float
     while True:
         now = next(iter(store.list_subtasks(task=asked.task, source=asked.source)), None)
         run = live_run(store, asked.task)
-        trouble = _trouble(now, run, wish, others=_others(store, asked))
+        # Where the task has sources that are not to stop, its app does not end.
+        others = any(one.desired is not Stage.STOPPED for one in store.list_subtasks(task=asked.task))
+        trouble = _trouble(now, run, wish, others=others)
         host = host_of(run or last_run(store, asked.task))
         if trouble is None:
             return Answer(asked.task, asked.source, host)
         if run is None or time.monotonic() > deadline:
             return Answer(asked.task, asked.source, host, trouble)
         time.sleep(_LOOK_SECONDS)
-
-
-def _others(store: MetaStore, asked: SubtaskStatus) -> bool:
-    """Tell whether the task has sources that are not to stop: then its app does not end."""
-    return any(one.desired is not Stage.STOPPED for one in store.list_subtasks(task=asked.task))
 
 
 def _trouble(now: SubtaskStatus | None, run: Run | None, wish: Stage, *, others: bool) -> str | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import socket
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -197,7 +197,7 @@ class DmSparkAppOperator(DmTaskOperator):
             with Relays(
                 needed, meta_url=meta_url, log_dir=run_dir, environ=settings.environment_of_apps()
             ) as relays:  # step 2
-                app = self.hook.start(job, run_dir=run_dir, on_line=self._log_line)
+                app = self.hook.start(job, run_dir=run_dir, on_line=partial(self.log.info, "%s"))
                 try:
                     outcome = supervisor.watch(app, relays)
                 finally:
@@ -220,9 +220,6 @@ class DmSparkAppOperator(DmTaskOperator):
         if self.hook.stop_asked:
             raise AirflowException(f"{self.app} was ended with its task; its progress is saved")
         raise as_airflow(StoppedOnRequest(self.app))
-
-    def _log_line(self, line: str) -> None:
-        self.log.info("%s", line)
 
 
 def holder_of(ti: Any) -> HolderSpec:

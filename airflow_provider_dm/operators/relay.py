@@ -86,6 +86,7 @@ class DmRelayOperator(BaseOperator):
         """Run the relay until it is over, or defer. Raises AirflowException (retry), AirflowFailException."""
         from airflow_provider_dm.engine.meta.model import Stage
         from airflow_provider_dm.hooks.metadata import DmMetadataHook
+        from airflow_provider_dm.hooks.relay import goal_at_end
 
         with translated():
             upstream = self._upstream()
@@ -96,7 +97,8 @@ class DmRelayOperator(BaseOperator):
                     store.set_relay_desired(upstream.source_id, Stage.RUNNING)
                 log_path = self._log_path(upstream, attempt)
                 if self.deferrable:
-                    return self._see_to_it(upstream, store, log_path, self._goal_of(upstream))
+                    goal = goal_at_end(upstream.endpoint) if self.until == "caught-up" else None
+                    return self._see_to_it(upstream, store, log_path, goal)
                 try:
                     self._keep(upstream, store, log_path)
                 finally:
@@ -176,12 +178,6 @@ class DmRelayOperator(BaseOperator):
             method_name="execute_complete",
         )
         raise AssertionError("defer raises")
-
-    def _goal_of(self, upstream: Upstream) -> Location | None:
-        """Return where the source's binlog ends now, when that is where this task ends."""
-        from airflow_provider_dm.hooks.relay import goal_at_end
-
-        return goal_at_end(upstream.endpoint) if self.until == "caught-up" else None
 
     # A process that lives and dies with the task
 

@@ -134,7 +134,7 @@ class RelayWatchTrigger(MetadataTrigger):
         return None if state is None else str(getattr(state, "value", state))
 
     async def _wait(self) -> Event:
-        from airflow_provider_dm.engine.relay.health import Life
+        from airflow_provider_dm.engine.relay.health import Life, doing
         from airflow_provider_dm.hooks.relay import goal_of
 
         goal = goal_of(self.goal) if self.goal else None
@@ -148,18 +148,12 @@ class RelayWatchTrigger(MetadataTrigger):
             event = decide(*row, goal, life, time.time())
             if event is not None:
                 return {**event, "source": self.source_id, "goal": self.goal}
-            if time.monotonic() >= say_at:
+            status = row[0]
+            if status is not None and time.monotonic() >= say_at:
                 say_at = time.monotonic() + SAY_EVERY_SECONDS
-                self._say(row[0])
+                said = "the relay of %s, process %s on %s: %s"
+                self.log.info(said, self.source_id, status.pid, status.host, doing(status))
         raise AssertionError("looks have no end")
-
-    def _say(self, status: RelayStatus | None) -> None:
-        from airflow_provider_dm.engine.relay.health import doing
-
-        if status is not None:
-            self.log.info(
-                "the relay of %s, process %s on %s: %s", self.source_id, status.pid, status.host, doing(status)
-            )
 
 
 def decide(
