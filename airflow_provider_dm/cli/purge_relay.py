@@ -23,7 +23,6 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.relay.purge import HeldFile, PurgeRequest, PurgeUnclear, request_of
 from airflow_provider_dm.engine.relay.purge_by_hand import plan_by_hand, purge_by_hand
-from airflow_provider_dm.launch.relays import own_relay_directory
 from airflow_provider_dm.launch.workdir import shared_relay
 
 Json = dict[str, Any]
@@ -65,9 +64,9 @@ def local_time(text: str) -> datetime:
 
 
 def _root(arguments: argparse.Namespace, source: str) -> Path:
-    if arguments.source_file is None:
-        return shared_relay(meta.root_of(arguments), source)
-    return own_relay_directory(load_source_of(arguments.source_file, source), meta.root_of(arguments))
+    file = arguments.source_file
+    relay_dir = load_source_of(file, source).relay_dir if file is not None else ""
+    return shared_relay(meta.root_of(arguments), source, relay_dir)
 
 
 def _answer(store: MetaStore, source: str, root: Path, request: PurgeRequest, output: Output, *, dry_run: bool) -> Json:

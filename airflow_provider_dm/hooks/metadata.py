@@ -54,8 +54,7 @@ class DmMetadataHook(BaseHook):
         """
         return open_store(self.url())
 
-    def get_conn(self) -> MetaStore:
-        return self.get_store()
+    get_conn = get_store
 
     def test_connection(self) -> tuple[bool, str]:
         """Return what the Test button shows: whether the database answers, and its schema version. Never raises."""

@@ -81,11 +81,6 @@ class RelayStopped(DmError):
 # Where relay logs lie
 
 
-def own_relay_directory(config: SourceConfig, root: Path) -> Path:
-    """Return the relay directory that belongs to a source (see `shared_relay`). `root`: the work directory."""
-    return shared_relay(root, config.source_id, config.relay_dir)
-
-
 def prepare_relay_directory(config: SourceConfig, path: Path) -> None:
     """Make it ours alone; a directory outside the work directory keeps the mode that the user gave it.
 
@@ -115,7 +110,7 @@ def upstream_of(
         config=config,
         endpoint=endpoint,
         relay_dir=(
-            own_relay_directory(config, directory.root)
+            shared_relay(directory.root, config.source_id, config.relay_dir)
             if config.enable_relay
             else directory.private_relay(config.source_id)
         ),

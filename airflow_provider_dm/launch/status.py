@@ -77,6 +77,11 @@ def last_run(store: MetaStore, task: str) -> Run | None:
 # Shaping
 
 
+def lives(run: Run) -> bool:
+    """Tell whether an app stands behind a run."""
+    return run.stage is Stage.RUNNING and run.heartbeat_age_seconds <= SILENT_SECONDS
+
+
 def host_of(run: Run | None) -> str:
     """Return DM's worker: the host of the process that works, or has worked last."""
     return run.holder.host if run is not None else ""
@@ -200,8 +205,7 @@ def lag_seconds(subtask: SubtaskStatus, run: Run | None) -> float | None:
     said = _progress(subtask, run).get("lag_seconds")
     if said is None or run is None:
         return None
-    ended = run.stage is not Stage.RUNNING or run.heartbeat_age_seconds > SILENT_SECONDS
-    return float(said) + (run.heartbeat_age_seconds if ended else 0.0)
+    return float(said) + (0.0 if lives(run) else run.heartbeat_age_seconds)
 
 
 def _count(progress: Json, key: str) -> str:

@@ -239,7 +239,7 @@ class DmRelayOperator(BaseOperator):
         from airflow_provider_dm.hooks import settings
         from airflow_provider_dm.hooks.errors import ArgumentUnusable
         from airflow_provider_dm.launch.job import Upstream
-        from airflow_provider_dm.launch.relays import own_relay_directory
+        from airflow_provider_dm.launch.workdir import shared_relay
         from airflow_provider_dm.operators.inputs import read_source, source_endpoint
 
         if self.until not in get_args(Until):
@@ -248,7 +248,7 @@ class DmRelayOperator(BaseOperator):
         config.require_supported()
         endpoint = source_endpoint(config, self.source_conn_id)
         # Always the shared directory, also of a source with `enable-relay: false`: this task is that relay.
-        directory = own_relay_directory(config, settings.work_root())
+        directory = shared_relay(settings.work_root(), config.source_id, config.relay_dir)
         return Upstream(config, endpoint, directory)
 
     def _log_path(self, upstream: Upstream, attempt: str) -> Path:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
-from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, RelayDiskFull, disk_error
+from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, RelayDiskFull, disk_error, disk_errors
 
 LOCK: Final = "relay.lock"
 INDEX_LOCK: Final = "index.lock"
@@ -83,11 +83,9 @@ def sole_writer(root: Path) -> Iterator[SoleWriter]:
         if not try_lock(descriptor):
             raise RelayLocked(str(root), holder_in(descriptor))
         generation = _generation(holder_in(descriptor)) + 1
-        try:
+        with disk_errors(root / LOCK):
             sign(descriptor, f"generation {generation}, ")
             os.fsync(descriptor)
-        except OSError as error:
-            raise disk_error(root / LOCK, error) from error
         yield SoleWriter(root, generation, descriptor)
     finally:
         os.close(descriptor)
