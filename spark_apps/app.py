@@ -219,7 +219,8 @@ def _run(app: App, work: Callable[[App], Outcome]) -> int:
 
 
 def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
-    if app.asked.is_set() and not outcome.finished and _may_pass(failure):
+    passes = isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
+    if app.asked.is_set() and not outcome.finished and passes:
         failure = None  # what fails while Spark goes down with us is not an error of the task
     if failure is not None:
         code = _failed(failure)
@@ -233,10 +234,6 @@ def _finish(app: App, outcome: Outcome, failure: Exception | None) -> int:
         except DmError as error:
             log.warning("a lease was not released and will expire: %s", error)
     return code
-
-
-def _may_pass(failure: Exception | None) -> bool:
-    return isinstance(failure, DmError) and failure.reaction is Reaction.RETRY
 
 
 def _record(app: App, stage: Stage, result: Json, error: Json | None) -> None:
