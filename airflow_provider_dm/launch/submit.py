@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 from airflow_provider_dm.engine import reported
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.meta.model import Run
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -35,32 +36,27 @@ _FOR_EVER_SECONDS: Final = 1e9
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class SparkAppFailed(DmError):
-    """The app ended with a typed error."""
-
     app: str
     run_id: str
     reported: ReportedError
 
-    code: ClassVar[str] = "DM-9020"
-    what: ClassVar[str] = "{app} stopped: {reported}"
+    code = "DM-9020"
+    what = "{app} stopped: {reported}"
 
 
-@dataclass(eq=False)
 class TaskTakenOver(DmError):
     """A newer run holds the generation; this one can write nothing any more."""
 
     app: str
     run_id: str
 
-    code: ClassVar[str] = "DM-9021"
-    reaction: ClassVar[Reaction] = Reaction.FENCED
-    what: ClassVar[str] = "{app} (run {run_id}) ended because another run has taken the task over."
-    hint: ClassVar[str] = "Nothing was written twice. Only one run of a task can be active."
+    code = "DM-9021"
+    reaction = Reaction.FENCED
+    what = "{app} (run {run_id}) ended because another run has taken the task over."
+    hint = "Nothing was written twice. Only one run of a task can be active."
 
 
-@dataclass(eq=False)
 class SparkAppDied(DmError):
     """The app ended without saying why: killed, out of memory, or Spark itself failed."""
 
@@ -69,10 +65,10 @@ class SparkAppDied(DmError):
     log_path: str
     tail: str
 
-    code: ClassVar[str] = "DM-9022"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{app} died with exit code {exit_code}. The end of its log ({log_path}):\n{tail}\n"
-    hint: ClassVar[str] = "Run it again: it continues from what is committed in the target."
+    code = "DM-9022"
+    reaction = Reaction.RETRY
+    what = "{app} died with exit code {exit_code}. The end of its log ({log_path}):\n{tail}\n"
+    hint = "Run it again: it continues from what is committed in the target."
 
 
 @dataclass(frozen=True)
@@ -93,20 +89,8 @@ class Stopped:
 Outcome = Finished | Stopped
 
 
-class RunRow(Protocol):
-    """The columns that are read of a run."""
-
-    @property
-    def result(self) -> dict[str, Any] | None: ...
-
-    @property
-    def error(self) -> dict[str, Any] | None: ...
-
-
 class Runs(Protocol):
-    """The part of MetaStore that is needed here."""
-
-    def get_run(self, run_id: str) -> RunRow | None: ...
+    def get_run(self, run_id: str) -> Run | None: ...
 
 
 class SparkApp:
@@ -143,7 +127,7 @@ class SparkApp:
             script=script or app_script(job.spec.app),
             job_file=job_file,
             settings=settings or SparkSettings(),
-            java_home=ready.java.home,
+            java_home=ready.java_home,
             environ=environ,
         )
         log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, ready.pyspark_version)
@@ -189,16 +173,12 @@ class SparkApp:
         return code
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM: the app finishes its epoch, saves its progress and exits 143. Returns at once; may be
-        repeated.
-        """
+        """Send SIGTERM: the app finishes its epoch, saves, and exits 143. Returns at once; may be repeated."""
         if self.poll() is None:
             ask_to_end(self.pid, self._script)
 
     def stop(self, grace_seconds: float = STOP_SECONDS) -> None:
-        """Call `ask_to_stop`, wait at most `grace_seconds`, then send SIGKILL to the whole session. Idempotent,
-        thread-safe.
-        """
+        """Call `ask_to_stop`; after `grace_seconds` send SIGKILL to the whole session. Idempotent, thread-safe."""
         with self._ending:
             self.ask_to_stop()
             deadline = time.monotonic() + grace_seconds

@@ -70,7 +70,6 @@ class Run:
     app: str
     holder: Holder
     stage: Stage
-    stop_requested: bool
     started_at: datetime
     heartbeat_at: datetime
     heartbeat_age_seconds: float

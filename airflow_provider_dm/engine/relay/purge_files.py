@@ -24,14 +24,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
 from airflow_provider_dm.engine.relay.meta import META
 from airflow_provider_dm.engine.relay.purge import HeldFile, PurgePlan, first_kept
 from airflow_provider_dm.engine.relay.purge_needs import Need
-from airflow_provider_dm.engine.relay.purge_survey import NoRelayLog, folders, hidden_files, hidden_name, survey
+from airflow_provider_dm.engine.relay.purge_survey import NoRelayLog, hidden_files, hidden_name, survey
 
 log = logging.getLogger(__name__)
 
@@ -41,29 +41,25 @@ Look = Callable[[], Sequence[Need]]
 """What the source's tasks need now. May raise any DmError: then nothing is purged."""
 
 
-@dataclass(eq=False)
 class PurgeRuns(DmError):
-    """Another purge of this relay directory is under way."""
-
     directory: str
     holder: str
 
-    code: ClassVar[str] = "DM-4054"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "another purge of {directory} is under way ({holder})."
-    hint: ClassVar[str] = "It takes seconds; try again."
+    code = "DM-4054"
+    reaction = Reaction.RETRY
+    what = "another purge of {directory} is under way ({holder})."
+    hint = "It takes seconds; try again."
 
 
-@dataclass(eq=False)
 class PurgeFailed(DmError):
     """The disk refused. Files that were not deleted keep their names, or get them back at the next start."""
 
     path: str
     reason: str
 
-    code: ClassVar[str] = "DM-4056"
-    what: ClassVar[str] = "purging {path} failed: {reason}."
-    hint: ClassVar[str] = "Check the disk and who owns the files, then purge again."
+    code = "DM-4056"
+    what = "purging {path} failed: {reason}."
+    hint = "Check the disk and who owns the files, then purge again."
 
 
 @dataclass(frozen=True)
@@ -134,20 +130,15 @@ def clear(source: str, root: Path, last_word: Callable[[], None]) -> tuple[HeldF
     """
     with sole_purger(root):
         _restore_leftovers(root)
-        held = _held_or_none(source, root)
+        held: tuple[HeldFile, ...] = ()
+        with suppress(NoRelayLog):
+            held = survey(source, root).files
         with _shown_again_on_error(root):
             _in_each_folder(root, held, _hide)
             last_word()
             _in_each_folder(root, held, _delete)
         _remove_empty_sub_dirs(root)
     return held
-
-
-def _held_or_none(source: str, root: Path) -> tuple[HeldFile, ...]:
-    try:
-        return survey(source, root).files
-    except NoRelayLog:
-        return ()
 
 
 def _still_planned(droppable: Sequence[HeldFile], plan: PurgePlan) -> tuple[HeldFile, ...]:
@@ -187,7 +178,7 @@ def _shown_again_on_error(root: Path) -> Iterator[None]:
 
 def _restore_leftovers(root: Path) -> None:
     directory = RelayDirectory(root)
-    for sub_dir in reversed(folders(root)):
+    for sub_dir in reversed(directory.folders()):
         hidden = hidden_files(directory.folder(sub_dir))
         if hidden:
             log.warning("%s: a purge left %d files hidden; they are shown again", sub_dir, len(hidden))

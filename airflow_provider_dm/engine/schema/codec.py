@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
@@ -31,8 +31,8 @@ Row: TypeAlias = tuple[Value, ...]
 Transform: TypeAlias = Callable[[bytes], bytes]
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-_TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
 _SHAPES: Final = "geometry point linestring polygon multipoint multilinestring multipolygon"
 GEOMETRIES: Final = frozenset({*_SHAPES.split(), "geometrycollection", "geomcollection"})
@@ -43,7 +43,6 @@ _ADDRESSES: Final = frozenset({"uuid", "inet4", "inet6"})
 _LEAVE_OUT: Final = "Leave the table out by block-allow-list, or change the column's type at the source."
 
 
-@dataclass(eq=False)
 class UnsupportedColumnType(DmError):
     """A column whose values cannot be carried exactly by this release."""
 
@@ -52,12 +51,10 @@ class UnsupportedColumnType(DmError):
     type: str
     way_out: str = _LEAVE_OUT
 
-    code: ClassVar[str] = "DM-5101"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "column `{column}` of {table} has the type {type}, which is not supported yet."
-
-    def workaround(self) -> str:
-        return self.way_out
+    code = "DM-5101"
+    scope = Scope.UPSTREAM
+    what = "column `{column}` of {table} has the type {type}, which is not supported yet."
+    hint = "{way_out}"
 
 
 def _plain(name: str) -> str:
@@ -169,7 +166,7 @@ def _numeric_codec(column: Column) -> Codec | None:
     zerofill = "zerofill" in column.column_type.lower().split()
     match column.data_type:
         case data_type if data_type in _INTEGERS:
-            return Codec(Style.PLAIN, numbers.integer_key, from_text=numbers.integer_from_text if zerofill else None)
+            return Codec(Style.PLAIN, _identity, from_text=numbers.integer_from_text if zerofill else None)
         case "decimal":
             return Codec(Style.PLAIN, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None)
         case "float" | "double":
@@ -190,7 +187,7 @@ def _temporal_codec(column: Column) -> Codec | None:
 
 
 def _string_codec(table: TableName, column: Column) -> Codec | None:
-    if column.data_type in _BINARIES:
+    if column.data_type in BINARIES:
         return Codec(Style.HEX, strings.binary_key)
     if column.data_type in ("enum", "set"):
         enum_members(table, column)
@@ -201,7 +198,7 @@ def _string_codec(table: TableName, column: Column) -> Codec | None:
             strings.member_key if by_code_points else None,
             select=_as_member if enum else _as_utf8,
         )
-    if column.data_type not in _TEXTS or column.charset not in strings.CHARSETS:
+    if column.data_type not in TEXTS or column.charset not in strings.CHARSETS:
         return None
     key_form = strings.text_key(column.charset, column.collation)
     if column.charset in strings.UTF8_CHARSETS:
