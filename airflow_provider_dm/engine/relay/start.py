@@ -93,7 +93,7 @@ def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None,
     """Decide with which file an empty relay of this server begins, in the sub-directory of which number.
 
     `last_known`: its last sub-directory, "" if unknown. A needed position means something on the server only that wrote
-    it. With GTIDs another server will do: its log goes into a later sub-directory, of which readers drop what they know.
+    it. With GTIDs another server will do: its log goes into a later sub-directory; readers drop what they know.
     Raises InvalidLocation, InvalidGtidSet or UpstreamSwitched.
     """
     same = needed is None or _is_its_own(needed, config, info, last_known)
