@@ -75,7 +75,7 @@ GTID = {"enable_gtid": True}
     ],
 )
 def test_a_later_need_then_configured_then_an_earlier_need_then_current(
-    keys: dict[str, object], needed: Location | None, last_known: str, begins: start.FirstStart
+    keys: dict[str, object], needed: Location | None, last_known: str, begins: tuple[start.First, int]
 ) -> None:
     assert start.first_start(config(**keys), INFO, needed, last_known) == begins
 
