@@ -39,6 +39,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import Births, read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
+from airflow_provider_dm.engine.reading.ghosts import ghosts_there
 from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import (
     SourceSurvey,
@@ -373,7 +374,7 @@ def _begin_source(
         newest = wait_for_relay(source, survey.server_uuid)
         _announce(target, source, newest, begun)
         suffix = newest.suffix
-    place, collations = _start(source)
+    place, beside = _start(source)
     start = replace(place, suffix=suffix)
     if start.server_uuid != survey.server_uuid:
         raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
@@ -382,7 +383,7 @@ def _begin_source(
     check_survey(source, surveyed, made, behind)
     if not full:
         wait_for_prepared(source.endpoint)
-    definitions = Definitions({one.table.name: one.create for one in survey.tables}, collations)
+    definitions = Definitions({one.table.name: one.create for one in survey.tables}, beside.collations)
     sizes = measure(source.endpoint, [(one.table, one.rows) for one in survey.tables])
     chunks = plan_chunks(sizes, slots=slots, chunk_rows=source.subtask.mydumper.rows)
     fence = source.fence
@@ -395,7 +396,7 @@ def _begin_source(
         numbers = enter_tables(connection, fence.ref, schemas, ours, fellows, loading=True, full=full, run=run)
         begin_definitions(connection, fence.ref, definitions, {})
         begin_copied_tables(connection, fence.ref, _births(surveyed, behind))
-        save_online_ddls(connection, fence.ref, OnlineDdls())
+        save_online_ddls(connection, fence.ref, beside.ghosts)
         insert_chunks(connection, fence, chunks)
         return numbers
 
@@ -429,18 +430,26 @@ def check_survey(source: Source, surveyed: _Surveyed, made: Design, now: Births)
             raise SurveyOutdated(source.id, str(name), str(target))
 
 
-def _start(source: Source) -> tuple[Location, Mapping[str, str]]:
-    """Return a low watermark, and the default collations of the schemas there."""
+@dataclass(frozen=True)
+class _Beside:
+    """What a source has beside its tables: the default collations of its schemas, and ghosts of online DDL."""
+
+    collations: Mapping[str, str]
+    ghosts: OnlineDdls
+
+    @classmethod
+    def of(cls, source: Source) -> _Beside:
+        with connected(source.endpoint) as connection:
+            return cls(schema_collations(connection), ghosts_there(connection, source.rules.block_allow))
+
+
+def _start(source: Source) -> tuple[Location, _Beside]:
+    """Return a low watermark, and what is beside the tables there."""
     while True:
-        before = _collations(source)
+        before = _Beside.of(source)
         place = low_watermark(source.endpoint)
-        if _collations(source) == before:
+        if _Beside.of(source) == before:
             return place, before
-
-
-def _collations(source: Source) -> Mapping[str, str]:
-    with connected(source.endpoint) as connection:
-        return schema_collations(connection)
 
 
 def _births(surveyed: _Surveyed, behind: Births) -> dict[TableName, str]:
