@@ -36,7 +36,7 @@ from typing import ClassVar, Final
 from airflow_provider_dm.engine.copy.alike import why_unlike
 from airflow_provider_dm.engine.copy.altered import Altered
 from airflow_provider_dm.engine.copy.design import Design, design
-from airflow_provider_dm.engine.copy.groups import Groups, strangers, to_copy_again, unread_newcomers
+from airflow_provider_dm.engine.copy.groups import Groups, strangers, to_copy_again
 from airflow_provider_dm.engine.copy.renewal import (
     Found,
     Renewal,
@@ -66,7 +66,6 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.births import read_births, settled_births
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
-from airflow_provider_dm.engine.reading.source_session import SchemaChangedDuringCopy
 from airflow_provider_dm.engine.reading.survey import SourceTable, TargetSurvey, measure, survey_target
 from airflow_provider_dm.engine.schema.catalogue import TableNotFound, create_statement, list_tables, read_tables
 from airflow_provider_dm.engine.target.contested_row import withdraw_all
@@ -188,9 +187,7 @@ class Watches:
         groups = Groups.of(sides, seen[0].stand.feeders if seen else ())
         self.merged = bool(groups.together)
         for one in seen:
-            for name in sorted(unread_newcomers(one.side, groups)):
-                why = "it is new, others fill its target, and it may be a table that is to be copied again, renamed"
-                raise SchemaChangedDuringCopy(one.side.source, str(name), why)
+            one.watch.check_newcomers(one, groups)
             self.took |= one.watch.check_strangers(strangers(one.side, groups), one)
         closing = closing and any(watch.reads_log for watch in self.each)
         return to_copy_again(sides, groups, closing=closing), groups

@@ -201,7 +201,8 @@ def _begin(task: TaskConfig, sources: Sequence[Source], target: Endpoint, slots:
     made = Design(again.mappings, planned.creations, again.feeders)
     newcomers = {source.id: _newcomers(source, made) for source in sources if source.id in fresh}
     if len(fresh) > 1:  # before the first one begins, as what it begins with depends on the others
-        _check_surveys({source.id: (source, one) for source, one in zip(sources, surveyed, strict=True)}, fresh, made)
+        beginning = [(source, one) for source, one in zip(sources, surveyed, strict=True) if source.id in fresh]
+        _check_surveys(beginning, made, target)
     run = {source.id for source in sources}
     return [
         _go_on(source, found, made, target, notes, begun)
@@ -380,7 +381,7 @@ def _begin_source(
         raise SourceMoved(source.id, survey.server_uuid, start.server_uuid)
     _announce(target, source, start, begun)
     behind = read_births(source.endpoint, source.rules.block_allow)
-    check_survey(source, surveyed, made, behind)
+    check_survey(source, surveyed, made, behind, _fed(source, target))
     if not full:
         wait_for_prepared(source.endpoint)
     definitions = Definitions({one.table.name: one.create for one in survey.tables}, beside.collations)
@@ -405,20 +406,28 @@ def _begin_source(
     return Loading(source, made, start, resumed=False, numbers=numbers, notes=notes)
 
 
-def _check_surveys(surveyed: Mapping[str, tuple[Source, _Surveyed]], fresh: Collection[str], made: Design) -> None:
+def _check_surveys(beginning: Sequence[tuple[Source, _Surveyed]], made: Design, target: Endpoint) -> None:
     """Look once more at all sources that are about to begin, when there is nothing to wait for. Raises as the other."""
-    begin = [surveyed[source] for source in sorted(fresh)]
-    for source, one in begin:
+    for source, one in beginning:
         if source.subtask.mode is not TaskMode.FULL:
             wait_for_relay(source, one.survey.server_uuid)
-    for source, one in begin:
-        check_survey(source, one, made, read_births(source.endpoint, source.rules.block_allow))
+    for source, one in beginning:
+        births = read_births(source.endpoint, source.rules.block_allow)
+        check_survey(source, one, made, births, _fed(source, target))
 
 
-def check_survey(source: Source, surveyed: _Surveyed, made: Design, now: Births) -> None:
+def _fed(source: Source, target: Endpoint) -> frozenset[TableName]:
+    """Return the target tables that any source of the task feeds."""
+    return frozenset(one.target for one in load_feeders(target_connection(target), source.fence.ref))
+
+
+def check_survey(
+    source: Source, surveyed: _Surveyed, made: Design, now: Births, fed: Collection[TableName] = ()
+) -> None:
     """Refuse tables that were born since the survey if they cannot be copied by themselves (again.py).
 
-    `now`: the births behind the low watermark. Raises SurveyOutdated.
+    `now`: the births behind the low watermark; `fed`: the target tables that others have begun to fill. Raises
+    SurveyOutdated.
     """
     known = {one.table.name for one in surveyed.survey.tables}
     born = now.tables.keys() - surveyed.births.tables.keys() - known
@@ -426,7 +435,7 @@ def check_survey(source: Source, surveyed: _Surveyed, made: Design, now: Births)
     ours = Counter(route(name) for name in born)
     for name in sorted(born):
         target = route(name)
-        if source.subtask.overwrites or target in made.feeders or ours[target] > 1:
+        if source.subtask.overwrites or target in made.feeders or target in fed or ours[target] > 1:
             raise SurveyOutdated(source.id, str(name), str(target))
 
 

@@ -11,7 +11,8 @@
 
 Where nobody is left that feeds the merged table, it is the first one's that looks (groups.py): two runs that copy its
 source tables may both have left. A source that rejoins in another turn of the shards' DDL than the target is in could
-never agree with the others again: so nothing may be held there, and what was alike has to be alike.
+never agree with the others again: so nothing may be held there, and what was alike has to be alike. Where nobody agrees
+(task-mode full, or without `shard-mode`) a table is enough that takes the rows.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def _not_shown(one: Settled, new: SourceTable, there: Found, sides: Sides, noted
     except TargetTableMismatch as error:
         return f"the target's table does not take the rows of {name} ({one.watch.source.id}) as it is now: {error}"
     old = one.seen.stand.old(name)
-    if old is None or not old[1]:
+    if old is None or not old[1] or not one.watch.agrees:
         return ""
     shows, now = form_there(there, sides), form_after(new.create, new.table, new.target, new.collation, sides)
     before = form_after(old[1], old[0], new.target, new.collation, sides)

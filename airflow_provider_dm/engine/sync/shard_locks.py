@@ -13,7 +13,9 @@ from typing import Any
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.merge.recorded_key import recorded_key
 from airflow_provider_dm.engine.meta.store import MetaStore
+from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.location import has_passed
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.group import Group, Item, due, missing
@@ -21,8 +23,16 @@ from airflow_provider_dm.engine.shard.turn import Turn
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.taking_over import check_none_lost
 from airflow_provider_dm.engine.target.contested_row import waiting
+from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.session import target_connection
-from airflow_provider_dm.engine.target.shard_groups import StoredGroup, executed_ddls, load_groups, load_members
+from airflow_provider_dm.engine.target.shard_groups import (
+    StoredGroup,
+    StoredMember,
+    executed_ddls,
+    load_groups,
+    load_members,
+)
+from airflow_provider_dm.engine.target.subtask import read_subtask
 from airflow_provider_dm.engine.target.table_schema import load_feeders
 
 log = logging.getLogger(__name__)
@@ -130,6 +140,8 @@ class ShardLocks:
                 return f"for {feeder.table} of {feeder.source}"
             if lock.wish is None and tuple(member.items[0]["ddls"]) != item.ddls:
                 return f"for {feeder.source}, which has made other DDL on {feeder.table}"
+            if rekeys and _overlaps_a_load(connection, ref.of_source(feeder.source), member):
+                return f"for {feeder.source}, whose rows would be written over by the new key, to end its catch-up"
         check_none_lost(connection, ref, group.target, members.values())
         rows = [one for one in waiting(connection, ref) if one.target == group.target]
         if rows:
@@ -186,6 +198,13 @@ class ShardLocks:
     def _change(self, target: TableName, number: int, how: Callable[[Json | None], Json | None]) -> Json | None:
         task = self.source.fence.ref.task
         return self.store.change_ddl_lock(task, locks.lock_id(task, target), number, how)
+
+
+def _overlaps_a_load(connection: Connection, ref: SubtaskRef, member: StoredMember) -> bool:
+    """Tell whether rows that are held back come from a stretch of the log that a load overlaps."""
+    subtask = read_subtask(connection, ref)
+    until = subtask.catch_up_until if subtask is not None else None
+    return until is not None and not has_passed(Item.from_json(member.items[0]).at, until)
 
 
 def _keys(table: Table) -> tuple[object, ...]:
