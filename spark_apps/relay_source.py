@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -47,29 +47,27 @@ KNOWN: Final = frozenset(
 )
 
 
-@dataclass(eq=False)
 class OptionRefused(DmError):
     """An option of the read that is not there, or not understood."""
 
     option: str
     reason: str
 
-    code: ClassVar[str] = "DM-1320"
-    what: ClassVar[str] = 'the option "{option}" of dm_relay {reason}.'
-    hint: ClassVar[str] = "docs/how-to/audit.md lists the options."
+    code = "DM-1320"
+    what = 'the option "{option}" of dm_relay {reason}.'
+    hint = "docs/how-to/audit.md lists the options."
 
 
-@dataclass(eq=False)
 class TableUndefined(DmError):
     """Rows of a table that nobody has defined."""
 
     table: str
     at: str
 
-    code: ClassVar[str] = "DM-3050"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "there is no definition of {table}, which has rows in {at}."
-    hint: ClassVar[str] = (
+    code = "DM-3050"
+    scope = Scope.UPSTREAM
+    what = "there is no definition of {table}, which has rows in {at}."
+    hint = (
         "It was dropped or renamed since? Give a definitions file that has it, choose by table or schema, or leave "
         "such tables out with undefined=skip."
     )

@@ -13,9 +13,8 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.inputs import named_variables, source_endpoint
@@ -30,16 +29,15 @@ from airflow_provider_dm.engine.mysql.location import BINLOG_HEADER_SIZE, Invali
 DEFAULT_LIMIT = 100
 
 
-@dataclass(eq=False)
 class NothingHeld(DmError):
     """The relay log has no such file, or nothing at all."""
 
     wanted: str
     directory: str
 
-    code: ClassVar[str] = "DM-4067"
-    what: ClassVar[str] = "the relay log in {directory} does not hold {wanted}."
-    hint: ClassVar[str] = "Leave --relay out to read the source itself, or give --relay-dir or --from."
+    code = "DM-4067"
+    what = "the relay log in {directory} does not hold {wanted}."
+    hint = "Leave --relay out to read the source itself, or give --relay-dir or --from."
 
 
 def add_events(actions: Verbs) -> None:

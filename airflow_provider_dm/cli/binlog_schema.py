@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.inputs import OtherSource, named_variables, source_endpoint, target_endpoint
@@ -45,15 +45,14 @@ from airflow_provider_dm.engine.target.table_definitions import Definition
 Json = dict[str, Any]
 
 
-@dataclass(eq=False)
 class DefinitionNotGiven(DmError):
     """The command line does not say after what a table's definition is to be updated."""
 
     reason: str
 
-    code: ClassVar[str] = "DM-1315"
-    what: ClassVar[str] = "binlog-schema update: {reason}."
-    hint: ClassVar[str] = "Give a file with CREATE TABLE, or --from-target, or --from-source with --source-file of it."
+    code = "DM-1315"
+    what = "binlog-schema update: {reason}."
+    hint = "Give a file with CREATE TABLE, or --from-target, or --from-source with --source-file of it."
 
 
 def add_verbs(verbs: Verbs) -> None:

@@ -11,9 +11,9 @@ import argparse
 import os
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.inputs import add_source_arguments, read_inputs
@@ -38,7 +38,6 @@ from airflow_provider_dm.launch.starts import tell_needs, with_starts
 from airflow_provider_dm.launch.workdir import TaskDir
 
 
-@dataclass(eq=False)
 class NothingToImport(DmError):
     """A source has no checkpoint of DM that could be taken over."""
 
@@ -46,12 +45,10 @@ class NothingToImport(DmError):
     source: str
     why: str
 
-    code: ClassVar[str] = "DM-9045"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "task {task}: no checkpoint of DM is taken over for source {source}: {why}."
-    hint: ClassVar[str] = (
-        "Nothing was changed. Look at name and meta-schema of the task; what has begun here goes on by `start-task`."
-    )
+    code = "DM-9045"
+    scope = Scope.DOWNSTREAM
+    what = "task {task}: no checkpoint of DM is taken over for source {source}: {why}."
+    hint = "Nothing was changed. Look at name and meta-schema of the task; what has begun here goes on by `start-task`."
 
 
 def add_verbs(verbs: Verbs) -> None:

@@ -14,9 +14,9 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.config.database import DatabaseConfig
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -31,7 +31,6 @@ TARGET: Final = "target"
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class OtherSource(DmError):
     """A source's file is given for another source."""
 
@@ -39,33 +38,31 @@ class OtherSource(DmError):
     file: str
     found: str
 
-    code: ClassVar[str] = "DM-1314"
-    what: ClassVar[str] = "{file} is the file of source {found}, not of {source}."
-    hint: ClassVar[str] = "Give the file of the source that -s names, or leave -s out where it may be."
+    code = "DM-1314"
+    what = "{file} is the file of source {found}, not of {source}."
+    hint = "Give the file of the source that -s names, or leave -s out where it may be."
 
 
-@dataclass(eq=False)
 class LoginMissing(DmError):
     """The file leaves the login to an Airflow connection, which this command does not read."""
 
     name: str
     key: str
 
-    code: ClassVar[str] = "DM-1311"
-    what: ClassVar[str] = "{name}: the file has no `{key}`, and dmctl does not read Airflow connections."
-    hint: ClassVar[str] = "Add it to the file, or run the task by the Airflow operators."
+    code = "DM-1311"
+    what = "{name}: the file has no `{key}`, and dmctl does not read Airflow connections."
+    hint = "Add it to the file, or run the task by the Airflow operators."
 
 
-@dataclass(eq=False)
 class PasswordVariableUnset(DmError):
     """--password-env names a variable that is not set, or is not NAME=VARIABLE."""
 
     argument: str
     reason: str
 
-    code: ClassVar[str] = "DM-1312"
-    what: ClassVar[str] = "--password-env {argument}: {reason}."
-    hint: ClassVar[str] = "Write it as SOURCE-ID=VARIABLE (or target=VARIABLE) and export the variable."
+    code = "DM-1312"
+    what = "--password-env {argument}: {reason}."
+    hint = "Write it as SOURCE-ID=VARIABLE (or target=VARIABLE) and export the variable."
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:

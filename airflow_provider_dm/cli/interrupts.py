@@ -6,14 +6,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FrameType
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_provider_dm.engine.errors import DmError
 
 
-@dataclass(eq=False)
 class Interrupted(DmError):
     """A person ended the command."""
 
@@ -21,9 +20,9 @@ class Interrupted(DmError):
     result: dict[str, Any] = field(default_factory=dict)
     """What the app under way had done until then."""
 
-    code: ClassVar[str] = "DM-9050"
-    what: ClassVar[str] = "{command} was interrupted; what is applied is saved."
-    hint: ClassVar[str] = "Run the same command again to continue."
+    code = "DM-9050"
+    what = "{command} was interrupted; what is applied is saved."
+    hint = "Run the same command again to continue."
 
 
 class Interrupts:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, ClassVar, Final, assert_never
+from typing import Any, Final, assert_never
 
 from airflow_provider_dm.cli.app_phase import RunContext, run_app
 from airflow_provider_dm.cli.interrupts import Interrupted
@@ -38,31 +38,27 @@ ROUNDS: Final = 4
 TABLES_NAMED: Final = 5
 
 
-@dataclass(eq=False)
 class RowsDiffer(DmError):
     """Source and target were compared at rest and are not equal."""
 
     tables: str
 
-    code: ClassVar[str] = "DM-9040"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "source and target differ although no source was written to since: {tables}."
-    hint: ClassVar[str] = "Did somebody else write to the target? Compare these tables, and report it if not."
+    code = "DM-9040"
+    scope = Scope.DOWNSTREAM
+    what = "source and target differ although no source was written to since: {tables}."
+    hint = "Did somebody else write to the target? Compare these tables, and report it if not."
 
 
-@dataclass(eq=False)
 class SourcesNotQuiet(DmError):
     """Rows differ, and the sources were written to during every comparison."""
 
     rounds: int
     moved: str
 
-    code: ClassVar[str] = "DM-9041"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
-        "no comparison could be finished between two writes to the source, {rounds} were tried: {moved}."
-    )
-    hint: ClassVar[str] = "All that was written is synced. Run it again while the sources rest, or use --no-verify."
+    code = "DM-9041"
+    scope = Scope.UPSTREAM
+    what = "no comparison could be finished between two writes to the source, {rounds} were tried: {moved}."
+    hint = "All that was written is synced. Run it again while the sources rest, or use --no-verify."
 
 
 class Phase(Enum):

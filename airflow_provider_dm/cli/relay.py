@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.inputs import OtherSource, named_variables, source_endpoint
@@ -33,15 +31,14 @@ from airflow_provider_dm.launch.workdir import private_directory
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class SourceNotNamed(DmError):
     """The command line says nothing about which source is meant."""
 
     verb: str
 
-    code: ClassVar[str] = "DM-1313"
-    what: ClassVar[str] = "{verb}: no source is named."
-    hint: ClassVar[str] = "Give -s SOURCE-ID for a relay that runs, or --source-file SOURCE.yaml to run one here."
+    code = "DM-1313"
+    what = "{verb}: no source is named."
+    hint = "Give -s SOURCE-ID for a relay that runs, or --source-file SOURCE.yaml to run one here."
 
 
 def add_verbs(verbs: Verbs) -> None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.app_phase import RunContext
@@ -44,16 +42,15 @@ START_TIME_HELP = (
 )
 
 
-@dataclass(eq=False)
 class UntilAmbiguous(DmError):
     """One location, several sources."""
 
     until: str
     sources: int
 
-    code: ClassVar[str] = "DM-9042"
-    what: ClassVar[str] = "--until {until} is a place in one source's binlog, and the task has {sources} sources."
-    hint: ClassVar[str] = "Use caught-up, or a task of one source."
+    code = "DM-9042"
+    what = "--until {until} is a place in one source's binlog, and the task has {sources} sources."
+    hint = "Use caught-up, or a task of one source."
 
 
 def add_verbs(verbs: Verbs) -> None:

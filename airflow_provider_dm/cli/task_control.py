@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_provider_dm.cli import meta_url
 from airflow_provider_dm.cli.output import Exit, Output
@@ -28,15 +27,14 @@ from airflow_provider_dm.launch.task_control import Answer
 Operation = Callable[[MetaStore, Sequence[SubtaskStatus]], list[Answer]]
 
 
-@dataclass(eq=False)
 class TaskNotNamed(DmError):
     """Neither a task nor a source is named."""
 
     verb: str
 
-    code: ClassVar[str] = "DM-9043"
-    what: ClassVar[str] = "{verb} needs a task, or -s with a source for all of its tasks."
-    hint: ClassVar[str] = "dmctl query-status shows what there is."
+    code = "DM-9043"
+    what = "{verb} needs a task, or -s with a source for all of its tasks."
+    hint = "dmctl query-status shows what there is."
 
 
 def add_verbs(verbs: Verbs) -> None:

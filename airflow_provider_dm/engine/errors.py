@@ -11,9 +11,9 @@ Code ranges: 1xxx configuration, 2xxx connections and servers, 3xxx binlog, 4xxx
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, dataclass_transform
 
 LONGEST_FIELD: Final = 2000
 """Characters of one field in a message."""
@@ -43,9 +43,11 @@ class Reaction(Enum):
     FENCED = "fenced"  # somebody newer holds the generation: this process must end, not retry
 
 
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
 @dataclass(eq=False)
 class DmError(Exception):
-    """Base of all errors. Subclasses are dataclasses whose fields are what the message needs; no field is a secret.
+    """Base of all errors. A subclass is a dataclass by itself: what it annotates are the fields that its message needs,
+    none of them a secret; `code`, `what` and the others it only assigns.
 
     `what` is a `str.format` template over the fields; a tuple is written as a list with commas, of what is very long
     (a GTID set with many gaps) only the beginning. `hint` is what a person can do. An error whose way out depends on
@@ -58,9 +60,12 @@ class DmError(Exception):
     what: ClassVar[str] = "internal error"
     hint: ClassVar[str] = ""
 
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
+
     def details(self) -> dict[str, Any]:
         """Return field name -> value, for JSON output and the metadata DB."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def happened(self) -> str:
         """Return what happened, and where."""
@@ -86,7 +91,7 @@ class DmError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException would rebuild from positional arguments only; ours are built by keyword as well.
-        return (type(self), tuple(getattr(self, field.name) for field in fields(self)))
+        return (type(self), tuple(getattr(self, one.name) for one in fields(self)))
 
 
 def _said(value: Any) -> Any:
@@ -98,7 +103,6 @@ def _said(value: Any) -> Any:
     return f"{value[:LONGEST_FIELD]}… ({len(value) - LONGEST_FIELD} characters more)"
 
 
-@dataclass(eq=False)
 class NotSupportedYet(DmError):
     """Something that this release stops at rather than guesses. Each use is listed in docs/limits.md."""
 
@@ -106,23 +110,22 @@ class NotSupportedYet(DmError):
     where: str
     way_out: str
 
-    code: ClassVar[str] = "DM-1900"
-    what: ClassVar[str] = "{feature} is not supported yet ({where})."
+    code = "DM-1900"
+    what = "{feature} is not supported yet ({where})."
 
     def workaround(self) -> str:
         return self.way_out
 
 
-@dataclass(eq=False)
 class InvariantBroken(DmError):
     """A law of the protocol does not hold: never repaired, always reported."""
 
     law: str
     found: str
 
-    code: ClassVar[str] = "DM-6900"
-    what: ClassVar[str] = "an invariant does not hold: {law}. Found: {found}."
-    hint: ClassVar[str] = "Nothing was written after this point; please report it with the log of this run."
+    code = "DM-6900"
+    what = "an invariant does not hold: {law}. Found: {found}."
+    hint = "Nothing was written after this point; please report it with the log of this run."
 
 
 @dataclass(frozen=True)

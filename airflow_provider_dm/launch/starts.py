@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import pymysql
 
@@ -24,30 +23,29 @@ from airflow_provider_dm.engine.mysql.connection import AccessDenied, Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.relay.places import find_place
-from airflow_provider_dm.engine.shard.group import Group
+from airflow_provider_dm.engine.shard.group import Group, needed_with
 from airflow_provider_dm.engine.sync.dm_points import place_to_begin
 from airflow_provider_dm.engine.sync.locations import location_at
-from airflow_provider_dm.engine.sync.shard_groups import needed_with, read_groups
 from airflow_provider_dm.engine.target.dm_checkpoint import to_take_over
 from airflow_provider_dm.engine.target.frontier import extent, read_all_stands
 from airflow_provider_dm.engine.target.identity import SubtaskRef
 from airflow_provider_dm.engine.target.prepared_xa import read_prepared
+from airflow_provider_dm.engine.target.shard_groups import read_groups
 from airflow_provider_dm.engine.target.subtask import UNIT_SYNC, Subtask, begun_subtasks, known_subtasks
 from airflow_provider_dm.launch.inputs import Inputs
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class StartTimeRefused(DmError):
     """A time to begin at, for a task that has no place to choose."""
 
     task: str
     reason: str
 
-    code: ClassVar[str] = "DM-9044"
-    what: ClassVar[str] = "task {task} cannot begin at a time: {reason}."
-    hint: ClassVar[str] = "Leave --start-time out; or give another task (another name) that begins there."
+    code = "DM-9044"
+    what = "task {task} cannot begin at a time: {reason}."
+    hint = "Leave --start-time out; or give another task (another name) that begins there."
 
 
 def with_starts(inputs: Inputs, start_time: str = "") -> Inputs:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 from airflow_provider_dm.engine import reported
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, ReportedError
@@ -35,7 +35,6 @@ _FOR_EVER_SECONDS: Final = 1e9
 log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
 class SparkAppFailed(DmError):
     """The app ended with a typed error."""
 
@@ -43,24 +42,22 @@ class SparkAppFailed(DmError):
     run_id: str
     reported: ReportedError
 
-    code: ClassVar[str] = "DM-9020"
-    what: ClassVar[str] = "{app} stopped: {reported}"
+    code = "DM-9020"
+    what = "{app} stopped: {reported}"
 
 
-@dataclass(eq=False)
 class TaskTakenOver(DmError):
     """A newer run holds the generation; this one can write nothing any more."""
 
     app: str
     run_id: str
 
-    code: ClassVar[str] = "DM-9021"
-    reaction: ClassVar[Reaction] = Reaction.FENCED
-    what: ClassVar[str] = "{app} (run {run_id}) ended because another run has taken the task over."
-    hint: ClassVar[str] = "Nothing was written twice. Only one run of a task can be active."
+    code = "DM-9021"
+    reaction = Reaction.FENCED
+    what = "{app} (run {run_id}) ended because another run has taken the task over."
+    hint = "Nothing was written twice. Only one run of a task can be active."
 
 
-@dataclass(eq=False)
 class SparkAppDied(DmError):
     """The app ended without saying why: killed, out of memory, or Spark itself failed."""
 
@@ -69,10 +66,10 @@ class SparkAppDied(DmError):
     log_path: str
     tail: str
 
-    code: ClassVar[str] = "DM-9022"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "{app} died with exit code {exit_code}. The end of its log ({log_path}):\n{tail}\n"
-    hint: ClassVar[str] = "Run it again: it continues from what is committed in the target."
+    code = "DM-9022"
+    reaction = Reaction.RETRY
+    what = "{app} died with exit code {exit_code}. The end of its log ({log_path}):\n{tail}\n"
+    hint = "Run it again: it continues from what is committed in the target."
 
 
 @dataclass(frozen=True)

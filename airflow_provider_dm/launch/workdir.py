@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, ClassVar, Final
+from typing import IO, Final
 from urllib.parse import quote
 
 from airflow_provider_dm.engine.errors import DmError
@@ -31,28 +31,26 @@ RUNS_KEPT: Final = 10
 """Finished runs whose files stay, newest first."""
 
 
-@dataclass(eq=False)
 class WorkDirNotPrivate(DmError):
     """The directory is somebody else's, or no directory."""
 
     path: str
     reason: str
 
-    code: ClassVar[str] = "DM-9010"
-    what: ClassVar[str] = "{path} cannot be the work directory: {reason}."
-    hint: ClassVar[str] = "Name another one by --work-dir or DM_WORK_DIR."
+    code = "DM-9010"
+    what = "{path} cannot be the work directory: {reason}."
+    hint = "Name another one by --work-dir or DM_WORK_DIR."
 
 
-@dataclass(eq=False)
 class TaskRunsAlready(DmError):
     """Another process on this host runs this task from the same work directory."""
 
     task: str
     held_by: str
 
-    code: ClassVar[str] = "DM-9011"
-    what: ClassVar[str] = "task {task} is already being run here by {held_by}."
-    hint: ClassVar[str] = "Wait for it or stop it; a stopped task continues where it was."
+    code = "DM-9011"
+    what = "task {task} is already being run here by {held_by}."
+    hint = "Wait for it or stop it; a stopped task continues where it was."
 
 
 def work_root(given: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:

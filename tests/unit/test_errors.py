@@ -6,8 +6,7 @@ import pickle
 import pkgutil
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from dataclasses import fields, replace
 
 import pytest
 
@@ -99,10 +98,9 @@ def test_not_supported_names_feature_place_and_way_out():
 
 
 def test_a_tuple_is_written_as_a_list_for_people() -> None:
-    @dataclass(eq=False)
     class Named(DmError):
         names: tuple[str, ...]
-        what: ClassVar[str] = "found {names}."
+        what = "found {names}."
 
     assert Named(("a",)).message() == "found a."
     assert Named(("a", "b")).message() == "found a, b."

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 
 import numpy as np
 
@@ -59,7 +59,6 @@ _INSERT, _UPDATE, _DELETE = range(3)
 _OPERATIONS: Final = ("insert", "update", "delete")
 
 
-@dataclass(eq=False)
 class UndecodableText(DmError):
     """Bytes in a text column that are no text of its charset."""
 
@@ -69,10 +68,10 @@ class UndecodableText(DmError):
     charset: str
     value: str
 
-    code: ClassVar[str] = "DM-3051"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "column `{column}` of {table} has a value at {at} that is no text in {charset}: {value}."
-    hint: ClassVar[str] = "Read it with the option text=binary, which shows text as the bytes that are stored."
+    code = "DM-3051"
+    scope = Scope.UPSTREAM
+    what = "column `{column}` of {table} has a value at {at} that is no text in {charset}: {value}."
+    hint = "Read it with the option text=binary, which shows text as the bytes that are stored."
 
 
 # One column

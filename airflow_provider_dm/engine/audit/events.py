@@ -16,7 +16,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from zlib import crc32
 
 import pymysql
@@ -59,19 +59,16 @@ _FIRST_SERVER_ID: Final = 429_496_729
 _CHANGES: Final = {WriteRowsEvent: "insert", UpdateRowsEvent: "update", DeleteRowsEvent: "delete"}
 
 
-@dataclass(eq=False)
 class EventsRefused(DmError):
     """The server does not send its log from there."""
 
     at: str
     reason: str
 
-    code: ClassVar[str] = "DM-4066"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the source does not send its binlog from {at}: {reason}."
-    hint: ClassVar[str] = (
-        "Give --from as FILE or FILE:POSITION, a place where an event begins in a file that it still has."
-    )
+    code = "DM-4066"
+    scope = Scope.UPSTREAM
+    what = "the source does not send its binlog from {at}: {reason}."
+    hint = "Give --from as FILE or FILE:POSITION, a place where an event begins in a file that it still has."
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.located import Events
 from airflow_provider_dm.engine.binlog.planned import ByteRange, DdlStatement, Epoch, UpToDate
@@ -28,7 +28,6 @@ from airflow_provider_dm.engine.relay.reader import RelayReader
 PIECE_BYTES: Final = 16 << 20
 
 
-@dataclass(eq=False)
 class RelayEndsTooEarly(DmError):
     """The relay log ends before what is asked for."""
 
@@ -36,21 +35,20 @@ class RelayEndsTooEarly(DmError):
     last: str
     directory: str
 
-    code: ClassVar[str] = "DM-4042"
-    what: ClassVar[str] = "the log up to {needed} is needed, but the relay log in {directory} ends with {last}."
-    hint: ClassVar[str] = "Wait for the relay, or ask for an earlier end."
+    code = "DM-4042"
+    what = "the log up to {needed} is needed, but the relay log in {directory} ends with {last}."
+    hint = "Wait for the relay, or ask for an earlier end."
 
 
-@dataclass(eq=False)
 class AmbiguousFile(DmError):
     """A binlog name that several sub-directories have, or none."""
 
     file: str
     found: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-4043"
-    what: ClassVar[str] = "the relay directory has {file} in these sub-directories: {found}."
-    hint: ClassVar[str] = "Write the location as SUB-DIRECTORY/FILE:POSITION; sub-directories are in server-uuid.index."
+    code = "DM-4043"
+    what = "the relay directory has {file} in these sub-directories: {found}."
+    hint = "Write the location as SUB-DIRECTORY/FILE:POSITION; sub-directories are in server-uuid.index."
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from pydantic import Field, SecretStr
 
@@ -20,16 +19,15 @@ from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Secret, Tls
 
 
-@dataclass(eq=False)
 class PasswordUnreadable(DmError):
     """A referenced password cannot be had."""
 
     reference: str
     reason: str
 
-    code: ClassVar[str] = "DM-1302"
-    what: ClassVar[str] = "the password cannot be read from {reference}: {reason}."
-    hint: ClassVar[str] = "Set it, or use an Airflow connection."
+    code = "DM-1302"
+    what = "the password cannot be read from {reference}: {reason}."
+    hint = "Set it, or use an Airflow connection."
 
 
 class Security(DmModel):
@@ -60,7 +58,7 @@ class Security(DmModel):
 
 
 class DatabaseConfig(DmModel):
-    """One server to log in to."""
+    """One server to log in to, as the `from` section of source.yaml has it."""
 
     host: str = Field(min_length=1)
     port: int = Field(default=3306, ge=1, le=65535)
@@ -107,10 +105,6 @@ _NO_KEYS: Final = {
     **dict.fromkeys(("ssl_ca_base64", "ssl_cert_base64", "ssl_key_base64")),
     **dict.fromkeys(("ssl_ca_bytes", "ssl_cert_bytes", "ssl_key_bytes"), ()),
 }
-
-
-class SourceDatabase(DatabaseConfig):
-    """The `from` section of source.yaml."""
 
 
 class TargetDatabase(DatabaseConfig):

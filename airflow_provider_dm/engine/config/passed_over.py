@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from airflow_provider_dm.engine.config.base import kebab
 from airflow_provider_dm.engine.config.units import Apply
 
 if TYPE_CHECKING:
@@ -17,23 +18,19 @@ if TYPE_CHECKING:
 def passed_over(task: TaskConfig) -> Iterator[tuple[str, str]]:
     """Yield the keys, as files write them, and what is done instead."""
     subtasks = [task.subtask(source) for source in task.source_ids]
-    if files := sorted({*_of_files(task), *(key for subtask in subtasks for key in _of_dumps(subtask))}):
-        yield ", ".join(files), "rows go from server to server, and nothing is dumped to files"
+    files = {key for subtask in subtasks for key in _of_dumps(subtask)}
+    if not task.clean_dump_file:
+        files.add("clean-dump-file")
+    if files:
+        yield ", ".join(sorted(files)), "rows go from server to server, and nothing is dumped to files"
     if any(one.syncer.apply is Apply.TRANSACTIONAL and (one.syncer.worker_count or 1) > 1 for one in subtasks):
         yield "worker-count", "with apply: transactional, transactions are written one after the other"
     if task.experimental.async_checkpoint_flush:
         yield "async-checkpoint-flush", "each target transaction carries its checkpoint"
 
 
-def _of_files(task: TaskConfig) -> Iterator[str]:
-    if not task.clean_dump_file:
-        yield "clean-dump-file"
-
-
 def _of_dumps(subtask: SubtaskConfig) -> Iterator[str]:
     """Yield the keys of a mydumper and a loader that are given another value than DM's default."""
     for unit, names in ((subtask.mydumper, ("chunk_filesize", "statement_size")), (subtask.loader, ("dir",))):
         fields = type(unit).model_fields
-        yield from (
-            name.replace("_", "-") for name in names if getattr(unit, name) not in (None, 0, fields[name].default)
-        )
+        yield from (kebab(name) for name in names if getattr(unit, name) not in (None, 0, fields[name].default))

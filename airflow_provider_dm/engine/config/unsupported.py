@@ -6,7 +6,7 @@ expect something of are in passed_over.py, for a warning."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_dm.engine.config.dump_args import parse_extra_args
@@ -16,7 +16,6 @@ if TYPE_CHECKING:  # the models call this module
     from airflow_provider_dm.engine.config.database import DatabaseConfig
     from airflow_provider_dm.engine.config.source import SourceConfig
     from airflow_provider_dm.engine.config.task import MysqlInstance, TaskConfig
-    from airflow_provider_dm.engine.config.units import LoaderConfig, MydumperConfig
 
 RUNNABLE_MODES: Final = frozenset({"full", "incremental", "all"})
 LOGICAL_MODES: Final = frozenset({"logical", "sql", "loader"})
@@ -28,22 +27,8 @@ def refuse(gaps: Iterable[NotSupportedYet]) -> None:
         raise gap
 
 
-def gaps_of_task(task: TaskConfig) -> tuple[NotSupportedYet, ...]:
-    """Return the gaps that concern every source of the task."""
-    return tuple(_task_gaps(task))
-
-
-def gaps_of_instance(task: TaskConfig, instance: MysqlInstance) -> tuple[NotSupportedYet, ...]:
-    """Return the gaps of one source of the task, with the rules and units that it names."""
-    return tuple(_instance_gaps(task, instance))
-
-
-def gaps_of_source(source: SourceConfig) -> tuple[NotSupportedYet, ...]:
-    """Return the gaps of a source.yaml."""
-    return tuple(_source_gaps(source))
-
-
-def _task_gaps(task: TaskConfig) -> Iterator[NotSupportedYet]:
+def gaps_of_task(task: TaskConfig) -> Iterator[NotSupportedYet]:
+    """Yield the gaps that concern every source of the task."""
     where = f"task {task.name!r}"
     if task.task_mode not in RUNNABLE_MODES:
         yield NotSupportedYet(f"task-mode {task.task_mode.value}", where, "Use full, incremental or all.")
@@ -57,29 +42,19 @@ def _task_gaps(task: TaskConfig) -> Iterator[NotSupportedYet]:
         yield from _database_gaps(task.target_database, "target-database")
 
 
-def _instance_gaps(task: TaskConfig, instance: MysqlInstance) -> Iterator[NotSupportedYet]:
+def gaps_of_instance(task: TaskConfig, instance: MysqlInstance) -> Iterator[NotSupportedYet]:
+    """Yield the gaps of one source of the task, with the rules and units that it names."""
     where = f"source {instance.source_id!r} of task {task.name!r}"
     validator = task.validators.get(instance.validator_config_name)
     if validator and validator.mode != "none":
         yield NotSupportedYet("continuous validation", where, "Set its mode to none; run verify afterwards.")
-    mydumper = instance.mydumper or task.mydumpers.get(instance.mydumper_config_name)
-    block_allow = task.block_allow_list.get(instance.block_allow_list)
-    yield from _mydumper_gaps(mydumper, block_allow.do_dbs if block_allow else (), where)
-    yield from _loader_gaps(instance.loader or task.loaders.get(instance.loader_config_name), where)
-
-
-def _mydumper_gaps(mydumper: MydumperConfig | None, do_dbs: Sequence[str], where: str) -> Iterator[NotSupportedYet]:
-    if mydumper is None:
-        return
+    mydumper, import_mode = task.mydumper_of(instance), task.loader_of(instance).import_mode
     if mydumper.where:
         yield NotSupportedYet("mydumpers.where", where, "Copy whole tables.")
-    if flags := parse_extra_args(mydumper.extra_args).narrowing(do_dbs):
+    if flags := parse_extra_args(mydumper.extra_args).narrowing(task.lists_of(instance).do_dbs):
         yield NotSupportedYet(f"extra-args {' '.join(flags)}", where, "Choose tables by block-allow-list.")
-
-
-def _loader_gaps(loader: LoaderConfig | None, where: str) -> Iterator[NotSupportedYet]:
-    if loader and loader.import_mode not in LOGICAL_MODES:
-        yield NotSupportedYet(f"import-mode {loader.import_mode.value}", where, "Use import-mode: logical.")
+    if import_mode not in LOGICAL_MODES:
+        yield NotSupportedYet(f"import-mode {import_mode.value}", where, "Use import-mode: logical.")
 
 
 def _database_gaps(database: DatabaseConfig, where: str) -> Iterator[NotSupportedYet]:
@@ -92,7 +67,8 @@ def _database_gaps(database: DatabaseConfig, where: str) -> Iterator[NotSupporte
         yield NotSupportedYet("TLS material in the file itself", where, "Name files by ssl-ca, -cert, -key.")
 
 
-def _source_gaps(source: SourceConfig) -> Iterator[NotSupportedYet]:
+def gaps_of_source(source: SourceConfig) -> Iterator[NotSupportedYet]:
+    """Yield the gaps of a source.yaml."""
     where = f"source {source.source_id!r}"
     if not source.enable:
         yield NotSupportedYet("a source that is switched off", where, "Set enable: true to use it.")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.merge.writer import key_positions
@@ -32,7 +32,6 @@ LONGEST_VALUE: Final = 60
 """Characters of a key value in a message."""
 
 
-@dataclass(eq=False)
 class RowsCollide(DmError):
     """Two source tables have rows that cannot both be in the target. It shows values, those of the key: they are what a
     person has to look at."""
@@ -46,13 +45,13 @@ class RowsCollide(DmError):
     columns: tuple[str, ...]
     values: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-6027"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6027"
+    scope = Scope.UPSTREAM
+    what = (
         "{source} has rows in {table}, and {other_source} in {other_table}, that share values of the unique key {key} "
         "({columns}) of {target}, where both go: {values}. The rows of {source} are kept back; nothing was overwritten."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Delete or renumber one of the two rows at its source (then resume), give the target another key, or route the "
         "tables to different ones. If rows are meant to overwrite each other, set safe-mode: true of the syncers."
     )

@@ -19,7 +19,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from airflow_provider_dm.engine.errors import DmError, Reaction, Scope
 from airflow_provider_dm.engine.merge.collision import Answers, Collides, Verdict, verdict_on
@@ -49,7 +49,6 @@ LOOKS: Final = 2
 """The first may have begun before it was asked for."""
 
 
-@dataclass(eq=False)
 class RowsStillWait(DmError):
     """A run is over, and rows were not written since their places are taken."""
 
@@ -57,36 +56,33 @@ class RowsStillWait(DmError):
     rows: int
     why: str
 
-    code: ClassVar[str] = "DM-6028"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6028"
+    scope = Scope.UPSTREAM
+    what = (
         "{rows} rows of {source} could not go to their places in merged tables, as rows of other source tables hold "
         "them: {why}."
     )
-    hint: ClassVar[str] = "They wait in dm_contested_row and nothing is lost."
+    hint = "They wait in dm_contested_row and nothing is lost."
 
 
-@dataclass(eq=False)
 class OtherSourcesWanted(RowsStillWait):
     """A source that may give the places free takes no part in this run."""
 
-    code: ClassVar[str] = "DM-6029"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    hint: ClassVar[str] = f"{RowsStillWait.hint} Run the task with all sources of the merged tables."
+    code = "DM-6029"
+    reaction = Reaction.RETRY
+    hint = f"{RowsStillWait.hint} Run the task with all sources of the merged tables."
 
 
-@dataclass(eq=False)
 class WrittenToMeanwhile(RowsStillWait):
     """Task-mode full has no log by which rows could still find their places."""
 
-    code: ClassVar[str] = "DM-7021"
-    hint: ClassVar[str] = (
+    code = "DM-7021"
+    hint = (
         "Use task-mode all for sources that are written to, or copy again, with an empty target and another task name, "
         "while nobody writes."
     )
 
 
-@dataclass(eq=False)
 class RowBehindHeldOne(DmError):
     """A row waits for a place that only rows of a shard give free which are held back, and their DDL waits for it."""
 
@@ -95,14 +91,14 @@ class RowBehindHeldOne(DmError):
     target: str
     held: str
 
-    code: ClassVar[str] = "DM-6057"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6057"
+    scope = Scope.UPSTREAM
+    what = (
         "{source}: a row of {table} waits for its place in {target}, which a row holds that no source has. Rows of "
         "{held} are held back until all shards have made the same DDL, and that waits for rows that wait. They have "
         "been looked into: nothing tells that one of them gives the place free."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Nothing is lost. If somebody else has written that row to the target, delete it there. If the DDL is about a "
         "key, or the key's columns have other types in the target than at the sources, the row may have moved from a "
         "shard that had made the DDL, and has to stay in the target: delete the row that waits at its source (see "

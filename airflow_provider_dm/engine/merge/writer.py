@@ -18,10 +18,10 @@ recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken, Reaction, Scope
 from airflow_provider_dm.engine.merge.recorded_key import check_recorded_key
@@ -61,7 +61,6 @@ MOST_WHILE_SYNCING: Final = 10_000
 """Rows of one owner that may wait for their places in one table. Shards that move rows to each other stay far below."""
 
 
-@dataclass(eq=False)
 class TooManyContested(DmError):
     """Rows that find their places taken, so many that something else than moving rows must be going on."""
 
@@ -70,14 +69,14 @@ class TooManyContested(DmError):
     target: str
     most: int
 
-    code: ClassVar[str] = "DM-6023"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = (
+    code = "DM-6023"
+    scope = Scope.UPSTREAM
+    reaction = Reaction.RETRY
+    what = (
         "{source}: more than {most} rows of {table} have a key that a row of another table has in {target}, and wait "
         "for it to go."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "If rows were moved between the tables, let the other sources catch up first. If the tables share keys, make "
         "the keys distinct, or route to different tables."
     )
@@ -96,6 +95,18 @@ class Access:
     count: Callable[[Connection, Statement], int] = count
     select: Callable[[Connection, bytes], list[Cells]] = _select
     """Rows of a SELECT, cells as the server sends them."""
+
+    def delete_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
+        """Delete rows by identity key. Return how many there were."""
+        return sum(self.execute(connection, one) for one in delete_rows(mapping, keys, dialect=self.dialect))
+
+    def count_rows(self, connection: Connection, mapping: TableMapping, keys: Iterable[Literals]) -> int:
+        """Lock the rows with these identity keys, and return how many there are."""
+        return sum(self.count(connection, one) for one in count_rows(mapping, keys, dialect=self.dialect))
+
+    def write_rows(self, connection: Connection, mapping: TableMapping, rows: Iterable[Literals], verb: Verb) -> int:
+        """Write rows. Return how many were affected, as `verb` counts them."""
+        return sum(self.execute(connection, one) for one in write_rows(mapping, rows, verb, dialect=self.dialect))
 
 
 @dataclass(frozen=True)
@@ -215,7 +226,7 @@ class OwnerWriter:
         doomed = {key: literals[key] for key in mine}
         if self.adopts:
             doomed |= self._nobodys(connection, {key: literals[key] for key in keys - here - mine})
-        self._delete(connection, doomed)
+        self.access.delete_rows(connection, self.mapping, doomed.values())
         self.owner.forget(connection, mine)
         return written.where(lambda key: key not in here)
 
@@ -295,7 +306,7 @@ class OwnerWriter:
         if self.adopts:
             taken = self.owner.recorded_for_others(connection, self.mapping.target.name, others.keys())
             doomed |= {key: literals for key, literals in others.items() if key not in taken}
-        self._delete(connection, doomed)
+        self.access.delete_rows(connection, self.mapping, doomed.values())
         self.owner.forget(connection, mine)
         return bool(doomed)
 
@@ -330,10 +341,6 @@ class OwnerWriter:
 
     # Helpers
 
-    def _delete(self, connection: Connection, doomed: Mapping[bytes, Literals]) -> None:
-        for statement in delete_rows(self.mapping, list(doomed.values()), dialect=self.access.dialect):
-            self.access.execute(connection, statement)
-
     def _literals_by_key(self, found: Rows) -> dict[bytes, Literals]:
         return {key: self._key_literals(row) for key, row in zip(found.keys, found.literals, strict=True)}
 
@@ -352,8 +359,7 @@ class OwnerWriter:
             return {key: literals for key, literals in found.items() if key not in taken}
         found = {}
         for key, literals in keys.items():
-            (statement,) = count_rows(self.mapping, [literals], dialect=self.access.dialect)
-            there = self.access.count(connection, statement)
+            there = self.access.count_rows(connection, self.mapping, [literals])
             if there and not self.owner.recorded_for_others(connection, target, [key]):
                 found[key] = literals
         return found

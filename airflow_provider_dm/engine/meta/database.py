@@ -13,8 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
@@ -40,40 +39,37 @@ _WRITE: Final = "dm_write"
 _POSTGRES_AGAIN: Final = frozenset({"40P01", "40001", "55P03"})
 
 
-@dataclass(eq=False)
 class MetaUnreachable(DmError):
     """The metadata DB did not answer, or refused."""
 
     url: str
     reason: str
 
-    code: ClassVar[str] = "DM-8002"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "the metadata DB {url} cannot be used: {reason}."
-    hint: ClassVar[str] = "Check that it runs, and the dm_meta connection."
+    code = "DM-8002"
+    reaction = Reaction.RETRY
+    what = "the metadata DB {url} cannot be used: {reason}."
+    hint = "Check that it runs, and the dm_meta connection."
 
 
-@dataclass(eq=False)
 class MetaRefused(DmError):
     """A statement that can never succeed: a value that does not fit, a missing right."""
 
     url: str
     reason: str
 
-    code: ClassVar[str] = "DM-8011"
-    what: ClassVar[str] = "the metadata DB {url} refuses: {reason}."
-    hint: ClassVar[str] = "Give its account all rights on its tables; if a value does not fit, please report it."
+    code = "DM-8011"
+    what = "the metadata DB {url} refuses: {reason}."
+    hint = "Give its account all rights on its tables; if a value does not fit, please report it."
 
 
-@dataclass(eq=False)
 class MetaDriverMissing(DmError):
     """The Python driver for this kind of metadata DB is not installed."""
 
     driver: str
 
-    code: ClassVar[str] = "DM-8003"
-    what: ClassVar[str] = "the driver {driver} is not installed."
-    hint: ClassVar[str] = "For PostgreSQL: pip install 'airflow-provider-dm[postgres]'."
+    code = "DM-8003"
+    what = "the driver {driver} is not installed."
+    hint = "For PostgreSQL: pip install 'airflow-provider-dm[postgres]'."
 
 
 class Database:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError
 
 
-@dataclass(eq=False)
 class InvalidIdentifier(DmError):
     """A name that no server accepts."""
 
     name: str
 
-    code: ClassVar[str] = "DM-5001"
-    what: ClassVar[str] = "{name!r} cannot be an identifier: it is empty or holds a NUL character."
-    hint: ClassVar[str] = "Correct the name in the task's files; if it comes from a server, please report it."
+    code = "DM-5001"
+    what = "{name!r} cannot be an identifier: it is empty or holds a NUL character."
+    hint = "Correct the name in the task's files; if it comes from a server, please report it."
 
 
 @lru_cache(4096)

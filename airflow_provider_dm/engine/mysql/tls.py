@@ -17,8 +17,7 @@ import re
 import socket
 import ssl
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import pymysql
 from pymysql.constants import CR
@@ -27,7 +26,6 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Tls
 
 
-@dataclass(eq=False)
 class TlsFilesUnusable(DmError):
     """The files of a TLS configuration are not there, or not what they should be. No connection was tried."""
 
@@ -35,15 +33,14 @@ class TlsFilesUnusable(DmError):
     files: tuple[str, ...]
     reason: str
 
-    code: ClassVar[str] = "DM-2003"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "TLS to {server} cannot be set up from {files}: {reason}."
-    hint: ClassVar[str] = (
+    code = "DM-2003"
+    scope = Scope.UPSTREAM
+    what = "TLS to {server} cannot be set up from {files}: {reason}."
+    hint = (
         "Give PEM files that this machine can read; a certificate needs its key, and a certificate file may hold both."
     )
 
 
-@dataclass(eq=False)
 class TlsRefused(DmError):
     """The server answers, and TLS with it cannot be had or is not to be trusted. No password was sent."""
 
@@ -51,9 +48,9 @@ class TlsRefused(DmError):
     reason: str
     way_out: str
 
-    code: ClassVar[str] = "DM-2005"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "no TLS with {server}: {reason}."
+    code = "DM-2005"
+    scope = Scope.UPSTREAM
+    what = "no TLS with {server}: {reason}."
 
     def workaround(self) -> str:
         return self.way_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from airflow_provider_dm.engine.errors import DmError
 
@@ -36,7 +36,6 @@ class CheckResult:
         return f"{self.state.value:<4}  {self.where}  {self.name}: {self.message}{end} {self.remedy}".rstrip()
 
 
-@dataclass(eq=False)
 class PrecheckFailed(DmError):
     """The failure of at least one check: the task cannot run. `remedies`: what to do about each, in the same order."""
 
@@ -44,9 +43,9 @@ class PrecheckFailed(DmError):
     failures: tuple[str, ...]
     remedies: tuple[str, ...] = ()
 
-    code: ClassVar[str] = "DM-7401"
-    what: ClassVar[str] = "the precheck of task {task} found what must be changed first"
-    hint: ClassVar[str] = "`dmctl check-task` shows all results. Nothing was changed."
+    code = "DM-7401"
+    what = "the precheck of task {task} found what must be changed first"
+    hint = "`dmctl check-task` shows all results. Nothing was changed."
 
     def happened(self) -> str:
         return f"{super().happened()}: {'; '.join(one.rstrip('.') for one in self.failures)}."

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_provider_dm.engine.binlog.events import FORMAT_DESCRIPTION, ROTATE, START_ENCRYPTION
 from airflow_provider_dm.engine.binlog.header import ARTIFICIAL_FLAG, HEADER_SIZE, EventHeader
@@ -19,19 +18,17 @@ from airflow_provider_dm.engine.relay.kinds import HEARTBEATS
 from airflow_provider_dm.engine.relay.packets import PacketsBroken
 
 
-@dataclass(eq=False)
 class BinlogNameRefused(DmError):
     """The upstream names a file that no binlog can be called."""
 
     name: str
 
-    code: ClassVar[str] = "DM-4012"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the upstream names its next binlog {name!r}."
-    hint: ClassVar[str] = "That is no file name of a binlog: check what answers at this address."
+    code = "DM-4012"
+    scope = Scope.UPSTREAM
+    what = "the upstream names its next binlog {name!r}."
+    hint = "That is no file name of a binlog: check what answers at this address."
 
 
-@dataclass(eq=False)
 class StreamHasHole(DmError):
     """The upstream left something out of the stream."""
 
@@ -39,23 +36,22 @@ class StreamHasHole(DmError):
     position: int
     found: int
 
-    code: ClassVar[str] = "DM-4013"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "{file} goes on at {found} where {position} was due: the upstream left events out."
-    hint: ClassVar[str] = "Check that nothing filters the binlog between upstream and relay."
+    code = "DM-4013"
+    scope = Scope.UPSTREAM
+    what = "{file} goes on at {found} where {position} was due: the upstream left events out."
+    hint = "Check that nothing filters the binlog between upstream and relay."
 
 
-@dataclass(eq=False)
 class FileSequenceBroken(DmError):
     """The upstream goes on in a file that does not follow."""
 
     held: str
     found: str
 
-    code: ClassVar[str] = "DM-4014"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "after {held} the upstream goes on with {found}."
-    hint: ClassVar[str] = f"Its binlogs were reset or removed by hand: use a new relay-dir, and {MIGRATE_AGAIN}."
+    code = "DM-4014"
+    scope = Scope.UPSTREAM
+    what = "after {held} the upstream goes on with {found}."
+    hint = f"Its binlogs were reset or removed by hand: use a new relay-dir, and {MIGRATE_AGAIN}."
 
 
 def header_of(event: memoryview) -> EventHeader:

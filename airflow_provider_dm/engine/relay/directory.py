@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.mysql.location import BinlogFile, InvalidLocation
@@ -33,15 +33,14 @@ INDEX: Final = "server-uuid.index"
 _LINE: Final = re.compile(r"([0-9A-Za-z][0-9A-Za-z-]{0,63})\.(\d{6,9})", re.ASCII)
 
 
-@dataclass(eq=False)
 class InvalidSubDir(DmError):
     """Text that names no relay sub-directory."""
 
     text: str
 
-    code: ClassVar[str] = "DM-4001"
-    what: ClassVar[str] = "{text!r} is not the name of a relay sub-directory."
-    hint: ClassVar[str] = "It is written SERVER-UUID.NUMBER, as in server-uuid.index."
+    code = "DM-4001"
+    what = "{text!r} is not the name of a relay sub-directory."
+    hint = "It is written SERVER-UUID.NUMBER, as in server-uuid.index."
 
 
 class SubDir(NamedTuple):

@@ -10,48 +10,44 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-@dataclass(eq=False)
 class RelayDirectoryUnusable(DmError):
     """The directory cannot be made or read."""
 
     path: str
     reason: str
 
-    code: ClassVar[str] = "DM-4002"
-    what: ClassVar[str] = "the relay directory {path} cannot be used: {reason}."
-    hint: ClassVar[str] = "Set relay-dir to a local directory that this user may write."
+    code = "DM-4002"
+    what = "the relay directory {path} cannot be used: {reason}."
+    hint = "Set relay-dir to a local directory that this user may write."
 
 
-@dataclass(eq=False)
 class RelayDiskFull(DmError):
     """Error: there is no space for the relay log. What is complete stays; the file ends at a transaction boundary."""
 
     path: str
 
-    code: ClassVar[str] = "DM-4003"
-    what: ClassVar[str] = "no space left on the device while writing {path}."
-    hint: ClassVar[str] = "Free space (or purge relay files that no task needs) and start the relay again."
+    code = "DM-4003"
+    what = "no space left on the device while writing {path}."
+    hint = "Free space (or purge relay files that no task needs) and start the relay again."
 
 
-@dataclass(eq=False)
 class RelayDiskFailed(DmError):
     """The disk refused a write or an fsync. What was written since the last good fsync may be lost."""
 
     path: str
     reason: str
 
-    code: ClassVar[str] = "DM-4004"
-    what: ClassVar[str] = "writing {path} failed: {reason}."
-    hint: ClassVar[str] = "Check the disk, then start the relay again: it verifies the file and goes on."
+    code = "DM-4004"
+    what = "writing {path} failed: {reason}."
+    hint = "Check the disk, then start the relay again: it verifies the file and goes on."
 
 
 def disk_error(path: Path, error: OSError) -> DmError:

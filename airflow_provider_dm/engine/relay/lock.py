@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.relay.durable import RelayDirectoryUnusable, RelayDiskFull, disk_error
@@ -27,19 +27,17 @@ _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 0.02
 
 
-@dataclass(eq=False)
 class RelayLocked(DmError):
     """Another relay writes into this directory."""
 
     directory: str
     holder: str
 
-    code: ClassVar[str] = "DM-4005"
-    what: ClassVar[str] = "another relay writes into {directory} ({holder})."
-    hint: ClassVar[str] = "One relay serves all tasks of a source. Give every source its own relay-dir."
+    code = "DM-4005"
+    what = "another relay writes into {directory} ({holder})."
+    hint = "One relay serves all tasks of a source. Give every source its own relay-dir."
 
 
-@dataclass(eq=False)
 class RelayFenced(DmError):
     """A newer relay writes into this directory."""
 
@@ -47,12 +45,10 @@ class RelayFenced(DmError):
     generation: int
     holder: str
 
-    code: ClassVar[str] = "DM-4033"
-    reaction: ClassVar[Reaction] = Reaction.FENCED
-    what: ClassVar[str] = (
-        "the relay of generation {generation} no longer holds the lock of {directory}; the lock says: {holder}."
-    )
-    hint: ClassVar[str] = (
+    code = "DM-4033"
+    reaction = Reaction.FENCED
+    what = "the relay of generation {generation} no longer holds the lock of {directory}; the lock says: {holder}."
+    hint = (
         "Somebody removed relay.lock, or locks do not exclude on this file system. Leave the file alone, and put "
         "relay-dir on a local disk."
     )

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import ClassVar, Final, assert_never
+from typing import Final, assert_never
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Reaction, Scope
@@ -43,7 +43,6 @@ Locate = Callable[[GtidSet], BinlogFile]
 """Asks the upstream in which file it would begin for a replica that has this set."""
 
 
-@dataclass(eq=False)
 class UpstreamLacks(DmError):
     """Transactions that were pulled are not on the server that answers now."""
 
@@ -51,10 +50,10 @@ class UpstreamLacks(DmError):
     server: str
     final: bool = True
 
-    code: ClassVar[str] = "DM-4027"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "server {server} does not have the transactions {missing}, which the relay holds."
-    hint: ClassVar[str] = (
+    code = "DM-4027"
+    scope = Scope.UPSTREAM
+    what = "server {server} does not have the transactions {missing}, which the relay holds."
+    hint = (
         "They were lost in a failover or a crash, and the target may hold their rows. If the server is still catching "
         f"up, start the relay again later; else use a new relay-dir and {MIGRATE_AGAIN}."
     )

@@ -10,7 +10,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from airflow_provider_dm.engine.binlog import events
@@ -30,19 +30,16 @@ _FIRST_SERVER_ID: Final = 429_496_729  # as DM's
 _FOUR_GIB: Final = 1 << 32
 
 
-@dataclass(eq=False)
 class PlaceNotFound(DmError):
     """The source's log has no such place."""
 
     wanted: str
     reason: str
 
-    code: ClassVar[str] = "DM-4065"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the source's binlog has no place to begin at {wanted}: {reason}."
-    hint: ClassVar[str] = (
-        "Nothing was begun. Correct it, or give the place itself: `meta: {binlog-name: FILE, binlog-pos: POSITION}`."
-    )
+    code = "DM-4065"
+    scope = Scope.UPSTREAM
+    what = "the source's binlog has no place to begin at {wanted}: {reason}."
+    hint = "Nothing was begun. Correct it, or give the place itself: `meta: {binlog-name: FILE, binlog-pos: POSITION}`."
 
 
 class Head(NamedTuple):

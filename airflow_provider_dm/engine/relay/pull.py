@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, assert_never
+from typing import assert_never
 from zlib import crc32
 
 from airflow_provider_dm.engine.binlog.errors import ChecksumMismatch
@@ -27,17 +27,16 @@ from airflow_provider_dm.engine.relay.runs import RunTaker
 from airflow_provider_dm.engine.relay.writer import RelayWriter
 
 
-@dataclass(eq=False)
 class TransactionsMissing(DmError):
     """The upstream did not send everything that it has committed."""
 
     file: str
     missing: str
 
-    code: ClassVar[str] = "DM-4028"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the upstream's {file} says that {missing} were committed before it; they have not come."
-    hint: ClassVar[str] = (
+    code = "DM-4028"
+    scope = Scope.UPSTREAM
+    what = "the upstream's {file} says that {missing} were committed before it; they have not come."
+    hint = (
         "The file before it is damaged or was cut. Point the source to a server that has all of them (enable-gtid: "
         f"true), or use a new relay-dir and {MIGRATE_AGAIN}."
     )

@@ -6,9 +6,7 @@ never heard of this relay directory would know of no task either, and everything
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.model import RelayStatus
@@ -19,7 +17,6 @@ from airflow_provider_dm.engine.relay.purge_needs import Need, needs_of
 from airflow_provider_dm.engine.relay.purge_survey import survey
 
 
-@dataclass(eq=False)
 class RelayNotReported(DmError):
     """The metadata DB does not know this relay log."""
 
@@ -27,12 +24,12 @@ class RelayNotReported(DmError):
     directory: str
     reported: str
 
-    code: ClassVar[str] = "DM-4058"
-    what: ClassVar[str] = (
+    code = "DM-4058"
+    what = (
         "nothing is purged: the relay log of {source} in {directory} has not been reported to this metadata DB, "
         "which knows {reported}."
     )
-    hint: ClassVar[str] = "Name the metadata DB that the relay and its tasks use (--meta-url, DM_META_URL, dm_meta)."
+    hint = "Name the metadata DB that the relay and its tasks use (--meta-url, DM_META_URL, dm_meta)."
 
 
 def plan_by_hand(store: MetaStore, source: str, root: Path, request: PurgeRequest) -> PurgePlan:

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, Reaction
 from airflow_provider_dm.engine.relay.directory import RelayDirectory
@@ -41,29 +41,27 @@ Look = Callable[[], Sequence[Need]]
 """What the source's tasks need now. May raise any DmError: then nothing is purged."""
 
 
-@dataclass(eq=False)
 class PurgeRuns(DmError):
     """Another purge of this relay directory is under way."""
 
     directory: str
     holder: str
 
-    code: ClassVar[str] = "DM-4054"
-    reaction: ClassVar[Reaction] = Reaction.RETRY
-    what: ClassVar[str] = "another purge of {directory} is under way ({holder})."
-    hint: ClassVar[str] = "It takes seconds; try again."
+    code = "DM-4054"
+    reaction = Reaction.RETRY
+    what = "another purge of {directory} is under way ({holder})."
+    hint = "It takes seconds; try again."
 
 
-@dataclass(eq=False)
 class PurgeFailed(DmError):
     """The disk refused. Files that were not deleted keep their names, or get them back at the next start."""
 
     path: str
     reason: str
 
-    code: ClassVar[str] = "DM-4056"
-    what: ClassVar[str] = "purging {path} failed: {reason}."
-    hint: ClassVar[str] = "Check the disk and who owns the files, then purge again."
+    code = "DM-4056"
+    what = "purging {path} failed: {reason}."
+    hint = "Check the disk and who owns the files, then purge again."
 
 
 @dataclass(frozen=True)

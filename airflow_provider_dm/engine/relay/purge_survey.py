@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.format import MAGIC
 from airflow_provider_dm.engine.errors import DmError
@@ -21,16 +20,15 @@ from airflow_provider_dm.engine.relay.purge import HeldFile, RelayLog
 _HIDDEN: Final = ".purged"
 
 
-@dataclass(eq=False)
 class NoRelayLog(DmError):
     """Error: there is no relay log where one was looked for."""
 
     source: str
     directory: str
 
-    code: ClassVar[str] = "DM-4055"
-    what: ClassVar[str] = "there is no relay log of {source} in {directory}."
-    hint: ClassVar[str] = "Look on the machine of the relay; name its source.yaml if that has a `relay-dir`."
+    code = "DM-4055"
+    what = "there is no relay log of {source} in {directory}."
+    hint = "Look on the machine of the relay; name its source.yaml if that has a `relay-dir`."
 
 
 def survey(source: str, root: Path) -> RelayLog:

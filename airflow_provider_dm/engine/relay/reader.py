@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.boundary import read_format
 from airflow_provider_dm.engine.binlog.errors import LocationNotInLog
@@ -28,21 +28,19 @@ from airflow_provider_dm.engine.relay.directory import RelayDirectory, RelayFile
 _ALL_OF_IT: Final = 1 << 40
 
 
-@dataclass(eq=False)
 class RelayFileGone(DmError):
     """A file that is needed was in the relay log and is no longer."""
 
     file: str
     directory: str
 
-    code: ClassVar[str] = "DM-4040"
-    what: ClassVar[str] = "{file} is missing in {directory}."
-    hint: ClassVar[str] = (
+    code = "DM-4040"
+    what = "{file} is missing in {directory}."
+    hint = (
         "It was purged or removed by hand. If the upstream still has it, start or resume the relay: it is pulled again."
     )
 
 
-@dataclass(eq=False)
 class RelayStartsTooLate(DmError):
     """The relay log begins behind what is needed."""
 
@@ -50,12 +48,11 @@ class RelayStartsTooLate(DmError):
     first: str
     directory: str
 
-    code: ClassVar[str] = "DM-4041"
-    what: ClassVar[str] = "{needed} is needed, but the relay log in {directory} begins with {first}."
-    hint: ClassVar[str] = "Set relay-binlog-name to the file that is needed and use a new relay-dir."
+    code = "DM-4041"
+    what = "{needed} is needed, but the relay log in {directory} begins with {first}."
+    hint = "Set relay-binlog-name to the file that is needed and use a new relay-dir."
 
 
-@dataclass(eq=False)
 class RelayOfAnotherServer(DmError):
     """The sub-directory of that number holds the log of another server than the one that is read."""
 
@@ -64,11 +61,9 @@ class RelayOfAnotherServer(DmError):
     found: str
     directory: str
 
-    code: ClassVar[str] = "DM-4049"
-    what: ClassVar[str] = (
-        "{needed} of server {server} is needed, but {directory} holds the log of another server there: {found}."
-    )
-    hint: ClassVar[str] = (
+    code = "DM-4049"
+    what = "{needed} of server {server} is needed, but {directory} holds the log of another server there: {found}."
+    hint = (
         "A position means nothing on another server. With enable-gtid: true and the metadata DB of before (`meta-url`) "
         f"a new relay-dir follows a failover; else point the source back to the first one, or {MIGRATE_AGAIN}."
     )

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, Scope
 from airflow_provider_dm.engine.mysql.location import BinlogFile, Location
@@ -35,7 +35,6 @@ LOOK_SECONDS: Final = 0.5
 _MARK: Final = re.compile(r"(\d{1,9}) (\d{1,18}) (\d{1,19})\n", re.ASCII)
 
 
-@dataclass(eq=False)
 class TaskFellBehind(DmError):
     """The upstream has removed what the task has still to read, and the task's private log does not have it."""
 
@@ -43,12 +42,10 @@ class TaskFellBehind(DmError):
     needed: str
     available: str
 
-    code: ClassVar[str] = "DM-4060"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
-        "task {task} needs the binlog from {needed} on, and the upstream has purged that; it still has {available}."
-    )
-    hint: ClassVar[str] = (
+    code = "DM-4060"
+    scope = Scope.UPSTREAM
+    what = "task {task} needs the binlog from {needed} on, and the upstream has purged that; it still has {available}."
+    hint = (
         "Without `enable-relay: true` the log is pulled only so far ahead of the task as `spool-limit-mb` of its "
         "source.yaml allows, during the full load as well. Let the upstream keep its binlogs longer, set "
         f"`enable-relay: true` or a higher limit, and {MIGRATE_AGAIN}."

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.config.source import SourceConfig
 from airflow_provider_dm.engine.errors import MIGRATE_AGAIN, DmError, NotSupportedYet, Scope
@@ -31,24 +31,22 @@ COMPARED_BYTES: Final = 16 << 20
 """A last transaction up to this size is pulled again at a reconnect, to compare it with what is held."""
 
 
-@dataclass(eq=False)
 class UpstreamSwitched(DmError):
     """Another server answers than the one whose binlog the relay holds."""
 
     held: str
     found: str
 
-    code: ClassVar[str] = "DM-4030"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "the relay holds the binlog of server {held}, but server {found} answers now."
-    hint: ClassVar[str] = (
+    code = "DM-4030"
+    scope = Scope.UPSTREAM
+    what = "the relay holds the binlog of server {held}, but server {found} answers now."
+    hint = (
         "Positions of one server mean nothing on another. Point the source back to the first server; or set "
         "enable-gtid: true, if both servers number their transactions by GTID and the new one has all of them; or "
         f"use a new relay-dir and {MIGRATE_AGAIN}."
     )
 
 
-@dataclass(eq=False)
 class FlavorDiffers(DmError):
     """The server is of another kind than source.yaml says."""
 
@@ -56,10 +54,10 @@ class FlavorDiffers(DmError):
     configured: str
     found: str
 
-    code: ClassVar[str] = "DM-4029"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "source {source} has the flavor {configured}, and a {found} server answers."
-    hint: ClassVar[str] = "Check the address; or set flavor to what answers there, or leave it out."
+    code = "DM-4029"
+    scope = Scope.UPSTREAM
+    what = "source {source} has the flavor {configured}, and a {found} server answers."
+    hint = "Check the address; or set flavor to what answers there, or leave it out."
 
 
 def refuse_unsupported(config: SourceConfig, flavour: Flavour) -> None:

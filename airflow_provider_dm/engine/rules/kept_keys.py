@@ -9,8 +9,7 @@ distinct at the source only meets a duplicate, which stops the task.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.ddl.create_like import MARIADB_TO_MYSQL, MYSQL_TO_MARIADB
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -21,7 +20,6 @@ _NEAREST: Final = frozenset((*MYSQL_TO_MARIADB.items(), *MARIADB_TO_MYSQL.items(
 """What a target table gets that is created for the task, with a note."""
 
 
-@dataclass(eq=False)
 class TargetKeyNotKept(DmError):
     """Rows that are distinct at the source may be one in the target."""
 
@@ -29,13 +27,13 @@ class TargetKeyNotKept(DmError):
     target: str
     key: str
 
-    code: ClassVar[str] = "DM-7017"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = (
+    code = "DM-7017"
+    scope = Scope.DOWNSTREAM
+    what = (
         "the unique key {key} of {target} has no counterpart in {source} that tells the same rows apart: rows there "
         "may share its values, or the target's collation takes more of them for equal."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Drop the key in the target, add it to the source, or give the target's columns the source's collation, so "
         "that no row replaces another. If rows are meant to overwrite each other, set the loader's "
         "on-duplicate-logical to replace."

@@ -20,7 +20,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
@@ -46,7 +46,6 @@ _SUMS: Final = re.compile(r"(?:`(?:[^`]|``)+`|\d+|[-+*()])+")
 _TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
 
 
-@dataclass(eq=False)
 class TargetTableMismatch(DmError):
     """A target table that cannot take the source's rows as they are."""
 
@@ -65,10 +64,10 @@ class TargetTableMismatch(DmError):
     created_anew: bool = False
     """Whether the task would create the target table if it were not there, and may still choose another one."""
 
-    code: ClassVar[str] = "DM-5202"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the target table {target} cannot take the rows of {source}."
-    hint: ClassVar[str] = "Alter the target table, or leave the table out by block-allow-list."
+    code = "DM-5202"
+    scope = Scope.DOWNSTREAM
+    what = "the target table {target} cannot take the rows of {source}."
+    hint = "Alter the target table, or leave the table out by block-allow-list."
 
     def workaround(self) -> str:
         freely = "Alter the target table, or drop it to have it created anew, or route to another table."
@@ -83,7 +82,6 @@ class TargetTableMismatch(DmError):
         )
 
 
-@dataclass(eq=False)
 class ExtractNotPossible(DmError):
     """A column that a route fills and that the target cannot take."""
 
@@ -92,10 +90,10 @@ class ExtractNotPossible(DmError):
     column: str
     why: str
 
-    code: ClassVar[str] = "DM-5205"
-    scope: ClassVar[Scope] = Scope.DOWNSTREAM
-    what: ClassVar[str] = "the column {column} of {target}, which the route of {source} fills, cannot be: {why}."
-    hint: ClassVar[str] = (
+    code = "DM-5205"
+    scope = Scope.DOWNSTREAM
+    what = "the column {column} of {target}, which the route of {source} fills, cannot be: {why}."
+    hint = (
         "Create the target table by hand, with a text column for each extract-table, extract-schema and "
         "extract-source, as a part of its key where the shards share keys; or leave the extract-… out of the route."
     )

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from airflow_provider_dm.engine.config.pattern import Pattern
 from airflow_provider_dm.engine.config.rule_models import RouteRule
@@ -21,17 +20,16 @@ from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 
-@dataclass(eq=False)
 class AmbiguousRoute(DmError):
     """More than one rule routes the same thing."""
 
     name: str
     rules: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-5201"
-    scope: ClassVar[Scope] = Scope.INTERNAL
-    what: ClassVar[str] = "{name} is matched by more than one route: {rules}."
-    hint: ClassVar[str] = "Narrow the patterns, or drop rules from this source's route-rules."
+    code = "DM-5201"
+    scope = Scope.INTERNAL
+    what = "{name} is matched by more than one route: {rules}."
+    hint = "Narrow the patterns, or drop rules from this source's route-rules."
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
@@ -43,7 +43,6 @@ _ADDRESSES: Final = frozenset({"uuid", "inet4", "inet6"})
 _LEAVE_OUT: Final = "Leave the table out by block-allow-list, or change the column's type at the source."
 
 
-@dataclass(eq=False)
 class UnsupportedColumnType(DmError):
     """A column whose values cannot be carried exactly by this release."""
 
@@ -52,9 +51,9 @@ class UnsupportedColumnType(DmError):
     type: str
     way_out: str = _LEAVE_OUT
 
-    code: ClassVar[str] = "DM-5101"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = "column `{column}` of {table} has the type {type}, which is not supported yet."
+    code = "DM-5101"
+    scope = Scope.UPSTREAM
+    what = "column `{column}` of {table} has the type {type}, which is not supported yet."
 
     def workaround(self) -> str:
         return self.way_out

@@ -24,9 +24,9 @@ Values only. Who holds rows back, and who asks the other sources, is in engine.s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -38,7 +38,6 @@ Json = dict[str, Any]
 _PLACES: Final = ("after", "until", "needs")
 
 
-@dataclass(eq=False)
 class ShardDdlOutOfSequence(DmError):
     """A shard's DDL is not the one that the other shards of its source have made in its place."""
 
@@ -49,13 +48,13 @@ class ShardDdlOutOfSequence(DmError):
     others: tuple[str, ...]
     target: str
 
-    code: ClassVar[str] = "DM-6051"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6051"
+    scope = Scope.UPSTREAM
+    what = (
         "{source}: detect inconsistent DDL sequence in the shards of {target}. {table} has made: {mine}. {other} has "
         "made, as the DDL of the same turn: {others}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "All shards have to make the same DDL in the same order. Where the difference does not matter, let the other's "
         'statement stand for this one: `dmctl binlog replace TASK -s SOURCE "…"`; or take it for made on this shard '
         "alone: `dmctl binlog skip TASK -s SOURCE`."
@@ -278,6 +277,12 @@ def resolve(group: Group, here: Location) -> Group:
 def finished(group: Group) -> Group:
     """Return the group after the rows of its re-sync are applied: who has no more items is ready."""
     return replace(group, members=tuple(one for one in group.members if one.items), resync=None)
+
+
+def needed_with(needed: Location, groups: Iterable[Group]) -> Location:
+    """Return from where on the log is needed, for rows that are held back as well."""
+    places = [needed, *(place for group in groups if (place := group.needs) is not None)]
+    return min(places, key=lambda place: place.sort_key)
 
 
 def zone_that_counts(before: Table, behind: Table, zone: str | None) -> tuple[str, ...]:

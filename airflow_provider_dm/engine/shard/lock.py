@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -57,7 +57,6 @@ class Action(StrEnum):
     SKIP = "skip"
 
 
-@dataclass(eq=False)
 class ShardDdlConflict(DmError):
     """Sources of one merged table have made different DDL in the same turn."""
 
@@ -68,28 +67,27 @@ class ShardDdlConflict(DmError):
     other: str
     others: tuple[str, ...]
 
-    code: ClassVar[str] = "DM-6052"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-6052"
+    scope = Scope.UPSTREAM
+    what = (
         "sharding ddls in ddl lock {lock} (number {number}) is different: {source} has made {mine}; {other} has made "
         "{others}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Nothing of it was run in the target. See `dmctl shard-ddl-lock TASK`, then choose whose DDL is run: `dmctl "
         "shard-ddl-lock unlock ID --owner SOURCE`, or make it in the target yourself and add `--action skip`."
     )
 
 
-@dataclass(eq=False)
 class LockRefuses(DmError):
     """A lock does not take what somebody wants of it."""
 
     lock: str
     why: str
 
-    code: ClassVar[str] = "DM-8020"
-    what: ClassVar[str] = "the DDL lock {lock} stays as it is: {why}."
-    hint: ClassVar[str] = "See `dmctl shard-ddl-lock`."
+    code = "DM-8020"
+    what = "the DDL lock {lock} stays as it is: {why}."
+    hint = "See `dmctl shard-ddl-lock`."
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from airflow_provider_dm.engine.errors import NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.location import Location
@@ -23,12 +22,11 @@ class ShardDdl:
     why: str
 
 
-@dataclass(eq=False)
 class ShardDdlNotSupported(NotSupportedYet):
     """A DDL of one shard that the others cannot make with it."""
 
-    code: ClassVar[str] = "DM-6050"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
+    code = "DM-6050"
+    scope = Scope.UPSTREAM
 
 
 def refusal(news: ShardDdl) -> ShardDdlNotSupported:

@@ -72,6 +72,11 @@ class SchemaChange:
     notes: tuple[str, ...] = ()
     agreed: TableName | None = None
 
+    def altered(self, before: SubtaskTables) -> list[TableSchema]:
+        """Return the tables that are not as they were `before`, and new ones."""
+        known = {one.table.name: one for one in before.schemas}
+        return [one for one in self.tables.schemas if known.get(one.table.name) != one]
+
 
 @dataclass(frozen=True)
 class Surroundings:

@@ -1,8 +1,6 @@
 """What is printed where."""
 
 import json
-from dataclasses import dataclass
-from typing import ClassVar
 
 import pytest
 
@@ -13,15 +11,14 @@ from airflow_provider_dm.launch.submit import SparkAppFailed, TaskTakenOver
 REPORTED = ReportedError("DM-5002", "SchemaMismatch", "upstream", "columns differ.", "Mend them.", Reaction.STOP)
 
 
-@dataclass(eq=False)
 class Broken(DmError):
     """An error of this test."""
 
     thing: str
 
-    code: ClassVar[str] = "DM-0001"
-    what: ClassVar[str] = "{thing} is broken."
-    hint: ClassVar[str] = "Mend it."
+    code = "DM-0001"
+    what = "{thing} is broken."
+    hint = "Mend it."
 
 
 def test_an_answer_is_one_json_object_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from airflow_provider_dm.engine.config.task import ShardMode
 from airflow_provider_dm.engine.errors import DmError, Scope
@@ -19,7 +19,6 @@ _DOCUMENTS: Final = frozenset({"json", "longtext"})
 """What one flavour calls JSON is LONGTEXT of the other."""
 
 
-@dataclass(eq=False)
 class ShardsDiffer(DmError):
     """Two shards of one merged table have different columns or unique keys before they have made any DDL together."""
 
@@ -28,13 +27,13 @@ class ShardsDiffer(DmError):
     other: str
     what_differs: str
 
-    code: ClassVar[str] = "DM-7402"
-    scope: ClassVar[Scope] = Scope.UPSTREAM
-    what: ClassVar[str] = (
+    code = "DM-7402"
+    scope = Scope.UPSTREAM
+    what = (
         "the shards of {target} do not begin alike, as DDL that all of them make has to find them: {one} and {other} "
         "differ in {what_differs}."
     )
-    hint: ClassVar[str] = (
+    hint = (
         "Make the same DDL on all shards before the task begins. Where it is under way now, wait for its end. "
         "`ignore-checking-items: [shard_tables]` begins all the same; a DDL that one of them has made already "
         "then stops the sync."
