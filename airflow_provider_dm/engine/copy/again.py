@@ -36,7 +36,7 @@ from typing import ClassVar, Final
 from airflow_provider_dm.engine.copy.alike import why_unlike
 from airflow_provider_dm.engine.copy.altered import Altered
 from airflow_provider_dm.engine.copy.design import Design, design
-from airflow_provider_dm.engine.copy.groups import Groups, strangers, to_copy_again
+from airflow_provider_dm.engine.copy.groups import Groups, Member, strangers, to_copy_again
 from airflow_provider_dm.engine.copy.renewal import (
     Found,
     Renewal,
@@ -98,6 +98,8 @@ LOOK_SECONDS: Final = 20.0
 LOOK_SHARE: Final = 20
 """Where there are many tables: so many times longer is copied than looked."""
 SETTLE_ATTEMPTS: Final = 30
+SWAP_SECONDS: Final = 3.0
+"""A table may be away for so long while another one takes its place by a second statement."""
 WAIT_LOOK_SECONDS: Final = 3.0
 """Between two looks where nothing is left to copy but tables that wait for each other."""
 WAIT_SECONDS: Final = 600.0
@@ -142,6 +144,8 @@ class Watches:
     _looked_at: float = field(default_factory=time.monotonic)
     _pause: float = LOOK_SECONDS
     _idle_since: float | None = None
+    _gone: dict[Member, float] = field(default_factory=dict)
+    """Since when tables are known to be away."""
 
     def look_now_and_then(self) -> bool:
         """Look if the last look is long ago. Tells and raises what `look` does."""
@@ -233,6 +237,9 @@ class Watches:
             again, groups = self._found(seen, closing=closing)
             if not again:
                 return [], groups, {}
+            if (left := self._swapping(again)) > 0:
+                time.sleep(left)
+                continue
             settled = [self._settled(one, again[one.side.source]) for one in seen if one.side.source in again]
             whole = [one for one in settled if one is not None]
             if len(whole) == len(settled):
@@ -243,6 +250,13 @@ class Watches:
             log.info("tables are being altered, looking again")
         names = ", ".join(watch.source.id for watch in self.each)
         raise WatermarkBlocked(names, "tables that are altered all the time", time.monotonic() - began)
+
+    def _swapping(self, again: Mapping[str, Altered]) -> float:
+        """Return for how many seconds tables that are away may yet be replaced by others."""
+        now = time.monotonic()
+        gone = {(source, name) for source, found in again.items() for name in found.vanished}
+        self._gone = {one: self._gone.get(one, now) for one in gone}
+        return max(self._gone.values(), default=now - SWAP_SECONDS) + SWAP_SECONDS - now
 
     def _settled(self, one: Seen, found: Altered) -> Settled | None:
         try:

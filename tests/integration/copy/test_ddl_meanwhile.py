@@ -7,11 +7,14 @@ the last page and the hand-over, and while no run is there. Behind the copy the 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from airflow_provider_dm.engine.copy import again
 from airflow_provider_dm.engine.copy.again import Watches
 from airflow_provider_dm.engine.copy.design import TargetNotEmpty
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -193,6 +196,20 @@ def test_ghosts_from_before_the_copy_become_tables_behind_it(kit: Kit) -> None:
     kit.write(("UPDATE a SET v = 'x' WHERE id = 1", *CUT_OVER))
     kit.sync()
     kit.check()
+
+
+def test_a_swap_in_two_steps_is_waited_for(one_kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is away when it is looked for, and behind the copy nobody could say what has taken its place."""
+    one_kit.write(("CREATE TABLE _a_gho LIKE a", "ALTER TABLE _a_gho ADD w int DEFAULT 3"))
+    second = iter(("RENAME TABLE _a_gho TO a", "INSERT INTO a (v) VALUES ('end')"))
+    waits = SimpleNamespace(sleep=lambda _seconds: one_kit.write(tuple(second)), monotonic=time.monotonic)
+    monkeypatch.setattr(again, "time", waits)
+    monkeypatch.setattr(again, "SWAP_SECONDS", 3600.0)
+    first = ("INSERT INTO _a_gho (id, v) SELECT id, v FROM a", "RENAME TABLE a TO _a_del")
+    one_kit.copy("between pages", lambda: one_kit.write(first))
+    one_kit.write(tuple(second))
+    one_kit.sync()
+    one_kit.check()
 
 
 def test_a_table_that_is_altered_again_and_again_is_copied_as_often(one_kit: Kit) -> None:
