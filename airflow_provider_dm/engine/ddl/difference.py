@@ -6,13 +6,15 @@
 Columns are the same by their names, as a tool that copies rows from one table to the other has to take them. Only where
 columns have gone and others have come at once, definitions do not tell a renamed one from a dropped and a new one.
 
-What is found is not trusted: it is made to the one table in the model, which has to give the other (NotTold). Foreign
-keys are left as they are where both tables have the same or one has none, as CREATE TABLE … LIKE makes it; their names
-say nothing, nor do those of CHECKs.
+It is said as a person would say it, columns in front of keys: shards of a merged table have to make the same statement,
+and that of another one may be in the log. What is found is not trusted: it is made to the one table in the model, which
+has to give the other (NotTold). Foreign keys are left as they are where both tables have the same or one has none, as
+CREATE TABLE … LIKE makes it; their names say nothing, nor do those of CHECKs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -26,6 +28,7 @@ from airflow_provider_dm.engine.ddl.statements import (
     AlterTable,
     ChangeColumn,
     Check,
+    ColumnDefinition,
     DropColumn,
     DropConstraint,
     DropKey,
@@ -42,6 +45,8 @@ from airflow_provider_dm.engine.ddl.statements import (
 from airflow_provider_dm.engine.ddl.tracker import AS_SHOWN, Tracker
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 
+_NUMBERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
+_NUMBER: Final = re.compile(r"'(-?[0-9]+(?:\.[0-9]+)?)'")
 _NOT_TOLD: Final = "what it was altered by is not told by its definition"
 
 
@@ -51,16 +56,16 @@ class NotTold(Exception):
 
 def alter_between(tracker: Tracker, before: TableName, after: TableName) -> AlterTable | None:
     """Return what makes `before` what `after` is; None: it is so already. Raises NotTold."""
-    old, new = tracker.definition(before), tracker.definition(after)
+    old, new = (_bare(tracker.definition(name)) for name in (before, after))
     specs = (*_columns(old, new), *_constraints(old, new), *_options(old, new), *_partitions(old, new))
     if not specs:
         return None
     made = AlterTable(before, specs)
     try:
-        became = tracker.after(made, AS_SHOWN).definition(before)
+        became = _bare(tracker.after(made, AS_SHOWN).definition(before))
     except CannotTrack as error:
         raise NotTold(f"{_NOT_TOLD}: {error}") from None
-    if _bare(became) != _bare(new):
+    if _compared(became) != _compared(new):
         raise NotTold(_NOT_TOLD)
     return made
 
@@ -79,11 +84,21 @@ def _columns(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
     for number, (name, column) in enumerate(ours.items()):
         before, place = theirs.get(name), None if name in stays else _place(new, number)
         if before is None:
-            yield AddColumn(column, place)
+            last = theirs.keys().isdisjoint(list(ours)[number:])
+            yield AddColumn(_said_column(column, old, new), None if last else place)
         elif before != column or place is not None:
             if (before.generated is None) != (column.generated is None):
                 raise NotTold(f"its column {column.name} is computed, or is so no more")
-            yield ChangeColumn(before.name, column, place)
+            yield ChangeColumn(before.name, _said_column(column, old, new), place)
+
+
+def _said_column(column: ColumnDefinition, old: TableDefinition, new: TableDefinition) -> ColumnDefinition:
+    """Return the column without what goes without saying."""
+    kind, collation = column.type, dict(new.options)["COLLATE"]
+    if kind.collation == collation == dict(old.options)["COLLATE"]:
+        kind = replace(kind, charset=None, collation=None)
+    goes = column.nullable and kind.name != "timestamp"
+    return replace(column, type=kind, nullable=None if goes else column.nullable)
 
 
 def _place(table: TableDefinition, number: int) -> Place:
@@ -135,6 +150,16 @@ def _partitions(old: TableDefinition, new: TableDefinition) -> Iterator[Spec]:
 
 
 def _bare(table: TableDefinition) -> TableDefinition:
+    """Return the definition with numbers without quotes, in which MySQL shows them as defaults."""
+    return replace(table, columns=tuple(map(_bare_column, table.columns)))
+
+
+def _bare_column(column: ColumnDefinition) -> ColumnDefinition:
+    number = _NUMBER.fullmatch(column.default or "") if column.type.name in _NUMBERS else None
+    return replace(column, default=number[1]) if number is not None else column
+
+
+def _compared(table: TableDefinition) -> TableDefinition:
     """Return the definition without what is not compared, nor in which order CHECKs are."""
     keys = tuple(one for one in table.constraints if isinstance(one, Key))
     checks = sorted((replace(one, constraint=None) for one in _checks(table).values()), key=str)

@@ -555,3 +555,26 @@ def test_one_of_two_tables_without_a_key_is_altered_in_front_of_its_copy(
     found = one_pair.target.sql("SELECT id, COUNT(v) FROM o GROUP BY id ORDER BY id", database=one_pair.schema)
     assert found == [(1, 4), (2, 2)]
     assert len(one_pair.target.sql("SELECT id FROM o", database=one_pair.schema)) == 9
+
+
+def test_ghosts_from_before_the_load_and_alters_behind_it_are_one_ddl_of_the_shards(one_pair: Shops) -> None:
+    one_pair.task = PESSIMISTIC
+    begin(one_pair)
+    change = "ADD COLUMN w int NOT NULL DEFAULT 0 AFTER v, ADD COLUMN x varchar(9), DROP KEY u, ADD KEY k (x)"
+    for table in ("o_1", "o_3"):
+        ghost = f"CREATE TABLE _{table}_gho LIKE {table}", f"ALTER TABLE _{table}_gho {change}"
+        one_pair.write(SHARDS[table], *ghost)
+    one_pair.load()
+    for source, statement in alter(change, "o_2"):
+        one_pair.write(source, statement)
+    for table in ("o_1", "o_3"):
+        one_pair.write(
+            SHARDS[table],
+            f"INSERT INTO _{table}_gho (id, v, u) SELECT id, v, u FROM {table}",
+            f"RENAME TABLE {table} TO _{table}_del, _{table}_gho TO {table}",
+            f"DROP TABLE _{table}_del",
+            f"UPDATE {table} SET w = id, x = v",
+        )
+    one_pair.sync("a", "b", "a", "b")
+    assert columns(one_pair) == ["id", "v", "w", "u", "x"]
+    finish(one_pair)

@@ -66,6 +66,26 @@ def test_the_alter_that_is_found_makes_the_one_table_the_other(alter: str, serve
     assert alter_between(became, T, GHOST) is None
 
 
+@pytest.mark.parametrize(
+    "alter",
+    [
+        "ADD COLUMN `x` int",
+        "ADD COLUMN `x` varchar ( 9 ) NOT NULL DEFAULT '', ADD COLUMN `y` datetime NULL, ADD KEY `xy` ( `x` , `y` )",
+        "ADD COLUMN `x` decimal ( 9 , 2 ) NOT NULL DEFAULT 4.50 AFTER `id`",
+        "DROP COLUMN `v`, DROP COLUMN `at`, DROP KEY `u`",
+        "MODIFY COLUMN `v` varchar ( 99 ) DEFAULT 'x'",
+    ],
+)
+def test_it_is_said_as_a_person_says_it(alter: str) -> None:
+    """Also of what a server shows otherwise."""
+    tracker = with_ghost(SERVERS[0], alter)
+    shown = tracker.create_sql(GHOST).replace("DEFAULT 4.50", "DEFAULT '4.50'")
+    found = alter_between(tracker.with_table(GHOST, shown), T, GHOST)
+    assert isinstance(found, AlterTable)
+    said = parse(f"ALTER TABLE t {alter.replace('datetime NULL', 'datetime')}", 0, "shop")
+    assert found == said
+
+
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.flavour.value)
 def test_a_copy_that_nothing_was_done_to_is_none(server: Server) -> None:
     assert alter_between(with_ghost(server), T, GHOST) is None
