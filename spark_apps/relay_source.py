@@ -29,9 +29,8 @@ from airflow_provider_dm.engine.binlog.maps import WantedTables
 from airflow_provider_dm.engine.config.yaml_file import load_source, load_task
 from airflow_provider_dm.engine.errors import DmError, Scope
 from airflow_provider_dm.engine.mysql.connection import connected
-from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.relay.reader import RelayFileGone
-from airflow_provider_dm.engine.schema.catalogue import SYSTEM_SCHEMAS
 from airflow_provider_dm.engine.schema.definitions import current_definitions, read_definitions
 from airflow_provider_dm.engine.schema.model import Table
 from airflow_provider_dm.engine.target.identity import SubtaskRef
@@ -41,15 +40,12 @@ from airflow_provider_dm.engine.target.table_schema import load_table_schemas
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAME: Final = "dm_relay"
 KNOWN: Final = frozenset(
     {"path", "source", "task", "definitions", "table", "schema", "start", "end", "text", "undefined", "piece-bytes"}
 )
 
 
 class OptionRefused(DmError):
-    """An option of the read that is not there, or not understood."""
-
     option: str
     reason: str
 
@@ -59,8 +55,6 @@ class OptionRefused(DmError):
 
 
 class TableUndefined(DmError):
-    """Rows of a table that nobody has defined."""
-
     table: str
     at: str
 
@@ -75,8 +69,6 @@ class TableUndefined(DmError):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a read."""
-
     path: Path
     source: Path | None
     task: Path | None
@@ -154,7 +146,7 @@ class RelaySource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return NAME
+        return "dm_relay"
 
     @cached_property
     def asked(self) -> Options:
@@ -179,16 +171,13 @@ class RelaySource(DataSource):
 
 
 def _shape(asked: Options, tables: tuple[Table, ...]) -> Shape:
-    """Return what `before` and `after` are."""
     if asked.table is not None:
         return OneTable(tables[0], text_as_bytes=asked.text_as_bytes)
     return AnyTable(tables, text_as_bytes=asked.text_as_bytes)
 
 
 def _definitions(asked: Options) -> tuple[Table, ...]:
-    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what configuration, login and catalogue
-    raise.
-    """
+    """Read the definitions of the tables. Raises DefinitionsUnreadable, or what login and catalogue raise."""
     if asked.definitions is not None:
         return read_definitions(asked.definitions)
     assert asked.source is not None
@@ -215,8 +204,6 @@ def _known_to_task(path: Path, source_id: str) -> tuple[Table, ...]:
 
 @dataclass(frozen=True)
 class PiecePartition(InputPartition):
-    """One piece of the log."""
-
     piece: Piece
 
 

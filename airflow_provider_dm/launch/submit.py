@@ -19,6 +19,7 @@ from typing import IO, Any, Final, Protocol
 
 from airflow_provider_dm.engine import reported
 from airflow_provider_dm.engine.errors import LONGEST_FIELD, DmError, Reaction, ReportedError
+from airflow_provider_dm.engine.meta.model import Run
 from airflow_provider_dm.launch.job import Job
 from airflow_provider_dm.launch.preflight import preflight
 from airflow_provider_dm.launch.processes import ask_to_end, end_now
@@ -36,8 +37,6 @@ log = logging.getLogger(__name__)
 
 
 class SparkAppFailed(DmError):
-    """The app ended with a typed error."""
-
     app: str
     run_id: str
     reported: ReportedError
@@ -73,37 +72,15 @@ class SparkAppDied(DmError):
 
 
 @dataclass(frozen=True)
-class Finished:
-    """The app did all it was asked to; `result` as its run row has it."""
+class Outcome:
+    """What the app has done, as its run row has it. `finished` False: it was asked to end before its goal."""
 
     result: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """The app ended because it was asked to; it can be continued."""
-
-    result: dict[str, Any] = field(default_factory=dict)
-    """What it had done until then."""
-
-
-Outcome = Finished | Stopped
-
-
-class RunRow(Protocol):
-    """The columns that are read of a run."""
-
-    @property
-    def result(self) -> dict[str, Any] | None: ...
-
-    @property
-    def error(self) -> dict[str, Any] | None: ...
+    finished: bool = True
 
 
 class Runs(Protocol):
-    """The part of MetaStore that is needed here."""
-
-    def get_run(self, run_id: str) -> RunRow | None: ...
+    def get_run(self, run_id: str) -> Run | None: ...
 
 
 class SparkApp:
@@ -132,7 +109,7 @@ class SparkApp:
         Every line that the app prints goes to `run_dir/app.log` and to `on_line` (called in another thread; secrets
         are masked). `script` runs instead of the app's own. Raises what preflight raises, or SparkAppMissing.
         """
-        ready = preflight(environ)
+        java_home, version = preflight(environ)
         job_file = run_dir / "job.json"
         job.spec.write(job_file)
         command = spark_submit_command(
@@ -140,10 +117,10 @@ class SparkApp:
             script=script or app_script(job.spec.app),
             job_file=job_file,
             settings=settings or SparkSettings(),
-            java_home=ready.java.home,
+            java_home=java_home,
             environ=environ,
         )
-        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, ready.pyspark_version)
+        log.info("starting %s: run %s, pyspark %s", job.spec.app, job.spec.run_id, version)
         try:
             process = subprocess.Popen(
                 command.argv,
@@ -186,16 +163,12 @@ class SparkApp:
         return code
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM: the app finishes its epoch, saves its progress and exits 143. Returns at once; may be
-        repeated.
-        """
+        """Send SIGTERM: the app finishes its epoch, saves, and exits 143. Returns at once; may be repeated."""
         if self.poll() is None:
             ask_to_end(self.pid, self._script)
 
     def stop(self, grace_seconds: float = STOP_SECONDS) -> None:
-        """Call `ask_to_stop`, wait at most `grace_seconds`, then send SIGKILL to the whole session. Idempotent,
-        thread-safe.
-        """
+        """Call `ask_to_stop`; after `grace_seconds` send SIGKILL to the whole session. Idempotent, thread-safe."""
         with self._ending:
             self.ask_to_stop()
             deadline = time.monotonic() + grace_seconds
@@ -212,13 +185,13 @@ class SparkApp:
         spec, code = self.job.spec, self.wait()
         match code:
             case reported.EXIT_FINISHED:
-                return Finished(self._result(runs))
+                return Outcome(self._result(runs))
             case reported.EXIT_FENCED:
                 raise TaskTakenOver(spec.app, spec.run_id)
             case reported.EXIT_ERROR if (error := self._reported(runs)) is not None:
                 raise SparkAppFailed(spec.app, spec.run_id, error)
             case int() if code in _ON_REQUEST:
-                return Stopped(self._result(runs))
+                return Outcome(self._result(runs), finished=False)
             case _:
                 raise SparkAppDied(spec.app, code or 0, str(self.log_path), self._pump.tail())
 

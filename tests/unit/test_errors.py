@@ -14,7 +14,9 @@ import airflow_provider_dm
 from airflow_provider_dm.engine import errors
 from airflow_provider_dm.engine.config.problems import ConfigError
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Reaction, ReportedError, describe
+from airflow_provider_dm.engine.merge.recorded_key import RecordedKeyChanged
 from airflow_provider_dm.engine.relay.opening import UpstreamLacks
+from airflow_provider_dm.engine.relay.places import PlaceNotFound
 from airflow_provider_dm.engine.reported import MARK, reported_in
 
 AIRFLOW_FLOOR = ("hooks", "operators", "sensors", "triggers")
@@ -95,6 +97,12 @@ def test_not_supported_names_feature_place_and_way_out():
     assert str(NotSupportedYet("time travel", "task.yaml", "Wait.")) == (
         "[DM-1900 internal] time travel is not supported yet (task.yaml). Wait."
     )
+
+
+def test_what_to_do_names_what_the_error_is_about() -> None:
+    error = RecordedKeyChanged("mysql-01", "s.o", "t.orders", "(id integer)", "(id integer, c integer)")
+    assert error.workaround().startswith("Give t.orders the key (id integer) again until")
+    assert "`meta: {binlog-name: FILE, binlog-pos: POSITION}`" in PlaceNotFound("0-1-7", "it is gone").workaround()
 
 
 def test_a_tuple_is_written_as_a_list_for_people() -> None:

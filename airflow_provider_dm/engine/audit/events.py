@@ -60,8 +60,6 @@ _CHANGES: Final = {WriteRowsEvent: "insert", UpdateRowsEvent: "update", DeleteRo
 
 
 class EventsRefused(DmError):
-    """The server does not send its log from there."""
-
     at: str
     reason: str
 
@@ -287,13 +285,9 @@ def _rows(event: Any, *, with_values: bool) -> Json:
 
 def _values(row: Json) -> Json:
     """Return a row's values, before and after, as text and numbers."""
-    return {
-        {"values": "values", "before_values": "before", "after_values": "after"}[key]: {
-            str(name): _plain(value) for name, value in cells.items()
-        }
-        for key, cells in row.items()
-        if key in ("values", "before_values", "after_values")
-    }
+    names = {"values": "values", "before_values": "before", "after_values": "after"}
+    found = {names[key]: cells for key, cells in row.items() if key in names}
+    return {side: {str(name): _plain(value) for name, value in cells.items()} for side, cells in found.items()}
 
 
 def _plain(value: Any) -> Any:

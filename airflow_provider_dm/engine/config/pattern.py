@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_dm.engine.errors import DmError
+from airflow_provider_dm.engine.mysql.identifiers import TableName
 
 _CLASS: Final = re.compile(r"\[(?P<not>!?)(?P<body>[^\]]+)\]")
 
 
 class InvalidPattern(DmError):
-    """Text that is no pattern."""
-
     pattern: str
     why: str
 
@@ -54,6 +53,27 @@ class Pattern:
         True
         """
         return self._matcher.search(name) is not None
+
+
+@dataclass(frozen=True)
+class TableMatcher:
+    """A pattern of schemas, and one of their tables; without the latter the schema itself and all of its tables."""
+
+    schema: Pattern
+    table: Pattern | None
+
+    @classmethod
+    def compile(cls, schema: str, table: str, *, case_sensitive: bool) -> TableMatcher:
+        """Compile both; `table` may be empty. Raises InvalidPattern."""
+        ours = Pattern.compile(schema, case_sensitive=case_sensitive)
+        return cls(ours, Pattern.compile(table, case_sensitive=case_sensitive) if table else None)
+
+    def matches(self, name: TableName) -> bool:
+        """Tell whether a table is meant; a name without a table is a schema."""
+        return self.schema.matches(name.schema) and (self.table is None or self.table.matches(name.table))
+
+    def __str__(self) -> str:
+        return f"{self.schema.text}.{self.table.text}" if self.table else self.schema.text
 
 
 def is_name(text: str) -> bool:

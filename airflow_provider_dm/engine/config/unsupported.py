@@ -1,21 +1,23 @@
 """What a valid file may ask for and this release cannot do, although doing nothing about it would change data.
 
 Each gap is a value, so that the precheck can show all of them and `subtask` can refuse on the first. A gap that closes
-is deleted here and in docs/limits.md. Keys whose absence changes no data are not gaps; those of them that a user may
-expect something of are in passed_over.py, for a warning."""
+is deleted here and in docs/limits.md. Keys whose absence changes no data are not gaps; `passed_over` has those of them
+that a user may expect something of, for a warning."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider_dm.engine.config.base import kebab
 from airflow_provider_dm.engine.config.dump_args import parse_extra_args
+from airflow_provider_dm.engine.config.units import Apply
 from airflow_provider_dm.engine.errors import NotSupportedYet
 
 if TYPE_CHECKING:  # the models call this module
     from airflow_provider_dm.engine.config.database import DatabaseConfig
     from airflow_provider_dm.engine.config.source import SourceConfig
-    from airflow_provider_dm.engine.config.task import MysqlInstance, TaskConfig
+    from airflow_provider_dm.engine.config.task import MysqlInstance, SubtaskConfig, TaskConfig
 
 RUNNABLE_MODES: Final = frozenset({"full", "incremental", "all"})
 LOGICAL_MODES: Final = frozenset({"logical", "sql", "loader"})
@@ -74,3 +76,28 @@ def gaps_of_source(source: SourceConfig) -> Iterator[NotSupportedYet]:
         yield NotSupportedYet("a source that is switched off", where, "Set enable: true to use it.")
     if source.from_:
         yield from _database_gaps(source.from_, where)
+
+
+def passed_over(task: TaskConfig) -> Iterator[tuple[str, str]]:
+    """Yield keys that are understood and change nothing here, as files write them, and what is done instead.
+
+    Only those of which a user may expect something: that a key names a default, or that DM does nothing by it either,
+    is no news. A syncer's keys all have an effect, but for those that DM deprecates.
+    """
+    subtasks = [task.subtask(source) for source in task.source_ids]
+    files = {key for subtask in subtasks for key in _of_dumps(subtask)}
+    if not task.clean_dump_file:
+        files.add("clean-dump-file")
+    if files:
+        yield ", ".join(sorted(files)), "rows go from server to server, and nothing is dumped to files"
+    if any(one.syncer.apply is Apply.TRANSACTIONAL and (one.syncer.worker_count or 1) > 1 for one in subtasks):
+        yield "worker-count", "with apply: transactional, transactions are written one after the other"
+    if task.experimental.async_checkpoint_flush:
+        yield "async-checkpoint-flush", "each target transaction carries its checkpoint"
+
+
+def _of_dumps(subtask: SubtaskConfig) -> Iterator[str]:
+    """Yield the keys of a mydumper and a loader that are given another value than DM's default."""
+    for unit, names in ((subtask.mydumper, ("chunk_filesize", "statement_size")), (subtask.loader, ("dir",))):
+        fields = type(unit).model_fields
+        yield from (kebab(name) for name in names if getattr(unit, name) not in (None, 0, fields[name].default))

@@ -16,7 +16,6 @@ sync/last_wins.py), or when the same answer has come twice (`settles`: sync/taki
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
@@ -50,8 +49,6 @@ LOOKS: Final = 2
 
 
 class RowsStillWait(DmError):
-    """A run is over, and rows were not written since their places are taken."""
-
     source: str
     rows: int
     why: str
@@ -84,8 +81,6 @@ class WrittenToMeanwhile(RowsStillWait):
 
 
 class RowBehindHeldOne(DmError):
-    """A row waits for a place that only rows of a shard give free which are held back, and their DDL waits for it."""
-
     source: str
     table: str
     target: str
@@ -106,14 +101,11 @@ class RowBehindHeldOne(DmError):
     )
 
 
-class Surroundings(Protocol):
+class Surroundings(Answers, Protocol):
     """Target and sources, as far as a driver asks them. The model test has others."""
 
     @property
     def transactions(self) -> Transactions: ...
-
-    @property
-    def answers(self) -> Answers: ...
 
     def access(self) -> Access: ...
 
@@ -146,14 +138,6 @@ class Surroundings(Protocol):
         ...
 
 
-def _none(_mapping: TableMapping) -> bool:
-    return False
-
-
-def _stops(_collides: Collides) -> bool:
-    return False
-
-
 @dataclass
 class Contests:
     """The rows that wait in the tables of one task, as the driver of one source sees them. For one thread."""
@@ -163,10 +147,10 @@ class Contests:
     most: int
     own_only: bool = False
     """See `Settler`."""
-    spares: Callable[[TableMapping], bool] = _none
+    spares: Callable[[TableMapping], bool] | None = None
     """Tells of which source tables the rows that wait are not looked into: they will be put into their places."""
-    settles: Callable[[Collides], bool] = _stops
-    """Puts a row that collides into its place (sync/taking_over.py), and tells of which it can."""
+    settles: Callable[[Collides], bool] | None = None
+    """Puts a row that collides into its place (sync/taking_over.py), and tells of which it can; None: of none."""
     rows: int = 0
     """The rows of this source that waited at the last look."""
     _settler: Settler = field(init=False)
@@ -198,9 +182,9 @@ class Contests:
             for known in (self._seen, self._held, self._looks):
                 known.clear()
         elif now or over or self.around.now() >= self._due:
-            many = now or self.settles is not _stops
+            many = now or self.settles is not None
             self._look_into(0.0 if now or over else CONTEST_SECONDS, ROWS_LOOKED_INTO_NOW if many else ROWS_LOOKED_INTO)
-            if self.settles is not _stops:
+            if self.settles is not None:
                 self._count()
         return self.rows
 
@@ -269,10 +253,10 @@ class Contests:
         for row in rows:
             there = [feeder for feeder in feeders if feeder.target == row.target]
             mapping = self.around.mapped(row.source, row.table, row.target)
-            if self.spares(mapping):
+            if self.spares is not None and self.spares(mapping):
                 continue
-            found = verdict_on(row, mapping, there, self.around.answers)
-            if isinstance(found, Collides) and self.settles is not _stops and found.beside not in (None, Verdict.PAST):
+            found = verdict_on(row, mapping, there, self.around)
+            if isinstance(found, Collides) and self.settles is not None and found.beside not in (None, Verdict.PAST):
                 found = found.beside  # who does not collide is not to go
             if isinstance(found, Collides):
                 collisions.append(found)
@@ -292,7 +276,7 @@ class Contests:
         now = self.around.now()
         self._seen = {one.row.id: self._seen.get(one.row.id, now) for one in collisions}
         sure = [one for one in collisions if now - self._seen[one.row.id] >= CONFIRM_SECONDS]
-        stop = [one for one in sure if not self.settles(one)]
+        stop = [one for one in sure if self.settles is None or not self.settles(one)]
         if stop:
             raise stop[0].error(stop)
         for one in sure:
@@ -301,7 +285,7 @@ class Contests:
     def _stranger(self, row: ContestedRow, mapping: TableMapping, sources: Collection[str]) -> None:
         ends, windows = self._held.get(row.id, (None, 0))
         if ends is not None and all(is_in_log_of(self.around.applied(source), end) for source, end in ends.items()):
-            if not self._all_applied(ends):
+            if not have_come({source: self.around.applied(source) for source in ends}, ends):
                 return
             windows += 1
             if windows == WINDOWS:
@@ -324,12 +308,6 @@ class Contests:
             then.setdefault(source, looks.get(source, 0))
         return all(looks.get(source, 0) >= then[source] + LOOKS for source in sources)
 
-    def _all_applied(self, ends: Mapping[str, Location]) -> bool:
-        here = {source: self.around.applied(source) for source in ends}
-        return all(
-            place is not None and has_passed(place, end_in(place, ends[source])) for source, place in here.items()
-        )
-
 
 def end_in(place: Location, end: Location) -> Location:
     """Return `end`, which the upstream gave, as a place in the sub-directory of the relay log that is read now."""
@@ -341,5 +319,9 @@ def is_in_log_of(place: Location | None, end: Location) -> bool:
     return place is None or compare(place, end_in(place, end)) is not Order.UNRELATED
 
 
-def clock() -> float:
-    return time.monotonic()
+def have_come(here: Mapping[str, Location | None], ends: Mapping[str, Location]) -> bool:
+    """Tell whether all sources have come to these ends of their logs; one whose place or end is not known has not."""
+    return all(
+        place is not None and source in ends and has_passed(place, end_in(place, ends[source]))
+        for source, place in here.items()
+    )

@@ -11,7 +11,7 @@ from functools import partial
 import pymysql
 
 from airflow_provider_dm.engine.errors import DmError
-from airflow_provider_dm.engine.merge.collision import Answers, Holder, Values, condition, find_holders
+from airflow_provider_dm.engine.merge.collision import Holder, Values, condition, find_holders
 from airflow_provider_dm.engine.merge.writer import Access
 from airflow_provider_dm.engine.mysql.binlog_status import current_location
 from airflow_provider_dm.engine.mysql.connection import connected
@@ -55,10 +55,6 @@ class Servers:
     @property
     def transactions(self) -> Transactions:
         return partial(run_transaction, self.target)
-
-    @property
-    def answers(self) -> Answers:
-        return self
 
     def access(self) -> Access:
         return target_access(self.target)

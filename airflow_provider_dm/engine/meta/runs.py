@@ -22,8 +22,6 @@ from airflow_provider_dm.engine.meta.model import Holder, Json, Run, Stage
 
 
 class RunUnknown(DmError):
-    """Error: no run has this id."""
-
     run_id: str
 
     code = "DM-8007"
@@ -32,8 +30,6 @@ class RunUnknown(DmError):
 
 
 class RunTaken(DmError):
-    """The id belongs to somebody else's run."""
-
     run_id: str
     holder: str
 
@@ -52,7 +48,7 @@ class Runs(StorePart):
             "app": app,
             **asdict(holder),
             "stage": Stage.RUNNING.value,
-            "stop_requested": False,
+            "stop_requested": False,  # nobody reads it any more; older releases do
             "progress": "{}",
             "result": None,
             "error": None,
@@ -95,17 +91,6 @@ class Runs(StorePart):
 
         self._database.write(body)
 
-    def request_stop(self, run_id: str) -> None:
-        """Ask a run to stop; the app sees it with its next heartbeat. Raises RunUnknown."""
-        self._database.write(lambda tx: _update(tx, _found(tx, run_id), {"stop_requested": True}))
-
-    def stop_requested(self, run_id: str) -> bool:
-        """Tell whether the run was asked to stop. Raises RunUnknown."""
-        found = self.get_run(run_id)
-        if found is None:
-            raise RunUnknown(run_id)
-        return found.stop_requested
-
     def get_run(self, run_id: str) -> Run | None:
         row = self._row(tables.run, {"run_id": run_id})
         return None if row is None else _run(row)
@@ -134,7 +119,6 @@ def _run(row: Row[Any]) -> Run:
         app=row.app,
         holder=Holder(row.identity, row.attempt, row.host),
         stage=Stage(row.stage),
-        stop_requested=bool(row.stop_requested),
         started_at=moment(row.started_at),
         heartbeat_at=moment(row.heartbeat_at),
         heartbeat_age_seconds=(row.now - row.heartbeat_at) / SECOND,

@@ -36,8 +36,6 @@ else:
 
 
 class ServerUnreachable(DmError):
-    """Error: no connection could be made."""
-
     server: str
     reason: str
 
@@ -49,15 +47,16 @@ class ServerUnreachable(DmError):
 
 
 class AccessDenied(DmError):
-    """The server refused the login or a statement."""
-
     server: str
     reason: str
 
     code = "DM-2002"
     scope = Scope.UPSTREAM
     what = "{server} denies access: {reason}."
-    hint = "Check user and password, and grant what the precheck lists."
+    hint = (
+        "Check user and password, and grant what the precheck lists. An account that REQUIREs X509 needs a client's "
+        "certificate (ssl-cert, ssl-key) as well."
+    )
 
 
 def connect(
@@ -146,8 +145,6 @@ def connected(endpoint: Endpoint, **options: Any) -> Iterator[GuardedConnection]
 
 
 class AnswerCut(DmError):
-    """A SELECT gives fewer rows than there are."""
-
     question: str
     rows: int
     counted: int | None

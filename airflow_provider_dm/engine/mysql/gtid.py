@@ -27,8 +27,6 @@ _MARIADB: Final = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})", re.ASCII)
 
 
 class InvalidGtidSet(DmError):
-    """Text that is no GTID set of its flavour."""
-
     text: str
     flavour: str
 
@@ -152,14 +150,10 @@ class MysqlGtidSet(GtidSet):
         return MysqlGtidSet.of([*self.flat(), *theirs.flat()])
 
     def contains(self, other: GtidSet) -> bool:
-        return not self._lacks(_same_family(self, other))
-
-    def _lacks(self, other: MysqlGtidSet) -> bool:
-        for sid, interval in other.flat():
-            mine = self.intervals.get(sid, ())
-            if not any(one.first <= interval.first and interval.last <= one.last for one in mine):
-                return True
-        return False
+        return all(
+            any(mine.first <= one.first and one.last <= mine.last for mine in self.intervals.get(sid, ()))
+            for sid, one in _same_family(self, other).flat()
+        )
 
     def minus(self, other: GtidSet) -> MysqlGtidSet:
         theirs = _same_family(self, other)

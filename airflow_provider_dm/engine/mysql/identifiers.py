@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError
 
+SYSTEM_SCHEMAS: Final = frozenset(
+    {"information_schema", "performance_schema", "metrics_schema", "inspection_schema", "mysql", "sys"}
+)
+"""The servers' own, in lower case: none of them is ever migrated."""
+
 
 class InvalidIdentifier(DmError):
-    """A name that no server accepts."""
-
     name: str
 
     code = "DM-5001"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from airflow_provider_dm.engine.errors import DmError
 
@@ -19,6 +19,11 @@ class State(StrEnum):
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
+
+
+Finding: TypeAlias = tuple[State, str, str]
+"""What a check has found: how bad it is, what it is, and the remedy."""
+Findings: TypeAlias = Iterable[Finding]
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,11 @@ def named(items: Sequence[str]) -> str:
     """
     more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
     return ", ".join(items[:MOST_NAMED]) + more
+
+
+def verdict(wrong: object, state: State, message: str, remedy: str, *, fine: str) -> Findings:
+    """Return the one finding of a check: what is wrong, or what is fine."""
+    return [(state, message, remedy) if wrong else (State.OK, fine, "")]
 
 
 def said(error: DmError) -> tuple[str, str]:

@@ -16,12 +16,12 @@ from airflow_provider_dm.engine.ddl.difference import NotTold, alter_between
 from airflow_provider_dm.engine.ddl.server import CannotTrack, server_of
 from airflow_provider_dm.engine.ddl.statements import AlterTable
 from airflow_provider_dm.engine.ddl.tracker import AS_SHOWN, Tracker
-from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.block_allow import BlockAllowRules
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText, OnlineDdls, Remembered
-from airflow_provider_dm.engine.rules.online_ddl.tool_tables import Ghost
+from airflow_provider_dm.engine.rules.online_ddl.tool_tables import TableKind
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables
 
 _GONE: Final = 1146
@@ -35,7 +35,7 @@ def ghosts_there(connection: Connection, rules: BlockAllowRules) -> OnlineDdls:
     raises.
     """
     names = list_tables(connection)
-    found = [name for name in names if isinstance(rules.kind_of(name), Ghost)]
+    found = [name for name in names if rules.kind_of(name) is TableKind.GHOST]
     if not found:
         return OnlineDdls()
     known = set(names)

@@ -60,12 +60,42 @@ _TEXTS: Final = {
     **{f"{size}{kind}": 256**width - 1 for kind in ("text", "blob") for size, width in (("medium", 3), ("long", 4))},
 }
 _STRINGS: Final = frozenset({*_TEXTS, "char", "varchar", "binary", "varbinary"})
-_OPTIONS: Final = {"CHARSET": "modify charset", "COLLATE": "modify collation", "ENGINE": "modify storage engine"}
+_OPTIONS: Final = {
+    "CHARSET": ("modify charset", "modify table charset and collate"),
+    "COLLATE": ("modify collation", "modify table charset and collate"),
+    "ENGINE": ("modify storage engine",),
+}
+_OTHER_OPTIONS: Final = {"COMMENT": "modify table comment", "AUTO_INCREMENT": "rebase auto id"}
 _PARTITIONS: Final = {
     "REORGANIZE": "reorganize table partition",
     "REBUILD": "rebuild table partition",
     "COALESCE": "coalesce table partition",
 }
+_WHOLE: Final[Mapping[type, tuple[str, ...]]] = {
+    CreateDatabase: ("create database",),
+    AlterDatabase: ("alter database", "modify schema charset and collate"),
+    DropDatabase: ("drop database",),
+    **dict.fromkeys((CreateTable, CreateTableLike, CreateTableSelect), ("create table",)),
+    TruncateTable: ("truncate table",),
+    CreateIndex: ("create index",),
+    DropIndex: ("drop index",),
+}
+"""Statements that are one part."""
+_SPECS: Final[Mapping[type, tuple[str, ...]]] = {
+    RenameColumn: ("rename column",),
+    RenameKey: ("rename index",),
+    RenameTo: ("rename table",),
+    DropColumn: ("drop column",),
+    AddConstraint: ("modify constraint",),
+    DropPartitions: ("drop table partition",),
+    TruncatePartitions: ("truncate table partition",),
+    ExchangePartition: ("exchange table partition",),
+    ConvertCharset: ("modify charset", "modify table charset and collate"),
+    AddColumn: ("alter table", "add column"),
+    DropForeignKey: ("alter table", "drop foreign key"),
+    SetKeyVisibility: ("alter table", "alter index visibility"),
+}
+"""Clauses of ALTER TABLE whose names need no further look."""
 
 
 @dataclass(frozen=True)
@@ -111,33 +141,13 @@ def parts_of(statement: Statement, before: Columns, after: Columns) -> tuple[Par
         case RenameTables(pairs):
             return tuple(Part(replace(statement, pairs=(pair,)), ("rename table",), pair) for pair in pairs)
         case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name):
-            return (Part(statement, _whole(statement), (TableName(name, ""),)),)
+            return (Part(statement, _WHOLE[type(statement)], (TableName(name, ""),)),)
         case _:
-            return (Part(statement, _whole(statement), statement.tables),)
+            return (Part(statement, _WHOLE.get(type(statement), ()), statement.tables),)
 
 
 def _more(spec: Spec) -> tuple[TableName, ...]:
     return (spec.table,) if isinstance(spec, RenameTo) else ()
-
-
-def _whole(statement: Statement) -> tuple[str, ...]:
-    match statement:
-        case CreateDatabase():
-            return ("create database",)
-        case AlterDatabase():
-            return ("alter database", "modify schema charset and collate")
-        case DropDatabase():
-            return ("drop database",)
-        case CreateTable() | CreateTableLike() | CreateTableSelect():
-            return ("create table",)
-        case TruncateTable():
-            return ("truncate table",)
-        case CreateIndex():
-            return ("create index",)
-        case DropIndex():
-            return ("drop index",)
-        case _:
-            return ()
 
 
 def _events_of(spec: Spec, before: Columns, after: Columns) -> tuple[str, ...]:
@@ -145,14 +155,6 @@ def _events_of(spec: Spec, before: Columns, after: Columns) -> tuple[str, ...]:
         case ChangeColumn(name, column, place):
             old, new = before.get(name.lower()), after.get(column.name.lower())
             return (_change_of(old, new, moved=place is not None),)
-        case RenameColumn():
-            return ("rename column",)
-        case RenameKey():
-            return ("rename index",)
-        case RenameTo():
-            return ("rename table",)
-        case DropColumn():
-            return ("drop column",)
         case DropKey(name):
             return ("drop primary key",) if name.upper() == "PRIMARY" else ("drop index",)
         case SetDefault(_, default):
@@ -161,42 +163,18 @@ def _events_of(spec: Spec, before: Columns, after: Columns) -> tuple[str, ...]:
             return ("modify constraint", "add primary key")
         case AddConstraint(ForeignKey()):
             return ("modify constraint", "add foreign key")
-        case AddConstraint():
-            return ("modify constraint",)
-        case DropPartitions():
-            return ("drop table partition",)
-        case TruncatePartitions():
-            return ("truncate table partition",)
-        case ExchangePartition():
-            return ("exchange table partition",)
         case Repartition(what):
             return _of_partitions(what)
-        case ConvertCharset():
-            return ("modify charset", "modify table charset and collate")
         case SetOptions(options):
-            return next((_of_option(name) for name, _ in options if name in _OPTIONS), _of_other(options))
-        case AddColumn():
-            return ("alter table", "add column")
-        case DropForeignKey():
-            return ("alter table", "drop foreign key")
-        case SetKeyVisibility():
-            return ("alter table", "alter index visibility")
+            return next((_OPTIONS[name] for name, _ in options if name in _OPTIONS), _of_other(options))
         case _:
-            return ("alter table",)
-
-
-def _of_option(name: str) -> tuple[str, ...]:
-    own = _OPTIONS[name]
-    return (own,) if name == "ENGINE" else (own, "modify table charset and collate")
+            return _SPECS.get(type(spec), ("alter table",))
 
 
 def _of_other(options: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     names = {name for name, _ in options}
     more = [event for name, event in _OTHER_OPTIONS.items() if name in names]
     return ("alter table", *more)
-
-
-_OTHER_OPTIONS: Final = {"COMMENT": "modify table comment", "AUTO_INCREMENT": "rebase auto id"}
 
 
 def _of_partitions(what: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl.create_like import MARIADB_TO_MYSQL, MYSQL_TO_MARIADB
 from airflow_provider_dm.engine.errors import DmError, Scope
+from airflow_provider_dm.engine.rules.expressions.text import pads
 from airflow_provider_dm.engine.rules.mapping import TableMapping, family
 from airflow_provider_dm.engine.schema.model import Column, Index
 
@@ -21,8 +22,6 @@ _NEAREST: Final = frozenset((*MYSQL_TO_MARIADB.items(), *MARIADB_TO_MYSQL.items(
 
 
 class TargetKeyNotKept(DmError):
-    """Rows that are distinct at the source may be one in the target."""
-
     source: str
     target: str
     key: str
@@ -51,9 +50,8 @@ def check_keys_kept(mapping: TableMapping) -> None:
 
 def _never_met(key: Index, mapping: TableMapping) -> bool:
     """Tell whether a column of the key is NULL in all rows that are written: it is the target's own, and not filled."""
-    given = {column.name.lower() for column in mapping.source.columns}
     columns = [mapping.target.column(name) for name in key.columns]
-    own = (column for column in columns if column.name.lower() not in given)
+    own = (column for column in columns if column.name.lower() not in mapping.source.by_name)
     return any(column.nullable and not (column.filled or column.generated) for column in own)
 
 
@@ -72,8 +70,7 @@ def _follows(theirs: Index, ours: Index, mapping: TableMapping) -> bool:
 
 
 def _lengths(key: Index) -> dict[str, int | None]:
-    prefixes = key.prefixes or (None,) * len(key.columns)
-    return dict(zip(map(str.lower, key.columns), prefixes, strict=True))
+    return {name.lower(): length for name, length in key.parts}
 
 
 def _told_apart(ours: Column, theirs: Column) -> bool:
@@ -82,7 +79,7 @@ def _told_apart(ours: Column, theirs: Column) -> bool:
         return True
     if (ours.collation, theirs.collation) in _NEAREST or _rule(ours.collation) == _rule(theirs.collation):
         return True
-    return theirs.collation.endswith("_bin") and (_pads(ours.collation) or not _pads(theirs.collation))
+    return theirs.collation.endswith("_bin") and (pads(ours.collation) or not pads(theirs.collation))
 
 
 def _rule(collation: str) -> str:
@@ -93,12 +90,3 @@ def _rule(collation: str) -> str:
     """
     charset, _, rule = collation.partition("_")
     return rule if charset in ("utf8", "utf8mb3", "utf8mb4") else collation
-
-
-def _pads(collation: str) -> bool:
-    """Tell whether trailing spaces count for nothing.
-
-    >>> [_pads(name) for name in ("utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb4_nopad_bin", "utf8mb4_uca1400_ai_ci")]
-    [True, False, False, True]
-    """
-    return "_0900_" not in collation and "_nopad_" not in collation

@@ -14,10 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from airflow_provider_dm.engine.errors import DmError, NotSupportedYet, Scope
 from airflow_provider_dm.engine.mysql.connection import Connection, query, query_whole, text
-from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.mysql.identifiers import SYSTEM_SCHEMAS, TableName
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 
-SYSTEM_SCHEMAS: Final = frozenset({"information_schema", "performance_schema", "mysql", "sys", "metrics_schema"})
 _SYSTEM_VERSIONED: Final = "SYSTEM VERSIONED"
 _BATCH: Final = 500  # names for one query: keeps its text far below max_allowed_packet
 
@@ -51,8 +50,6 @@ _FOREIGN_KEYS: Final = _View(
 
 
 class TableNotFound(DmError):
-    """The catalogue has no such base table."""
-
     table: str
 
     code = "DM-5002"

@@ -31,8 +31,8 @@ Row: TypeAlias = tuple[Value, ...]
 Transform: TypeAlias = Callable[[bytes], bytes]
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-_TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
 _SHAPES: Final = "geometry point linestring polygon multipoint multilinestring multipolygon"
 GEOMETRIES: Final = frozenset({*_SHAPES.split(), "geometrycollection", "geomcollection"})
@@ -44,8 +44,6 @@ _LEAVE_OUT: Final = "Leave the table out by block-allow-list, or change the colu
 
 
 class UnsupportedColumnType(DmError):
-    """A column whose values cannot be carried exactly by this release."""
-
     table: str
     column: str
     type: str
@@ -54,9 +52,7 @@ class UnsupportedColumnType(DmError):
     code = "DM-5101"
     scope = Scope.UPSTREAM
     what = "column `{column}` of {table} has the type {type}, which is not supported yet."
-
-    def workaround(self) -> str:
-        return self.way_out
+    hint = "{way_out}"
 
 
 def _plain(name: str) -> str:
@@ -168,7 +164,7 @@ def _numeric_codec(column: Column) -> Codec | None:
     zerofill = "zerofill" in column.column_type.lower().split()
     match column.data_type:
         case data_type if data_type in _INTEGERS:
-            return Codec(Style.PLAIN, numbers.integer_key, from_text=numbers.integer_from_text if zerofill else None)
+            return Codec(Style.PLAIN, _identity, from_text=numbers.integer_from_text if zerofill else None)
         case "decimal":
             return Codec(Style.PLAIN, numbers.decimal_key, from_text=numbers.decimal_from_text if zerofill else None)
         case "float" | "double":
@@ -189,7 +185,7 @@ def _temporal_codec(column: Column) -> Codec | None:
 
 
 def _string_codec(table: TableName, column: Column) -> Codec | None:
-    if column.data_type in _BINARIES:
+    if column.data_type in BINARIES:
         return Codec(Style.HEX, strings.binary_key)
     if column.data_type in ("enum", "set"):
         enum_members(table, column)
@@ -200,7 +196,7 @@ def _string_codec(table: TableName, column: Column) -> Codec | None:
             strings.member_key if by_code_points else None,
             select=_as_member if enum else _as_utf8,
         )
-    if column.data_type not in _TEXTS or column.charset not in strings.CHARSETS:
+    if column.data_type not in TEXTS or column.charset not in strings.CHARSETS:
         return None
     key_form = strings.text_key(column.charset, column.collation)
     if column.charset in strings.UTF8_CHARSETS:

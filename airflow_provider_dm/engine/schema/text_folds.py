@@ -33,7 +33,7 @@ from itertools import product
 from string import ascii_letters, digits
 from typing import Final
 
-from airflow_provider_dm.engine.schema.strings import LATIN1, UTF8_CHARSETS
+from airflow_provider_dm.engine.schema.strings import LATIN1, UTF8_CHARSETS, latin1_text
 
 ALPHANUMERIC: Final = digits + ascii_letters
 _UNICODE: Final = re.compile(
@@ -122,7 +122,7 @@ def _decoder(charset: str | None) -> Callable[[bytes], str] | None:
     # What cannot be decoded cannot be in the target either, so it is equal to nothing there.
     if charset in UTF8_CHARSETS or charset == "ascii":
         return lambda value: value.decode("utf-8", "replace")
-    return (lambda value: "".join([LATIN1[code] for code in value])) if charset == "latin1" else None
+    return latin1_text if charset == "latin1" else None
 
 
 def fold_of(collation: str, weights: Mapping[int, bytes], pairs: bytes) -> TextFold | None:

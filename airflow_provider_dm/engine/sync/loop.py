@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, missing_at
 from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import Apply, PassOver
-from airflow_provider_dm.engine.shard.pessimistic import ShardDdl, refusal
+from airflow_provider_dm.engine.shard.group import ShardDdlNotSupported
 from airflow_provider_dm.engine.sync.apply import MissingRow, Target, WaveWriter
 from airflow_provider_dm.engine.sync.begin import SyncSource
 from airflow_provider_dm.engine.sync.by_hand import ByHand
@@ -45,8 +45,7 @@ from airflow_provider_dm.engine.sync.locations import GoalLost
 from airflow_provider_dm.engine.sync.noting import Notes
 from airflow_provider_dm.engine.sync.overwriting import Collision
 from airflow_provider_dm.engine.sync.plan import SyncPlan
-from airflow_provider_dm.engine.sync.planning import Planning
-from airflow_provider_dm.engine.sync.position import Position
+from airflow_provider_dm.engine.sync.planning import Planning, Position
 from airflow_provider_dm.engine.sync.prepared import PreparedHere, after
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.resync import Resyncing
@@ -345,7 +344,8 @@ class Loop:
             )
         except NeedsAgreement as error:
             if self.source.config.shard_mode is ShardMode.PESSIMISTIC:
-                raise refusal(ShardDdl(*self.source.fence.ref.key, ddl.at, first_words(ddl.sql), str(error))) from None
+                words, why = first_words(ddl.sql), str(error)
+                raise ShardDdlNotSupported.of(*self.source.fence.ref.key, ddl.at, words, why) from None
             raise stop_error(ddl, str(error)) from None
         except RefusedByFilter as error:
             raise DdlRefusedByFilter(first_words(ddl.sql), str(ddl.at), str(error)) from None

@@ -34,11 +34,9 @@ from typing import assert_never
 
 from airflow_provider_dm.engine.ddl.copyable import NotCopyable
 from airflow_provider_dm.engine.ddl.create_like import create_schema_like
-from airflow_provider_dm.engine.ddl.cut_keys import with_cut_keys
 from airflow_provider_dm.engine.ddl.if_exists import without_needless
 from airflow_provider_dm.engine.ddl.newly_made import Named, newly_made
 from airflow_provider_dm.engine.ddl.server import CannotTrack
-from airflow_provider_dm.engine.ddl.shrunk_keys import with_shrunk_keys
 from airflow_provider_dm.engine.ddl.statements import (
     AlterDatabase,
     AlterSequence,
@@ -64,17 +62,19 @@ from airflow_provider_dm.engine.ddl.statements import (
     TruncateTable,
 )
 from airflow_provider_dm.engine.ddl.stored_names import as_stored
+from airflow_provider_dm.engine.ddl.target_definitions import Way
 from airflow_provider_dm.engine.ddl.target_statements import for_target
+from airflow_provider_dm.engine.ddl.told_keys import with_cut_keys, with_shrunk_keys
 from airflow_provider_dm.engine.ddl.tracker import Tracker
-from airflow_provider_dm.engine.ddl.write_statement import statement_sql
+from airflow_provider_dm.engine.ddl.write import statement_sql
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.online_ddl.memory import LoggedText
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import RealChange
-from airflow_provider_dm.engine.sync.filtered_ddl import left_by_filter
 from airflow_provider_dm.engine.sync.statement_parts import (
     check_same_everywhere,
     check_shows,
+    left_by_filter,
     new_name,
     renames,
     renames_columns,
@@ -412,13 +412,11 @@ class _Change:
         def has_primary_key(name: TableName) -> bool:
             return any(key.primary for key in before.table(name).unique_keys)
 
-        emitted = for_target(
-            self._as_told(statement, before),
+        way = Way(
             sql_mode=mode,
             source=before.server.flavour,
-            target=around.target,
+            target_can=around.target,
             route=around.route,
-            route_schema=around.route_schema,
             allows=around.allows,
             resolve=self._resolve,
             collation=self._collation,
@@ -426,6 +424,7 @@ class _Change:
             cascades_are_logged=self.tables.cascades_are_logged,
             strict_collations=around.strict_collations,
         )
+        emitted = for_target(self._as_told(statement, before), way)
         self.notes += emitted.notes
         for one in emitted.statements:
             flavour = around.target.flavour

@@ -106,6 +106,3 @@ class Surroundings:
 
     def route(self, table: TableName) -> TableName:
         return self.rules.router.route(table)
-
-    def route_schema(self, schema: str) -> str | None:
-        return self.rules.router.route_schema(schema) if self.rules.block_allow.allows_schema(schema) else None

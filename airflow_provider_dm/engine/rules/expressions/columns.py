@@ -31,12 +31,10 @@ from airflow_provider_dm.engine.rules.expressions.parts import (
     fixed,
 )
 from airflow_provider_dm.engine.rules.expressions.text import known
-from airflow_provider_dm.engine.schema.codec import enum_members
+from airflow_provider_dm.engine.schema.codec import BINARIES, TEXTS, enum_members
 from airflow_provider_dm.engine.schema.model import Column
 
 _INTEGERS: Final = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20}
-_TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BINARIES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?")
 _CLOCK: Final = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
@@ -45,7 +43,7 @@ _CLOCK: Final = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 def type_of(table: TableName, column: Column, collation: str | None) -> tuple[Type, Callable[[bytes], Any]]:
     """Return a column's type, and the function from its canonical value to that type's."""
     name = column.data_type
-    if name in _TEXTS:
+    if name in TEXTS:
         found = known(column.charset, collation or column.collation)
         if found is not None and found.name.partition("_")[0] in (found.charset, "utf8"):
             return Text(found), bytes
@@ -71,7 +69,7 @@ def type_of(table: TableName, column: Column, collation: str | None) -> tuple[Ty
             return Year(), int
         case "enum":
             return Member(enum_members(table, column), column.collation or ""), bytes
-        case name if name in _BINARIES:
+        case name if name in BINARIES:
             return Binary(), bytes
         case _:
             return Opaque(f"{column.name} is {column.column_type}"), bytes

@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Context, Decimal
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from airflow_provider_dm.engine.rules.expressions.parts import (
     SIGNED,
     Double,
     Exact,
     Null,
+    Number,
     OutOfRange,
     Part,
     Refused,
@@ -27,8 +28,6 @@ from airflow_provider_dm.engine.rules.expressions.parts import (
     fixed,
 )
 from airflow_provider_dm.engine.schema.codec import Row
-
-_Number: TypeAlias = Whole | Exact | Double
 
 _CONTEXT: Final = Context(prec=200)
 MOST_DIGITS: Final = 65
@@ -88,7 +87,7 @@ def signs_differ(left: Part, right: Part) -> bool:
     return 0 < len(signed) < len(sides) and len(both) < len(signed)
 
 
-def _operation(sign: str, left: _Number, right: _Number) -> tuple[_Number, Callable[[Any, Any], Any]]:
+def _operation(sign: str, left: Number, right: Number) -> tuple[Number, Callable[[Any, Any], Any]]:
     if isinstance(left, Double) or isinstance(right, Double):
         return Double(), _of_doubles(sign)
     if isinstance(left, Whole) and isinstance(right, Whole):
@@ -123,8 +122,7 @@ def _of_wholes(sign: str, left: Whole, right: Whole) -> tuple[Whole, Callable[[A
         case "*":
             return either, lambda one, other: either.check(one * other)
         case "%":
-            kind = Whole(left.unsigned, left.digits)
-            return kind, _remainder
+            return Whole(left.unsigned, left.digits), _remainder
         case "DIV":
             return either, lambda one, other: None if other == 0 else either.check(_quotient(one, other))
         case _:
@@ -160,7 +158,7 @@ def _of_decimals(sign: str, left: Exact, right: Exact) -> tuple[Exact, Callable[
     return kind, lambda one, other: compute(Decimal(one), Decimal(other))
 
 
-def _as_exact(number: _Number) -> Exact:
+def _as_exact(number: Number) -> Exact:
     assert not isinstance(number, Double)
     return number if isinstance(number, Exact) else Exact(number.digits, 0)
 

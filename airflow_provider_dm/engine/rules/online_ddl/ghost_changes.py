@@ -87,7 +87,8 @@ def not_repeatable(changes: Iterable[Change]) -> str | None:
     given_up: set[str] = set()
     for change in changes:
         specs = change.specs if isinstance(change, AlterTable) else ()
-        given_up |= {name for spec in specs for name in _given_up(spec)}
+        names = [_names(spec) for spec in specs]
+        given_up |= {gone for gone, _ in names if gone}
         for spec in specs:
             if isinstance(spec, _OF_ROWS):
                 return f"{type(spec).__name__} on it concerns rows"
@@ -95,29 +96,22 @@ def not_repeatable(changes: Iterable[Change]) -> str | None:
                 return f"RENAME COLUMN {spec.name}: whether its values were copied is not in the log"
             if isinstance(spec, AddColumn) and (why := _made_when_copied(spec.column)):
                 return f"the values of the new column {spec.column.name} were made when rows were copied ({why})"
-        if again := sorted(given_up & {name for spec in specs for name in _used(spec)}):
+        if again := sorted(given_up & {used for _, used in names if used}):
             return f"the column {again[0]} is a new one, and the tool has copied the values of an older one into it"
     return None
 
 
-def _given_up(spec: Spec) -> tuple[str, ...]:
+def _names(spec: Spec) -> tuple[str | None, str | None]:
+    """Return the names of columns, in lower case, that a change gives up, and that it uses anew."""
     match spec:
         case DropColumn(name):
-            return (name.lower(),)
-        case ChangeColumn(name, made) if name.lower() != made.name.lower():
-            return (name.lower(),)
-        case _:
-            return ()
-
-
-def _used(spec: Spec) -> tuple[str, ...]:
-    match spec:
+            return name.lower(), None
         case AddColumn(made):
-            return (made.name.lower(),)
+            return None, made.name.lower()
         case ChangeColumn(name, made) if name.lower() != made.name.lower():
-            return (made.name.lower(),)
+            return name.lower(), made.name.lower()
         case _:
-            return ()
+            return None, None
 
 
 def _made_when_copied(column: ColumnDefinition) -> str | None:
