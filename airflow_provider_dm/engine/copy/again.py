@@ -53,6 +53,7 @@ from airflow_provider_dm.engine.copy.visiting import (
     unrecorded_visitors,
     visitors,
     why_not_back,
+    widen,
 )
 from airflow_provider_dm.engine.copy.watch import Seen, Settled, Watch
 from airflow_provider_dm.engine.copy.watermark import WatermarkBlocked
@@ -201,6 +202,7 @@ class Watches:
         self.took |= any(_was_copied(one) for one in settled)
         for one in settled:
             leave(self.target, one, noted[one.watch.source.id])
+        widen(self.target, settled, groups)
         waits = why_not_back(settled, groups, self.target, noted)
         waits |= why_unlike(settled, groups, self.target) if settled and groups.together else {}
         for target, why in waits.items():

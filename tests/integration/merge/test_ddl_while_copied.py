@@ -515,21 +515,29 @@ def test_what_comes_behind_a_whole_copy_needs_no_other_copy(one_pair: Shops, mod
 
 
 @pytest.mark.parametrize("mode", ["all", "full"])
-def test_a_shard_comes_back_where_nobody_agrees_when_its_rows_fit(
+def test_a_shard_comes_back_where_nobody_agrees_when_its_rows_fit_or_can_be_made_to(
     one_pair: Shops, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others never make its DDL, nor does the target."""
+    """The others never make its DDL: what the target lacks, it gets; their rows have the default."""
     one_pair.task = {"task-mode": mode}
     begin(one_pair)
     one_pair.load(["a"])
     if mode == "all":
         one_pair.sync("a", only=True)
     monkeypatch.setattr(again, "WAIT_SECONDS", 0.0)
-    stage = [*alter("ADD KEY k (v), MODIFY v varchar(9)", "o_3"), ("b", "INSERT INTO o_3 VALUES (390, 'x', 390)")]
+    change = "ADD KEY k (v), MODIFY v varchar(9), ADD w int NOT NULL DEFAULT 7 FIRST, ADD COLUMN x varchar(9) NOT NULL"
+    stage = [*alter(change, "o_3"), ("b", "INSERT INTO o_3 VALUES (9, 390, 'x', 390, 'X')")]
     assert load(one_pair, [stage], monkeypatch, ["b"], at=2)["b"] == {f"{one_pair.schema}.o_3": 1}
     if mode == "all":
         one_pair.sync("b", "a")
-    assert one_pair.compared().equal, one_pair.compared()
+    found = one_pair.target.sql("SELECT id, v, u, w, x FROM o ORDER BY id", database=one_pair.schema)
+    ours = one_pair.sources["b"].sql("SELECT id, v, u, w, x FROM o_3 ORDER BY id", database=one_pair.schema)
+    others = [
+        (*row, 7, None)
+        for table in ("o_1", "o_2")
+        for row in one_pair.sources["a"].sql(f"SELECT id, v, u FROM {table} ORDER BY id", database=one_pair.schema)
+    ]
+    assert found == [*others, *ours]
 
 
 def test_one_of_two_tables_without_a_key_is_altered_in_front_of_its_copy(
