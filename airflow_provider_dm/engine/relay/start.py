@@ -89,31 +89,23 @@ class Latest:
 First: TypeAlias = ByName | ByGtid | Latest
 
 
-@dataclass(frozen=True)
-class FirstStart:
-    """The first file of an empty relay, and the number of its sub-directory."""
+def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None, last_known: str) -> tuple[First, int]:
+    """Decide with which file an empty relay of this server begins, in the sub-directory of which number.
 
-    first: First
-    suffix: int
-
-
-def first_start(config: SourceConfig, info: ServerInfo, needed: Location | None, last_known: str) -> FirstStart:
-    """Decide where an empty relay of this server begins. `last_known`: its last sub-directory, "" if unknown.
-
-    A needed position means something on the server only that wrote it. With GTIDs another server will do: its log goes
-    into a later sub-directory, of which readers drop what they know.
+    `last_known`: its last sub-directory, "" if unknown. A needed position means something on the server only that wrote
+    it. With GTIDs another server will do: its log goes into a later sub-directory; readers drop what they know.
     Raises InvalidLocation, InvalidGtidSet or UpstreamSwitched.
     """
     same = needed is None or _is_its_own(needed, config, info, last_known)
     suffix = 1 if needed is None else needed.suffix + (0 if same else 1)
     configured = _configured(config, info)
     if needed is None:
-        return FirstStart(configured or Latest(), suffix)
+        return configured or Latest(), suffix
     if configured is not None and not _lies_behind(needed, configured, info, same=same):
-        return FirstStart(configured, suffix)
+        return configured, suffix
     if same:
-        return FirstStart(ByName(BinlogFile.parse(needed.file)), suffix)
-    return FirstStart(ByGtid(GtidSet.parse(needed.gtid_set, info.flavour)), suffix)
+        return ByName(BinlogFile.parse(needed.file)), suffix
+    return ByGtid(GtidSet.parse(needed.gtid_set, info.flavour)), suffix
 
 
 def _configured(config: SourceConfig, info: ServerInfo) -> ByName | ByGtid | None:
