@@ -66,10 +66,11 @@ def make_plan(
     parts: list[TargetPart] = []
     index_of: dict[TableName, int] = {}
     for schema in schemas:
-        table, name = schema.table, rules.router.route(schema.table.name)
-        if name not in targets:
-            raise TargetTableMissing(str(name))
-        mapping = map_table(table, targets[name], rules.router.extracted(table.name))
+        table, to = schema.table, rules.router.route(schema.table.name)
+        if to not in targets:
+            raise TargetTableMissing(str(to))
+        mapping = map_table(table, targets[to], rules.router.extracted(table.name))
+        name = mapping.target.name
         if name not in index_of:
             index_of[name] = len(parts)
             parts.append(target_part(mapping, folds))
