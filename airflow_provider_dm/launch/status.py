@@ -233,8 +233,8 @@ def relay_stage(relay: RelayStatus) -> Stage:
 def subtask_stage(subtask: SubtaskStatus, run: Run | None) -> Stage:
     """Return the stage that the subtask reports; Stopped where its run, which works or waits to go on, is silent."""
     silent = run is None or run.heartbeat_age_seconds > SILENT_SECONDS
-    lives = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
-    return Stage.STOPPED if lives and silent else subtask.stage
+    works = subtask.stage is Stage.RUNNING or _resumes_in(subtask) is not None
+    return Stage.STOPPED if works and silent else subtask.stage
 
 
 def _resumes_in(subtask: SubtaskStatus) -> float | None:
